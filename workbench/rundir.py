@@ -1,0 +1,163 @@
+"""A run on disk: names of its files, its token, and run.json, rewritten atomically.
+
+`$WORKBENCH_HOME/runs/<name>/` (default `~/.workbench`) belongs to its owner alone (0700). Every process of a run
+is started with this directory and finds everything else in it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import secrets
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.config import RunConfig
+from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound
+
+_LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
+
+
+def home() -> Path:
+    """The workbench's home: $WORKBENCH_HOME, or ~/.workbench."""
+    return Path(os.environ.get("WORKBENCH_HOME") or Path.home() / ".workbench").expanduser().absolute()
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write `data` so that a reader, or a crash, meets the old file or the new one and never half of one."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, mode)
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The paths of one run."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def record(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.sqlite"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def code(self) -> Path:
+        """An environment or network typed in a cell, by value; only this user's own processes load it."""
+        return self.path / "code"
+
+    @property
+    def supervisor_address(self) -> str:
+        return self._socket("control.sock")
+
+    @property
+    def learner_address(self) -> str:
+        return self._socket("learner.sock")
+
+    def _socket(self, name: str) -> str:
+        path = self.path / name
+        if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
+            digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
+            folder = Path(tempfile.gettempdir()) / f"rl-workbench-{os.getuid()}-{digest}"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if folder.stat().st_uid != os.getuid():
+                raise AccessDenied(f"{folder} belongs to somebody else. Set TMPDIR to a folder of your own.")
+            path = folder / name
+        return f"unix:{path}"
+
+    def token(self) -> str:
+        """The run's token, which every RPC must carry. Raises AccessDenied if others could have read it."""
+        path = self.path / "token"
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise AccessDenied(f"{path} can be read by others. Make it private: chmod 600 {path}")
+        return path.read_text()
+
+    def read(self) -> dict[str, Any]:
+        """run.json. Raises RunNotFound."""
+        try:
+            data: dict[str, Any] = json.loads(self.record.read_bytes())
+        except FileNotFoundError:
+            raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
+        return data
+
+    def write(self, **changes: Any) -> dict[str, Any]:
+        """Change fields of run.json atomically. One process does so at a time: the supervisor while it lives."""
+        data = {**(self.read() if self.record.exists() else {}), **changes}
+        write_atomically(self.record, json.dumps(data, indent=1).encode())
+        return data
+
+    def config(self) -> RunConfig:
+        """The configuration as it is now, live changes included."""
+        return RunConfig.from_json(self.read()["config"])
+
+
+def create(name: str, record: dict[str, Any]) -> RunDirectory:
+    """A new run's directory with token and run.json. Raises RunExists or HomeNotWritable."""
+    folder = home() / "runs"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).mkdir(mode=0o700)
+    except FileExistsError:
+        raise RunExists(f"there is a run {name!r} already. Choose another name, or wb.resume({name!r}).") from None
+    except OSError as error:
+        raise HomeNotWritable(
+            f"cannot write {folder}: {error.strerror}. Set WORKBENCH_HOME to a folder that can be written."
+        ) from None
+    run = RunDirectory(folder / name)
+    for below in (run.checkpoints, run.logs, run.tensorboard, run.code):
+        below.mkdir(mode=0o700)
+    write_atomically(run.path / "token", secrets.token_hex(32).encode())
+    run.write(name=name, **record)
+    return run
+
+
+def find(name: str | Path) -> RunDirectory:
+    """The run of that name or directory. Raises RunNotFound with the nearest name."""
+    for path in (home() / "runs" / str(name), Path(name).expanduser().absolute()):
+        if (path / "run.json").exists():
+            return RunDirectory(path)
+    near = _nearest(str(name))
+    raise RunNotFound(f"there is no run {str(name)!r} in {home() / 'runs'}.{near} wb.runs() lists the runs.")
+
+
+def _nearest(name: str) -> str:
+    found = difflib.get_close_matches(name, [one.name for one in every()], n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def every() -> list[RunDirectory]:
+    """All runs in the home, newest first."""
+    found = [RunDirectory(path.parent) for path in (home() / "runs").glob("*/run.json")]
+    return sorted(found, key=lambda run: run.read().get("created", 0), reverse=True)
