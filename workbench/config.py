@@ -60,7 +60,8 @@ class Setting:
         if self.kind is int and isinstance(value, float) and value.is_integer():
             value = int(value)  # total_frames=1e7
         if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
-            raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, not {type(value).__name__}.")
+            given = type(value).__name__
+            raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, not {given}.")
         return self.kind(value)
 
     def _check_bounds(self, value: float) -> None:

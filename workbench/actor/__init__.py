@@ -1,0 +1,1 @@
+"""Steps environments, nothing else; loads no torch."""

@@ -1,0 +1,1 @@
+"""The accelerator process: inference service, batcher, training loop, checkpoints."""

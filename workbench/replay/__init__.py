@@ -1,0 +1,1 @@
+"""Unroll assembly: from single steps to unrolls."""

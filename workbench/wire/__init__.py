@@ -1,0 +1,1 @@
+"""What travels between processes: binary step messages, JSON calls, tokens."""
