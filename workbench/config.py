@@ -152,6 +152,11 @@ class VTraceConfig:
 
 ALGORITHMS: dict[str, type] = {"vtrace": VTraceConfig}
 
+# Names of networks, here because whoever checks a run's input must not load torch; a test compares them.
+NETWORKS = (
+    "impala-deep", "impala-deep-lstm", "mlp", "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class RunConfig:

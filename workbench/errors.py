@@ -16,6 +16,7 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
     ├── RunFailed                the run stopped with an error
     ├── WaitTimeout (TimeoutError)
     ├── HomeNotWritable (OSError)
+    ├── StorageFailed (OSError)  a file of a run cannot be written or read: full disk, I/O error, newer format
     ├── AccessDenied (PermissionError)   bad token, or a file that others could have written
     ├── ConnectionLost (ConnectionError) the other process went away
     ├── CheckpointCorrupt        a checkpoint is torn or was changed
@@ -93,6 +94,10 @@ class WaitTimeout(WorkbenchError, TimeoutError):
 
 class HomeNotWritable(WorkbenchError, OSError):
     """The workbench's home directory cannot be written."""
+
+
+class StorageFailed(WorkbenchError, OSError):
+    """A file of a run cannot be written or read: the disk is full, failed, or the format is a newer one."""
 
 
 class AccessDenied(WorkbenchError, PermissionError):

@@ -1,0 +1,32 @@
+"""Reinforcement learning algorithms: pure functions of tensors, and one class each that plugs into the learner."""
+
+from __future__ import annotations
+
+from workbench.algorithms.base import Algorithm, Loss, Network, NetworkOutput
+from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.frames import join_frames, push_frames, stack_frames
+from workbench.algorithms.vtrace_learner import VTrace
+from workbench.config import ALGORITHMS, RunConfig
+from workbench.errors import UnknownName
+from workbench.trajectory import EnvironmentSpec
+
+__all__ = [
+    "Algorithm",
+    "Batch",
+    "Loss",
+    "Network",
+    "NetworkOutput",
+    "VTrace",
+    "build",
+    "collate",
+    "join_frames",
+    "push_frames",
+    "stack_frames",
+]
+
+
+def build(config: RunConfig, *, spec: EnvironmentSpec) -> Algorithm:
+    """The algorithm that the run's configuration names. Raises UnknownName."""
+    if config.algorithm == "vtrace":
+        return VTrace(config.hyperparameters, spec=spec)
+    raise UnknownName.among("algorithm", config.algorithm, ALGORITHMS)

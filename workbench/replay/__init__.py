@@ -1,1 +1,1 @@
-"""Unroll assembly: from single steps to unrolls."""
+"""What happens to steps between inference and training: unrolls (and, later, replay)."""

@@ -1,0 +1,35 @@
+# make setup   .venv with everything, pinned by constraints.txt, and CPU torch
+# make demo    the first notebook from beginning to end, without a screen
+# make test    lint, types and the whole test suite
+# make lab     JupyterLab on the first notebook
+
+PYTHON ?= python3
+# A package index that has CPU builds of torch, where the usual one has only GPU builds. Empty: the usual one.
+TORCH_INDEX ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: setup demo test lab clean
+
+setup: .venv/.installed
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch hatchling
+	$(PIP) --no-build-isolation --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/python notebooks/run.py notebooks/01-first-run.ipynb
+
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+lab: setup
+	$(BIN)/workbench lab
+
+clean:
+	rm -rf build dist .venv

@@ -1,0 +1,92 @@
+"""Executes a notebook from beginning to end without a screen, printing what its cells print.
+
+    python notebooks/run.py notebooks/01-first-run.ipynb --set frames=20000 --output build
+
+The kernel is this interpreter, over a socket file instead of TCP ports, in an empty working directory. The executed
+notebook is kept, also when a cell fails; widget state is left out of it, so that it shows what a reader would see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+CELL_TIMEOUT_S = 600
+
+
+def main() -> int:
+    """Exit code 0 if every cell ran."""
+    parser = argparse.ArgumentParser(description="Execute a notebook without a screen.")
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("--output", type=Path, default=Path("build"), help="folder of the executed notebook")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the notebook")
+    options = parser.parse_args()
+    parameters = {name: ast.literal_eval(value) for name, _, value in (one.partition("=") for one in options.set)}
+    executed = options.output.absolute() / f"{options.notebook.stem}.executed.ipynb"
+    failure = execute(options.notebook, executed, parameters)
+    print(f"\nexecuted notebook: {executed}")
+    return 1 if failure else 0
+
+
+def execute(notebook: Path, executed: Path, parameters: dict[str, Any]) -> str:
+    """Run all cells and write the executed notebook; "" or the traceback of the cell that failed."""
+    import nbclient
+    import nbformat
+    from traitlets.config import Config
+
+    cells = nbformat.read(notebook, as_version=4)
+    _insert(cells, parameters)
+    executed.parent.mkdir(parents=True, exist_ok=True)
+    config = Config()
+    config.KernelManager.transport = "ipc"
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="nb-") as folder:
+        os.environ.update(JUPYTER_RUNTIME_DIR=folder, JUPYTER_PREFER_ENV_PATH="1", PYDEVD_DISABLE_FILE_VALIDATION="1")
+        os.environ.pop("JUPYTER_PATH", None)
+        client = nbclient.NotebookClient(
+            cells, timeout=CELL_TIMEOUT_S, kernel_name="python3", config=config, store_widget_state=False,
+            resources={"metadata": {"path": folder}}, on_cell_executed=_report,
+        )
+        try:
+            client.execute()
+        except nbclient.exceptions.CellExecutionError as error:
+            print(error, file=sys.stderr)
+            return str(error)
+        finally:
+            nbformat.write(cells, executed)
+            print(f"\n{time.monotonic() - started:.0f} s in the notebook", flush=True)
+    return ""
+
+
+def _insert(cells: Any, parameters: dict[str, Any]) -> None:
+    """Put a cell with `parameters` after the one tagged "parameters". Raises SystemExit if it does not set them."""
+    import nbformat
+
+    if not parameters:
+        return
+    place = next((i for i, cell in enumerate(cells.cells) if "parameters" in cell.metadata.get("tags", [])), None)
+    source = "" if place is None else cells.cells[place].source
+    known = {one.id for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Name)}
+    if place is None or not parameters.keys() <= known:
+        raise SystemExit(f"the notebook has no parameter {sorted(parameters.keys() - known)}; it has {sorted(known)}")
+    assignments = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+    cells.cells.insert(place + 1, nbformat.v4.new_code_cell(assignments))
+
+
+def _report(cell: Any, cell_index: int, execute_reply: Any) -> None:
+    """Print what the cell printed, and the text of what it showed."""
+    for output in cell.get("outputs", []):
+        if output.output_type == "stream" and output.name == "stdout":
+            print(output.text, end="", flush=True)
+        elif output.output_type in ("display_data", "execute_result"):
+            print(output.data.get("text/plain", ""), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

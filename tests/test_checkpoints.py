@@ -1,0 +1,398 @@
+"""Checkpoints: all of one or nothing, what is damaged is named and passed over, and nothing is lost by pruning."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from workbench import checkpoints
+from workbench.checkpoints import Checkpoint
+from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed, UnknownName
+
+GROUPS = {
+    "model": {"weight": np.arange(12, dtype=np.float32).reshape(3, 4), "bias": np.ones(4, np.float32)},
+    "optimizer": {"step": np.array(7, np.int64), "square": np.full((3, 4), 0.5, np.float32)},
+    "rng": {"torch": np.arange(200, dtype=np.uint8)},
+}
+
+
+def meta(**more: Any) -> dict[str, Any]:
+    return {"steps": 250, "updates": 12, "time_s": 3.5, "episode_return": 18.25, "network": "mlp", **more}
+
+
+def save(folder: Path, frames: int = 1000, *, requested: bool = False, **more: Any) -> Checkpoint:
+    return checkpoints.write(folder, frames=frames, groups=GROUPS, meta=meta(**more), requested=requested)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], text=True, capture_output=True, env=environment, timeout=60
+    )
+
+
+def test_what_was_written_is_loaded_bit_by_bit(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path)
+    assert checkpoint.groups == ["model", "optimizer", "rng"]
+    for group, tensors in GROUPS.items():
+        loaded = checkpoint.load(group)
+        assert loaded.keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            assert loaded[name].dtype == tensor.dtype and loaded[name].shape == tensor.shape
+            assert loaded[name].flags.writeable
+            np.testing.assert_array_equal(loaded[name], tensor)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "uint16", "int32", "int64", "uint64", "float16", "float32",
+                                   "float64"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3, 4)])
+def test_every_dtype_and_shape_makes_the_round_trip(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    tensor = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    written = checkpoints.write(tmp_path, frames=1, groups={"model": {"a": tensor}}, meta=meta(), requested=False)
+    loaded = written.load("model")["a"]
+    assert loaded.dtype == tensor.dtype and loaded.shape == shape
+    np.testing.assert_array_equal(loaded, tensor)
+
+
+def test_arrays_in_any_memory_order_keep_their_values(tmp_path: Path) -> None:
+    whole = np.arange(24, dtype=np.float32).reshape(4, 6)
+    views = {"transposed": whole.T, "strided": whole[::2, 1::3], "big_endian": whole.astype(">f4"),
+             "special": np.array([np.nan, np.inf, -0.0], np.float32)}
+    written = checkpoints.write(tmp_path, frames=1, groups={"model": views}, meta=meta(), requested=False)
+    for name, tensor in written.load("model").items():
+        np.testing.assert_array_equal(tensor, views[name])
+
+
+@pytest.mark.parametrize("array", [np.array(["a"]), np.array([{}]), np.zeros(2, "V2"), np.zeros(2, "M8[s]")])
+def test_a_dtype_that_cannot_be_held_is_refused_by_name(tmp_path: Path, array: np.ndarray) -> None:  # type: ignore
+    with pytest.raises(InvalidInput, match=r"tensor 'odd' of group 'model' has dtype .*Convert"):
+        checkpoints.write(tmp_path, frames=1, groups={"model": {"odd": array}}, meta=meta(), requested=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("group", ["../model", "a/b", "", ".hidden", "Model", "model.x", "model\n", "a b"])
+def test_a_group_name_that_is_not_simple_is_refused(tmp_path: Path, group: str) -> None:
+    with pytest.raises(InvalidInput, match="not a simple name"):
+        checkpoints.write(tmp_path / "here", frames=1, groups={group: {}}, meta=meta(), requested=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_meta_that_is_not_json_or_incomplete_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="must be JSON"):
+        save(tmp_path, network=object())
+    with pytest.raises(InvalidInput, match="lacks steps, updates"):
+        checkpoints.write(tmp_path, frames=1, groups={}, meta={"time_s": 1.0}, requested=False)
+    assert checkpoints.every(tmp_path) == [] and list(tmp_path.iterdir()) == []
+
+
+def test_the_counters_and_the_meta_come_back(tmp_path: Path) -> None:
+    save(tmp_path, 4_000_000, requested=True, updates=np.int64(12), environment={"name": "ALE/Pong-v5"})
+    (found,) = checkpoints.every(tmp_path)
+    assert (found.frames, found.steps, found.updates, found.time_s) == (4_000_000, 250, 12, 3.5)
+    assert found.episode_return == 18.25 and found.requested
+    assert found.meta["environment"] == {"name": "ALE/Pong-v5"} and found.meta["frames"] == 4_000_000
+    assert found.path.name == "000004000000"
+    assert repr(found) == "Checkpoint(000004000000: frames=4,000,000, episode_return=18.25)"
+    assert checkpoints.at(found.path) == found
+    assert repr(save(tmp_path, 5, episode_return=None)) == "Checkpoint(000000000005: frames=5)"
+
+
+def test_files_and_folders_are_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        checkpoint = save(tmp_path / "checkpoints")
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in checkpoint.path.iterdir()}
+    assert modes == {"meta.json": 0o600, **{f"{group}.safetensors": 0o600 for group in GROUPS}}
+    assert stat.S_IMODE(checkpoint.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(checkpoint.path.parent.stat().st_mode) == 0o700
+
+
+def test_checkpoints_of_the_same_frames_stand_side_by_side_in_order(tmp_path: Path) -> None:
+    written = [save(tmp_path, frames) for frames in (500, *[1000] * 12)]
+    assert [one.path.name for one in written[:4]] == ["000000000500", *[f"000000001000{end}" for end in ("", "-1", "-2")]]
+    assert [one.path for one in checkpoints.every(tmp_path)] == [one.path for one in written]
+    assert checkpoints.newest_good(tmp_path) == (written[-1], [])
+
+
+def test_the_last_written_is_the_newest_even_with_fewer_frames_or_a_clock_set_back(tmp_path: Path) -> None:
+    save(tmp_path, 2000)
+    (old,) = checkpoints.every(tmp_path)
+    content = json.loads((old.path / "meta.json").read_text())
+    content.pop("sha256")
+    content["created"] += 1e6
+    content["sha256"] = checkpoints._digest(content)
+    (old.path / "meta.json").write_text(json.dumps(content))
+    save(tmp_path, 1500)
+    assert [one.frames for one in checkpoints.every(tmp_path)] == [2000, 1500]
+
+
+def test_a_folder_without_checkpoints_or_no_folder_has_none(tmp_path: Path) -> None:
+    assert checkpoints.every(tmp_path / "absent") == []
+    assert checkpoints.newest_good(tmp_path) == (None, [])
+    assert checkpoints.prune(tmp_path, 3) == []
+    with pytest.raises(InvalidInput, match="there is no checkpoint in .*absent"):
+        checkpoints.at(tmp_path / "absent")
+
+
+def test_an_unknown_group_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="'modle'.*'model'"):
+        save(tmp_path).load("modle")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "rng.safetensors", "meta.json"])
+def test_any_flipped_bit_is_found_and_the_checkpoint_before_is_used(tmp_path: Path, name: str) -> None:
+    good, bad = save(tmp_path, 1000), save(tmp_path, 2000)
+    whole = (bad.path / name).read_bytes()
+    positions = np.random.default_rng(0).integers(0, len(whole), 40)
+    for at in (0, len(whole) - 2, *positions):
+        if whole[at : at + 1].isspace():
+            continue  # between the tokens of meta.json
+        flip(bad.path / name, int(at))
+        found, passed_over = checkpoints.newest_good(tmp_path)
+        assert found == good and len(passed_over) == 1, f"byte {at}"
+        assert str(bad.path / name) in passed_over[0] and "older checkpoint" in passed_over[0] or "Upgrade" in passed_over[0]
+        (bad.path / name).write_bytes(whole)
+    assert checkpoints.newest_good(tmp_path)[0] == bad
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "meta.json"])
+@pytest.mark.parametrize("kept", [0, 1, 50, -1])
+def test_a_torn_file_is_found(tmp_path: Path, name: str, kept: int) -> None:
+    good, bad = save(tmp_path, 1000), save(tmp_path, 2000)
+    (bad.path / name).write_bytes((bad.path / name).read_bytes()[:kept])
+    found, passed_over = checkpoints.newest_good(tmp_path)
+    assert found == good and name in passed_over[0]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "meta.json"])
+def test_a_missing_file_is_found(tmp_path: Path, name: str) -> None:
+    good, bad = save(tmp_path, 1000), save(tmp_path, 2000)
+    (bad.path / name).unlink()
+    found, passed_over = checkpoints.newest_good(tmp_path)
+    assert found == good and name in passed_over[0] and "No such file" in passed_over[0]
+
+
+def test_loading_names_the_damaged_file_and_what_to_do_and_leaves_other_groups_usable(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path)
+    flip(checkpoint.path / "model.safetensors", 200)
+    with pytest.raises(CheckpointCorrupt, match=r"model\.safetensors was changed.*Use an older checkpoint"):
+        checkpoint.load("model")
+    assert checkpoint.load("rng").keys() == {"torch"}
+
+
+def test_tensors_or_files_that_were_added_are_found(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path)
+    path = checkpoint.path / "model.safetensors"
+    whole = path.read_bytes()
+    safetensors.numpy.save_file({**GROUPS["model"], "extra": np.zeros(3, np.float32)}, path)
+    with pytest.raises(CheckpointCorrupt, match=r"model\.safetensors"):
+        checkpoint.verify()
+    path.write_bytes(whole)
+    checkpoint.verify()
+    (checkpoint.path / "replay.safetensors").write_bytes(whole)
+    with pytest.raises(CheckpointCorrupt, match=r"not its own: replay\.safetensors"):
+        checkpoint.verify()
+
+
+def rewrite_meta(checkpoint: Checkpoint, **changes: Any) -> None:
+    content = {**json.loads((checkpoint.path / "meta.json").read_text()), **changes}
+    content.pop("sha256")
+    content["sha256"] = checkpoints._digest(content)
+    (checkpoint.path / "meta.json").write_text(json.dumps(content))
+
+
+def test_a_meta_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path)
+    rewrite_meta(checkpoint, files={"../../secret.safetensors": {"sha256": "", "size_bytes": 0}})
+    with pytest.raises(CheckpointCorrupt, match="outside the checkpoint"):
+        checkpoints.at(checkpoint.path)
+
+
+@pytest.mark.parametrize("changes", [{"files": []}, {"meta": {}}, {"meta": None}, {"files": {"a.safetensors": 3}}])
+def test_a_meta_of_the_wrong_form_is_passed_over(tmp_path: Path, changes: dict[str, Any]) -> None:
+    good, bad = save(tmp_path, 1000), save(tmp_path, 2000)
+    rewrite_meta(bad, **changes)
+    found, passed_over = checkpoints.newest_good(tmp_path)
+    assert found == good and "000000002000" in passed_over[0]
+
+
+def test_a_newer_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path)
+    rewrite_meta(checkpoint, format=2)
+    with pytest.raises(CheckpointCorrupt, match="format 2.*pip install -U"):
+        checkpoints.at(checkpoint.path)
+
+
+CRASHES = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from workbench import checkpoints
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+setattr(os, sys.argv[2], die)
+checkpoints.write(Path(sys.argv[1]), frames=2000, groups={"model": {"a": np.zeros(9)}},
+                  meta={"steps": 1, "updates": 1, "time_s": 0.0}, requested=False)
+"""
+
+
+@pytest.mark.parametrize("moment", ["rename", "fsync"])
+def test_a_crash_before_the_rename_leaves_the_checkpoint_before_and_its_rest_goes_at_the_next(
+    tmp_path: Path, moment: str
+) -> None:
+    good = save(tmp_path, 1000)
+    assert run(CRASHES, tmp_path, moment).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    assert checkpoints.every(tmp_path) == [good] and checkpoints.newest_good(tmp_path) == (good, [])
+    newer = save(tmp_path, 3000)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [good.path.name, newer.path.name]
+
+
+WRITES_FOREVER = """
+import itertools, sys
+from pathlib import Path
+import numpy as np
+from workbench import checkpoints
+for frames in itertools.count(int(sys.argv[2])):
+    checkpoints.write(Path(sys.argv[1]), frames=frames, groups={"model": {"a": np.full(20_000, frames)}},
+                      meta={"steps": 1, "updates": 1, "time_s": 0.0}, requested=False)
+    checkpoints.prune(Path(sys.argv[1]), 3)
+    print(frames, flush=True)
+"""
+
+
+def test_a_writer_killed_at_any_moment_always_leaves_a_good_newest(tmp_path: Path) -> None:
+    frames = 0
+    for life in range(6):
+        child = subprocess.Popen([sys.executable, "-c", WRITES_FOREVER, tmp_path, str(frames + 1)], text=True,
+                                 stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        try:
+            assert child.stdout is not None
+            for _ in range(1 + 2 * life):
+                frames = int(child.stdout.readline())
+        finally:
+            child.kill()
+            rest, _ = child.communicate(timeout=20)
+        frames = int(rest.split()[-1]) if rest.split() else frames
+        found, passed_over = checkpoints.newest_good(tmp_path)
+        assert found is not None and passed_over == [] and found.frames >= frames
+        assert (found.load("model")["a"] == found.frames).all()
+        frames = found.frames
+    save(tmp_path, frames + 1)
+    assert len(list(tmp_path.iterdir())) <= 5
+
+
+def test_another_live_writers_unfinished_folder_is_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / f".writing-{os.getppid()}-0123abcd"
+    other.mkdir()
+    save(tmp_path)
+    assert other.exists()
+
+
+def test_many_threads_may_write_at_once(tmp_path: Path) -> None:
+    threads = [threading.Thread(target=save, args=(tmp_path,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert len(checkpoints.every(tmp_path)) == 6
+
+
+def test_pruning_keeps_the_newest_automatic_ones_and_all_that_were_asked_for(tmp_path: Path) -> None:
+    written = [save(tmp_path, frames, requested=frames in (2, 6)) for frames in range(1, 7)]
+    removed = checkpoints.prune(tmp_path, 2)
+    assert removed == [written[0].path, written[2].path]
+    assert [one.frames for one in checkpoints.every(tmp_path)] == [2, 4, 5, 6]
+    assert checkpoints.prune(tmp_path, 2) == []
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize("keep", [0, -3, 1])
+def test_pruning_never_removes_the_newest(tmp_path: Path, keep: int) -> None:
+    save(tmp_path, 1)
+    newest = save(tmp_path, 2)
+    checkpoints.prune(tmp_path, keep)
+    assert checkpoints.every(tmp_path) == [newest]
+
+
+def test_pruning_after_a_resume_keeps_the_new_ones_and_not_the_damaged_ones_with_more_frames(tmp_path: Path) -> None:
+    save(tmp_path, 1000)
+    for frames in (2000, 3000):
+        flip(save(tmp_path, frames).path / "model.safetensors", 100)
+    resumed = save(tmp_path, 1500)
+    checkpoints.prune(tmp_path, 2)
+    assert checkpoints.newest_good(tmp_path) == (resumed, [])
+
+
+def test_strange_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "000000000007").write_text("a file")
+    (tmp_path / "0notes").mkdir()
+    (tmp_path / "best").mkdir()
+    written = save(tmp_path)
+    checkpoints.prune(tmp_path, 1)
+    assert checkpoints.newest_good(tmp_path) == (written, [])
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_diff_is_a_table_by_tensor(tmp_path: Path) -> None:
+    def of(**tensors: Any) -> Checkpoint:
+        groups = {"model": {name: np.array(value, np.float32) for name, value in tensors.items()}}
+        return checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta(), requested=False)
+
+    table = of(same=[3, 4], moved=[3, 4], reshaped=[1, 1], gone=[2], zero=[0]).diff(
+        of(same=[3, 4], moved=[3, 5], reshaped=[1], new=[5], zero=[1])
+    )
+    assert list(table.columns) == ["shape", "norm", "other_norm", "relative_difference", "only_in"]
+    assert list(table.index) == ["gone", "moved", "new", "reshaped", "same", "zero"]
+    assert table.loc["same", "relative_difference"] == 0 and table.loc["same", "norm"] == 5
+    assert table.loc["moved", "relative_difference"] == pytest.approx(0.2)
+    assert table.loc["zero", "relative_difference"] == np.inf
+    assert table["only_in"].to_dict() == {"gone": "self", "moved": "", "new": "other", "reshaped": "", "same": "",
+                                          "zero": ""}
+    assert np.isnan(table.loc["reshaped", "relative_difference"]) and np.isnan(table.loc["new", "norm"])
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a full disk is tried on a small tmpfs, which only root can mount")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_raises_and_leaves_the_checkpoints_before(small_disk: Path) -> None:
+    good = save(small_disk)
+    groups = {"model": {"a": np.zeros(100_000)}}
+    with pytest.raises(StorageFailed, match=f"{re.escape(str(small_disk))}: No space left.*untouched"):
+        checkpoints.write(small_disk, frames=2000, groups=groups, meta=meta(), requested=False)
+    assert list(small_disk.iterdir()) == [good.path]
+    assert checkpoints.newest_good(small_disk) == (good, [])
+
+
+def test_a_folder_that_cannot_be_made_raises(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="cannot write a checkpoint in"):
+        save(tmp_path / "file" / "checkpoints")

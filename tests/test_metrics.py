@@ -1,0 +1,533 @@
+"""The history of a run: what is stored is read back, alive or dead, and nothing that fails fails quietly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workbench.errors import ShapeMismatch, StorageFailed
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
+
+COLUMNS = ["frames", "steps", "updates", "time_s", "value"]
+
+
+def at(update: int) -> Progress:
+    return Progress(frames=80 * update, steps=20 * update, updates=update, time_s=0.5 * update)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metrics.sqlite"
+
+
+@pytest.fixture
+def writer(path: Path) -> Iterator[MetricsWriter]:
+    made = MetricsWriter(path)
+    yield made
+    made.close()
+
+
+
+@contextmanager
+def process(code: str, *arguments: object, **options: object) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    child = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, env=environment, **options)  # type: ignore
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate(timeout=20)
+
+
+WRITES_FOREVER = """
+import itertools, sys
+from pathlib import Path
+from workbench.metrics import MetricsWriter, Progress
+writer = MetricsWriter(Path(sys.argv[1]))
+for update in itertools.count(int(sys.argv[2])):
+    writer.scalars(Progress(80 * update, 20 * update, update, 0.5 * update), {"loss": float(update), "entropy": 1.0})
+    writer.episode(Progress(80 * update, 20 * update, update, 0.0), env_id=0, episode_return=1.0, length_steps=9)
+    writer.commit()
+    print(update, flush=True)
+"""
+
+WRITES_ONE_NAME = """
+import sys
+from pathlib import Path
+from workbench.metrics import MetricsWriter, Progress
+writer = MetricsWriter(Path(sys.argv[1]))
+for update in range(int(sys.argv[2])):
+    writer.scalars(Progress(update, update, update, 0.0), {"loss": float(update), sys.argv[3]: 1.0})
+    writer.commit()
+writer.event("stop", sys.argv[3])
+writer.close()
+"""
+
+
+def test_a_series_reads_back_as_it_was_written(writer: MetricsWriter, path: Path) -> None:
+    for update in range(5):
+        writer.scalars(at(update), {"loss": update / 3, "entropy": np.float32(0.5)})
+    writer.commit()
+    series = MetricsReader(path).series("loss")
+    assert list(series) == COLUMNS
+    assert [series[name].dtype for name in COLUMNS] == [np.int64] * 3 + [np.float64] * 2
+    assert series["frames"].tolist() == [0, 80, 160, 240, 320]
+    assert series["time_s"].tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert series["value"].tolist() == [update / 3 for update in range(5)]
+    assert MetricsReader(path).names() == ["entropy", "loss"]
+
+
+def test_rows_are_invisible_before_their_commit(writer: MetricsWriter, path: Path) -> None:
+    writer.scalars(at(1), {"loss": 1.0})
+    assert MetricsReader(path).names() == []
+    writer.commit()
+    assert MetricsReader(path).names() == ["loss"]
+
+
+def test_values_that_are_not_finite_read_back_as_such(writer: MetricsWriter, path: Path) -> None:
+    values = [1.0, float("nan"), float("inf"), -float("inf")]
+    for update, value in enumerate(values):
+        writer.scalars(at(update), {"loss": value})
+    writer.commit()
+    np.testing.assert_array_equal(MetricsReader(path).series("loss")["value"], values)
+
+
+def test_numpy_numbers_are_taken_as_numbers(writer: MetricsWriter, path: Path) -> None:
+    progress = Progress(np.int64(2**40), np.int64(7), np.int32(3), np.float32(1.5))  # type: ignore[arg-type]
+    writer.scalars(progress, {"loss": np.float64(0.25)})
+    writer.episode(progress, env_id=np.int64(3), episode_return=np.float32(2.5), length_steps=np.int64(11))  # type: ignore
+    writer.event("tune", "changed", progress=progress, data={"old": np.float32(0.5), "path": Path("a")})
+    series, event = MetricsReader(path).series("loss"), MetricsReader(path).events()[0]
+    assert series["frames"].tolist() == [2**40]
+    assert event["data"] == {"old": 0.5, "path": "a"}
+    assert MetricsReader(path).episodes()["env_id"].tolist() == [3]
+
+
+def test_a_reader_of_a_file_that_is_not_there_yet_has_empty_results(path: Path) -> None:
+    reader = MetricsReader(path)
+    assert reader.names() == [] and reader.events() == []
+    assert reader.status() is None and reader.distribution("policy_lag") is None
+    assert [len(column) for column in reader.series("loss", max_points=10).values()] == [0] * 5
+    assert all(len(column) == 0 for column in reader.episodes().values())
+    assert not path.exists()
+    path.touch()
+    assert reader.names() == []
+
+
+def test_an_unknown_series_is_empty(writer: MetricsWriter, path: Path) -> None:
+    assert len(MetricsReader(path).series("loss", since_update=3, max_points=10)["value"]) == 0
+
+
+def test_episodes_have_rows_of_their_own_and_are_series(writer: MetricsWriter, path: Path) -> None:
+    writer.episode(at(1), env_id=4, episode_return=-21.0, length_steps=764)
+    writer.episode(at(2), env_id=5, episode_return=18.5, length_steps=1700)
+    writer.episode(at(2), env_id=0, episode_return=20.0, length_steps=1650, kind="evaluation")
+    writer.commit()
+    reader = MetricsReader(path)
+    episodes = reader.episodes()
+    assert episodes["kind"].tolist() == ["training", "training", "evaluation"]
+    assert episodes["env_id"].tolist() == [4, 5, 0]
+    assert episodes["length_steps"].tolist() == [764, 1700, 1650]
+    assert reader.episodes(since_id=int(episodes["id"][1]))["episode_return"].tolist() == [20.0]
+    assert reader.series("episode_return")["value"].tolist() == [-21.0, 18.5]
+    assert reader.series("episode_length")["value"].tolist() == [764, 1700]
+    assert reader.series("evaluation_return")["value"].tolist() == [20.0]
+
+
+def test_an_event_is_committed_at_once_with_all_that_waited(writer: MetricsWriter, path: Path) -> None:
+    writer.scalars(at(3), {"loss": 1.0})
+    writer.event("tune", "learning rate 6e-4 → 3e-4", progress=at(3), data={"learning_rate": 3e-4})
+    writer.event("restart", "actor 1")
+    reader = MetricsReader(path)
+    first, second = reader.events()
+    assert (first["kind"], first["message"]) == ("tune", "learning rate 6e-4 → 3e-4")
+    assert first["data"] == {"learning_rate": 3e-4} and first["frames"] == 240
+    assert abs(first["time"] - time.time()) < 60
+    assert second["data"] == {} and second["frames"] is None
+    assert reader.events(since_id=first["id"]) == [second]
+    assert reader.names() == ["loss"]
+
+
+def test_the_newest_distribution_and_status_replace_the_older(writer: MetricsWriter, path: Path) -> None:
+    for update in (1, 2):
+        writer.distribution("policy_lag", at(update), [0, 1, 2], [update, 10 * update])
+        writer.status({"state": "training", "updates": update})
+        writer.commit()
+    found = MetricsReader(path).distribution("policy_lag")
+    assert found is not None
+    assert found["edges"].tolist() == [0, 1, 2] and found["counts"].tolist() == [2, 20] and found["updates"] == 2
+    status = MetricsReader(path).status()
+    assert status is not None
+    assert status[0] == {"state": "training", "updates": 2} and abs(status[1] - time.time()) < 60
+
+
+def test_a_distribution_whose_edges_do_not_fit_its_counts_is_refused(writer: MetricsWriter) -> None:
+    with pytest.raises(ShapeMismatch, match="2 counts and 2 edges.*: 3"):
+        writer.distribution("policy_lag", at(1), [0, 1], [3, 4])
+
+
+def test_since_update_gives_what_came_after_it(writer: MetricsWriter, path: Path) -> None:
+    for update in range(10):
+        writer.scalars(at(update), {"loss": float(update)})
+    writer.commit()
+    reader = MetricsReader(path)
+    assert reader.series("loss", since_update=6)["updates"].tolist() == [7, 8, 9]
+    assert reader.series("loss", since_update=9)["updates"].tolist() == []
+    assert reader.series("loss", since_update=-1)["updates"].tolist() == list(range(10))
+
+
+def test_rows_beyond_the_checkpoint_stay_after_a_resume_in_the_order_they_came(
+    writer: MetricsWriter, path: Path
+) -> None:
+    for update in (1, 2, 3, 4):
+        writer.scalars(at(update), {"loss": 0.0})
+    writer.event("resume", "from update 2", progress=at(2))
+    for update in (3, 4, 5):
+        writer.scalars(at(update), {"loss": 1.0})
+    writer.commit()
+    assert MetricsReader(path).series("loss")["updates"].tolist() == [1, 2, 3, 4, 3, 4, 5]
+    assert MetricsReader(path).series("loss", since_update=4)["updates"].tolist() == [5]
+
+
+@pytest.mark.parametrize("length", [500, 5_000, 30_000, 300_000])
+@pytest.mark.parametrize("max_points", [20, 200])
+def test_a_decimated_series_keeps_ends_and_extremes_at_their_places(path: Path, length: int, max_points: int) -> None:
+    values = np.random.default_rng(length).normal(size=length)
+    values[length // 3], values[length // 2], values[length // 5] = 1e6, -1e6, np.nan
+    writer = MetricsWriter(path)
+    for start in range(0, length, 7_001):
+        for update in range(start, min(start + 7_001, length)):
+            writer.scalars(at(update), {"loss": values[update]})
+        writer.commit()
+    writer.close()
+    series = MetricsReader(path).series("loss", max_points=max_points)
+    updates = series["updates"]
+    assert max_points // 2 <= len(updates) <= max_points
+    assert {0, length // 3, length // 2, length - 1} <= set(updates.tolist())
+    assert (np.diff(updates) > 0).all()
+    np.testing.assert_array_equal(series["value"], values[updates])
+    assert np.diff(updates).max() < 4 * length / (max_points // 2 - 1)
+
+
+def test_the_extremes_of_every_stretch_of_a_long_series_are_kept(path: Path) -> None:
+    values = np.random.default_rng(1).normal(size=64 * 400)
+    writer = MetricsWriter(path)
+    for update, value in enumerate(values):
+        writer.scalars(at(update), {"loss": value})
+        if update % 5_000 == 0:
+            writer.commit()
+    writer.close()
+    kept = set(MetricsReader(path).series("loss", max_points=202)["updates"].tolist())
+    for stretch in range(100):  # 256 rows are 4 rollups of 64
+        piece = values[256 * stretch : 256 * (stretch + 1)]
+        assert {256 * stretch + int(piece.argmin()), 256 * stretch + int(piece.argmax())} <= kept
+
+
+def test_a_decimated_tail_starts_after_since_update(path: Path) -> None:
+    writer = MetricsWriter(path)
+    for update in range(30_000):
+        writer.scalars(at(update), {"loss": float(update % 977)})
+        if update % 9_999 == 0:
+            writer.commit()
+    writer.close()
+    for since in (29_990, 20_000, 12_345, 63, 0):
+        updates = MetricsReader(path).series("loss", since_update=since, max_points=100)["updates"]
+        assert updates[0] == since + 1 and updates[-1] == 29_999 and len(updates) <= 100
+
+
+def test_a_series_of_nothing_but_nan_can_be_decimated(path: Path) -> None:
+    writer = MetricsWriter(path)
+    for update in range(9_000):
+        writer.scalars(at(update), {"loss": float("nan")})
+    writer.close()
+    series = MetricsReader(path).series("loss", max_points=50)
+    assert 0 < len(series["value"]) <= 50 and np.isnan(series["value"]).all()
+
+
+def test_a_writer_killed_again_and_again_loses_no_committed_row(path: Path) -> None:
+    """SIGKILL at any moment; the reader reads all the while, and each life goes on where the last one was seen."""
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def read() -> None:
+        seen = 0
+        while not done.is_set():
+            try:
+                now = len(MetricsReader(path).series("loss")["value"])
+                assert now >= seen, f"rows went away: {seen} → {now}"
+                seen = now
+            except BaseException as error:
+                failures.append(error)
+                return
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    try:
+        confirmed = -1
+        for life in range(5):
+            with process(WRITES_FOREVER, path, confirmed + 1) as child:
+                assert child.stdout is not None
+                for _ in range(20 + 15 * life):
+                    confirmed = int(child.stdout.readline())
+                os.kill(child.pid, signal.SIGKILL)
+                rest, _ = child.communicate(timeout=20)
+                confirmed = int(rest.split()[-1]) if rest.split() else confirmed
+            updates = MetricsReader(path).series("loss")["updates"]
+            assert set(range(confirmed + 1)) <= set(updates.tolist())
+            assert len(MetricsReader(path).series("entropy")["value"]) == len(updates)
+            assert len(MetricsReader(path).episodes()["id"]) == len(updates)
+    finally:
+        done.set()
+        reading.join(timeout=30)
+    assert not failures
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_two_writers_and_a_reader_share_one_file(path: Path) -> None:
+    with process(WRITES_ONE_NAME, path, 300, "a") as a, process(WRITES_ONE_NAME, path, 300, "b") as b:
+        seen, deadline = 0, time.monotonic() + 30
+        while None in (a.poll(), b.poll()):
+            assert time.monotonic() < deadline
+            now = len(MetricsReader(path).series("loss", max_points=100_000)["value"])
+            assert now >= seen
+            seen = now
+        assert (a.returncode, b.returncode) == (0, 0)
+    reader = MetricsReader(path)
+    assert np.sort(reader.series("loss")["value"]).tolist() == np.repeat(np.arange(300.0), 2).tolist()
+    assert len(reader.series("a")["value"]) == len(reader.series("b")["value"]) == 300
+    assert sorted(event["message"] for event in reader.events()) == ["a", "b"]
+
+
+def test_many_threads_may_use_one_writer(writer: MetricsWriter, path: Path) -> None:
+    def write(number: int) -> None:
+        for update in range(100):
+            writer.scalars(at(update), {f"metric_{number}": 1.0})
+            if update % 10 == 0:
+                writer.commit()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    writer.commit()
+    assert [len(MetricsReader(path).series(f"metric_{number}")["value"]) for number in range(4)] == [100] * 4
+
+
+def test_what_waits_is_committed_by_close_and_close_may_come_twice(path: Path) -> None:
+    writer = MetricsWriter(path)
+    writer.scalars(at(1), {"loss": 1.0})
+    writer.close()
+    writer.close()
+    assert len(MetricsReader(path).series("loss")["value"]) == 1
+
+
+READS_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from workbench.metrics import MetricsReader
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    print(len(MetricsReader(Path(sys.argv[1])).series("loss")["value"]))
+except OSError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    changed = [folder, *folder.iterdir()]
+    for one in changed:
+        one.chmod(0o555 if one.is_dir() else 0o444)
+    try:
+        yield
+    finally:
+        for one in changed:
+            one.chmod(0o755 if one.is_dir() else 0o644)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that other users reach too; pytest's own are private."""
+    folder = Path(tempfile.mkdtemp(prefix="workbench-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_finished_run_is_read_from_a_folder_that_cannot_be_written(shared: Path) -> None:
+    path = shared / "metrics.sqlite"
+    writer = MetricsWriter(path)
+    writer.scalars(at(1), {"loss": 1.0})
+    writer.close()
+    with read_only(shared), process(READS_AS_NOBODY, path) as child:
+        assert child.communicate(timeout=20)[0].strip() == "1"
+    assert [one.name for one in shared.iterdir()] == ["metrics.sqlite"]
+
+
+def test_a_killed_run_in_a_folder_that_cannot_be_written_never_loses_rows_silently(shared: Path) -> None:
+    path = shared / "metrics.sqlite"
+    with process(WRITES_FOREVER, path, 0) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+    rows = len(MetricsReader(path).series("loss")["value"])
+    with read_only(shared), process(READS_AS_NOBODY, path) as child:
+        answer = child.communicate(timeout=20)[0].strip()
+    assert answer == str(rows) or "copy the run's folder" in answer
+
+
+def test_a_newer_format_is_refused_with_what_to_do(path: Path) -> None:
+    MetricsWriter(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    for use in (lambda: MetricsReader(path).names(), lambda: MetricsWriter(path)):
+        with pytest.raises(StorageFailed, match="format 99.*upgrade"):
+            use()
+
+
+def test_a_file_that_is_no_database_is_named(path: Path) -> None:
+    path.write_bytes(b"this is not SQLite at all, and long enough to look like a header of something" * 20)
+    for use in (lambda: MetricsReader(path).names(), lambda: MetricsWriter(path)):
+        with pytest.raises(StorageFailed, match="metrics.sqlite: file is not a database.*damaged"):
+            use()
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="cannot write .*absent/metrics.sqlite: unable to open"):
+        MetricsWriter(tmp_path / "absent" / "metrics.sqlite")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a full disk is tried on a small tmpfs, which only root can mount")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_raises_and_loses_no_row_once_there_is_space(small_disk: Path) -> None:
+    path, ballast = small_disk / "metrics.sqlite", small_disk / "ballast"
+    writer = MetricsWriter(path, tensorboard=small_disk / "tensorboard")
+    writer.scalars(at(0), {"loss": 0.0})
+    writer.commit()
+    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+    ballast.write_bytes(bytes(free - 65_536))
+    written = 0
+    with pytest.raises(StorageFailed, match=r"cannot write .*small.*(full|space)"):
+        for written in range(1, 30_000):
+            writer.scalars(at(written), {"loss": float(written)})
+            writer.commit()
+    assert len(MetricsReader(path).series("loss")["value"]) >= 1
+    ballast.unlink()
+    writer.scalars(at(written + 1), {"loss": 1.0})
+    writer.close()
+    assert MetricsReader(path).series("loss")["updates"].tolist() == list(range(written + 2))
+    read_back = accumulated(small_disk / "tensorboard").Scalars("loss/loss")  # what did not fit is left out, not torn
+    assert read_back[-1].step == at(written + 1).frames
+
+
+def test_what_waits_is_bounded_and_an_event_says_what_was_dropped(path: Path) -> None:
+    writer = MetricsWriter(path)
+    for update in range(10_005):
+        writer.scalars(at(update), {"loss": 0.0})
+    writer.close()
+    assert MetricsReader(path).series("loss")["updates"][0] == 5
+    (event,) = MetricsReader(path).events()
+    assert event["kind"] == "metrics_dropped" and event["message"].startswith("5 entries")
+
+
+def test_a_transaction_that_fails_is_undone_as_a_whole_and_kept_for_the_next(path: Path, writer: MetricsWriter) -> None:
+    blocker = sqlite3.connect(path)
+    blocker.execute("CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'refused'); END")
+    blocker.commit()
+    writer.scalars(at(1), {"loss": 1.0})
+    with pytest.raises(StorageFailed, match="refused"):
+        writer.event("stop", "asked for")
+    assert MetricsReader(path).names() == []
+    blocker.execute("DROP TRIGGER refuse")
+    blocker.commit()
+    blocker.close()
+    writer.scalars(at(2), {"loss": 2.0})
+    writer.commit()
+    assert MetricsReader(path).series("loss")["value"].tolist() == [1.0, 2.0]
+    assert [event["kind"] for event in MetricsReader(path).events()] == ["stop"]
+
+
+def accumulated(folder: Path):  # type: ignore[no-untyped-def]
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    return EventAccumulator(str(folder)).Reload()
+
+
+def test_tensorboard_reads_the_event_files_with_frames_as_steps(path: Path, tmp_path: Path) -> None:
+    writer = MetricsWriter(path, tensorboard=tmp_path / "tensorboard")
+    assert not (tmp_path / "tensorboard").exists()
+    for update in (1, 2, 3):
+        writer.scalars(at(update), {"policy_loss": -0.5 * update, "frames_per_second": 4e3, "memory_gb": 2.0,
+                                    "time_wire": 0.25, "learning_rate": 6e-4, "policy_lag_mean": 1.5})
+        writer.commit()
+    writer.episode(at(3), env_id=0, episode_return=18.0, length_steps=900)
+    writer.distribution("policy_lag", at(3), [0, 1, 2], [5, 3])
+    writer.close()
+    found = accumulated(tmp_path / "tensorboard")
+    assert sorted(found.Tags()["scalars"]) == [
+        "bottleneck/wire", "episode/length", "episode/return", "loss/policy_loss", "policy_lag/policy_lag_mean",
+        "system/memory_gb", "throughput/frames_per_second", "training/learning_rate",
+    ]
+    assert [(one.step, one.value) for one in found.Scalars("loss/policy_loss")] == [(80, -0.5), (160, -1), (240, -1.5)]
+    histogram = found.Histograms("policy_lag/policy_lag")[0].histogram_value
+    assert list(histogram.bucket) == [5, 3] and list(histogram.bucket_limit) == [1, 2] and histogram.num == 8
+    (file,) = (tmp_path / "tensorboard").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_metrics_and_checkpoints_load_neither_torch_nor_tensorflow_nor_pandas(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+import workbench.checkpoints
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
+folder = Path(sys.argv[1])
+writer = MetricsWriter(folder / "metrics.sqlite", tensorboard=folder / "tensorboard")
+writer.scalars(Progress(1, 1, 1, 1.0), {"loss": 1.0})
+writer.close()
+MetricsReader(folder / "metrics.sqlite").series("loss")
+print([name for name in ("torch", "tensorflow", "pandas") if name in sys.modules])
+"""
+    with process(code, tmp_path) as child:
+        assert child.communicate(timeout=60)[0].strip() == "[]"
+
+
+def test_a_long_series_is_thinned_out_in_well_under_a_second(path: Path) -> None:
+    writer = MetricsWriter(path)
+    for start in range(0, 300_000, 10_000):
+        for update in range(start, start + 10_000):
+            writer.scalars(Progress(update, update, update, 0.0), {"loss": float(update % 1013)})
+        writer.commit()
+    begin = time.perf_counter()
+    series = MetricsReader(path).series("loss", max_points=2_000)
+    assert time.perf_counter() - begin < 1.0
+    assert 1_000 <= len(series["value"]) <= 2_000
+    writer.close()

@@ -1,0 +1,135 @@
+"""An actor process: steps its groups of environments with the actions that the learner sends.
+
+Each group is a vector environment of its own. All first observations are sent at once; from then on whichever group
+gets its actions is stepped and sent again, so that one group steps while the others wait for inference. When the
+learner goes away the actor connects anew, as a new life: new run id, environments reset.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+
+from workbench import environments
+from workbench.config import RunConfig
+from workbench.environments.by_value import load_factory
+from workbench.environments.contract import VectorEnvironment
+from workbench.errors import AccessDenied, ShapeMismatch, WorkbenchError
+from workbench.rundir import RunDirectory, write_atomically
+from workbench.trajectory import StepBatch
+from workbench.wire.lifeline import end_with_parent
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+from workbench.wire.rpc import method_path, open_channel, token_metadata
+
+FATAL = 3  # exit code: a restart does not mend it; the reason is in logs/actor-I.error.json
+_RECONNECT_S = 0.2
+
+
+def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]:
+    """The actor's environments, in `groups_per_actor` vector environments of nearly equal size."""
+    groups = min(config.groups_per_actor, config.envs_per_actor)
+    sizes = [len(part) for part in np.array_split(np.arange(config.envs_per_actor), groups)]
+    factory = load_factory(run.code / "environment.pkl")
+    return [
+        environments.make(config.environment, num_envs=size, seed=config.seed, threads=config.actor_threads,
+                          options=config.environment_options, factory=factory)
+        for size in sizes
+    ]
+
+
+class Stream:
+    """One connection to the learner: from the hello until either side goes away."""
+
+    def __init__(self, channel: grpc.Channel, token: str, hello: Hello) -> None:
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._outbox.put(hello.encode())
+        rpc = channel.stream_stream(method_path("play"))
+        self._replies = rpc(iter(self._outbox.get, None), metadata=token_metadata(token), wait_for_ready=True)
+
+    def welcome(self) -> Welcome:
+        """The learner's answer to the hello; waits until the learner is ready."""
+        return Welcome.decode(next(self._replies))
+
+    def send(self, step: GroupStep) -> None:
+        """Send a group's step without waiting."""
+        self._outbox.put(step.encode())
+
+    def __iter__(self) -> Iterator[GroupActions]:
+        """The groups' actions as they come."""
+        return map(GroupActions.decode, self._replies)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._outbox.put(None)
+        self._replies.cancel()
+
+
+def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
+    """Step `groups` for as long as the stream lives. Ends by grpc.RpcError or EnvironmentFailed."""
+    first_envs = np.cumsum([0, *(group.num_envs for group in groups)]).tolist()
+
+    def send(number: int, step: StepBatch, stepping_s: float, waiting_s: float) -> None:
+        stream.send(GroupStep(number, first_envs[number], step, stepping_s, waiting_s))
+
+    for number, group in enumerate(groups):
+        started = time.perf_counter()
+        step = group.reset(seed=seed + first_envs[number])
+        send(number, step, time.perf_counter() - started, 0.0)
+    before = time.perf_counter()
+    for reply in stream:
+        received = time.perf_counter()
+        step = groups[reply.group].step(reply.actions)
+        stepped = time.perf_counter()
+        send(reply.group, step, stepped - received, received - before)
+        before = time.perf_counter()
+
+
+def connect_and_play(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
+    """One life of the actor. Returns when the learner went away. Raises if it refused us for good."""
+    count = sum(group.num_envs for group in groups)
+    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
+    with open_channel(address) as channel:
+        stream = Stream(channel, token, hello)
+        try:
+            play(groups, stream, seed=stream.welcome().seed)
+        except grpc.RpcError as error:
+            _raise_if_final(error)
+        except StopIteration:
+            pass  # the learner closed before it answered
+        finally:
+            stream.close()
+
+
+def _raise_if_final(error: grpc.RpcError) -> None:
+    if error.code() == grpc.StatusCode.UNAUTHENTICATED:
+        raise AccessDenied(f"the learner refused this actor: {error.details()}")
+    if error.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT):
+        raise ShapeMismatch(f"the learner refused this actor: {error.details()}")
+    print(f"connection ended: {error.code().name} {error.details()}", file=sys.stderr, flush=True)
+
+
+def main(run_dir: str, index: int) -> int:
+    """Run actor `index` of the run in `run_dir` until its supervisor ends it. The exit code."""
+    end_with_parent()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    run = RunDirectory(Path(run_dir))
+    try:
+        groups = make_groups(run.config(), run)
+        while True:
+            connect_and_play(groups, run.learner_address, run.token(), index)
+            time.sleep(_RECONNECT_S)
+    except WorkbenchError as error:
+        told = {"type": type(error).__name__, "message": str(error)}
+        write_atomically(run.logs / f"actor-{index}.error.json", json.dumps(told).encode())
+        print(error, file=sys.stderr, flush=True)
+        return FATAL

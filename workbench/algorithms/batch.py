@@ -1,0 +1,103 @@
+"""A batch of unrolls as time-major tensors. Fields and time indices are those of `workbench.trajectory`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workbench.errors import ShapeMismatch
+from workbench.trajectory import Array, Flags, Unroll
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B unrolls of T+1 steps.
+
+    Attributes:
+        observation: uint8 or float32 [T+1, B, *frame], single frames.
+        stack_prefix: [B, S-1, *frame], the frames before x_0, oldest first.
+        reward: float32 [T+1, B], not clipped.
+        flags: uint8 [T+1, B].
+        previous_action, action, policy_version: int64 [T+1, B].
+        bootstrap_value: float32 [T+1, B].
+        behaviour: [T+1, B, ...] by field.
+        initial_state: [B, ...] each.
+    """
+
+    observation: Tensor
+    stack_prefix: Tensor
+    reward: Tensor
+    flags: Tensor
+    previous_action: Tensor
+    action: Tensor
+    policy_version: Tensor
+    bootstrap_value: Tensor
+    behaviour: dict[str, Tensor]
+    initial_state: tuple[Tensor, ...]
+
+    @property
+    def start(self) -> Tensor:
+        """bool [T+1, B]: whether x_t is the first observation of an episode."""
+        return self.has(Flags.START)
+
+    def has(self, flags: Flags) -> Tensor:
+        """bool [T+1, B]: whether any of `flags` is set at step t."""
+        return (self.flags & int(flags)) != 0
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The batch on `device`; copied without waiting where its memory is pinned."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(device, non_blocking=True)
+
+        return Batch(
+            observation=moved(self.observation),
+            stack_prefix=moved(self.stack_prefix),
+            reward=moved(self.reward),
+            flags=moved(self.flags),
+            previous_action=moved(self.previous_action),
+            action=moved(self.action),
+            policy_version=moved(self.policy_version),
+            bootstrap_value=moved(self.bootstrap_value),
+            behaviour={name: moved(value) for name, value in self.behaviour.items()},
+            initial_state=tuple(moved(part) for part in self.initial_state),
+        )
+
+
+def collate(unrolls: Sequence[Unroll], *, pin_memory: bool = False) -> Batch:
+    """The unrolls side by side, on the CPU; in pinned memory if asked, for a copy that does not block.
+
+    Raises ShapeMismatch where lengths or shapes differ between the unrolls.
+    """
+
+    def join(arrays: list[Array], dtype: torch.dtype | None, axis: int = 1) -> Tensor:
+        tensor = torch.from_numpy(np.stack(arrays, axis=axis))
+        tensor = tensor if dtype is None else tensor.to(dtype)
+        return tensor.pin_memory() if pin_memory else tensor
+
+    def field(name: str, dtype: torch.dtype | None = None, axis: int = 1) -> Tensor:
+        return join([getattr(unroll, name) for unroll in unrolls], dtype, axis)
+
+    if not unrolls:
+        raise ShapeMismatch("a batch needs at least one unroll, but got none.")
+    try:
+        return Batch(
+            observation=field("observation"),
+            stack_prefix=field("stack_prefix", axis=0),
+            reward=field("reward", torch.float32),
+            flags=field("flags", torch.uint8),
+            previous_action=field("previous_action", torch.int64),
+            action=field("action", torch.int64),
+            policy_version=field("policy_version", torch.int64),
+            bootstrap_value=field("bootstrap_value", torch.float32),
+            behaviour={name: join([u.behaviour[name] for u in unrolls], None) for name in unrolls[0].behaviour},
+            initial_state=tuple(join(list(parts), None, 0) for parts in zip(*(u.initial_state for u in unrolls),
+                                                                           strict=True)),
+        )
+    except ValueError as error:
+        shapes = sorted({tuple(unroll.observation.shape) for unroll in unrolls})
+        raise ShapeMismatch(f"unrolls of one batch differ in shape ({error}); observations: {shapes}.") from error

@@ -1,0 +1,59 @@
+"""Frame stacking. One rule, in its two forms: a step at a time for inference, a whole unroll for training.
+
+The rule: the stack of x_t holds x_{t-S+1} … x_t, oldest first. A frame from before the episode of x_t is zero: a
+START at step t zeroes every frame older than t. A network therefore sees the same in inference and in training.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def push_frames(stack: Tensor, *, observation: Tensor, start: Tensor) -> Tensor:
+    """The stacks of x_t, [N, S, *frame], from those of x_{t-1}.
+
+    Args:
+        stack: [N, S, *frame], oldest first; not changed.
+        observation: [N, *frame], x_t.
+        start: bool [N], whether x_t starts an episode.
+    """
+    pushed = torch.empty_like(stack)
+    keep = _as_mask(~start, stack[:, 1:])
+    torch.mul(stack[:, 1:], keep, out=pushed[:, :-1])
+    pushed[:, -1] = observation
+    return pushed
+
+
+def join_frames(stack: Tensor) -> Tensor:
+    """[N, S*C, ...] as a network sees it, from [N, S, C, ...]."""
+    return stack.flatten(1, 2)
+
+
+def stack_frames(observation: Tensor, *, stack_prefix: Tensor, start: Tensor) -> Tensor:
+    """The stacks of every step of an unroll, joined along the first axis of a frame: [T+1, B, S*C, ...].
+
+    Args:
+        observation: [T+1, B, C, ...], single frames.
+        stack_prefix: [B, S-1, C, ...], the frames before x_0, oldest first, zero from before its episode.
+        start: bool [T+1, B].
+    """
+    older = stack_prefix.shape[1]  # S-1
+    if older == 0:
+        return observation
+    steps = observation.shape[0]
+    frames = torch.cat([stack_prefix.transpose(0, 1), observation])  # [S-1+T+1, B, C, ...]
+    episode = start.long().cumsum(0)  # [T+1, B], counted within the unroll
+    episode = torch.cat([episode.new_zeros(older, episode.shape[1]), episode])
+    stacked = observation.new_empty(*observation.shape[:2], older + 1, *observation.shape[2:])
+    for slot in range(older):
+        same_episode = episode[slot : slot + steps] == episode[older:]
+        seen = frames[slot : slot + steps]
+        torch.mul(seen, _as_mask(same_episode, seen), out=stacked[:, :, slot])
+    stacked[:, :, older] = observation
+    return stacked.flatten(2, 3)
+
+
+def _as_mask(keep: Tensor, like: Tensor) -> Tensor:
+    """`keep` as 0 and 1 of `like`'s dtype, with axes of length 1 appended."""
+    return keep.to(like.dtype).reshape(*keep.shape, *[1] * (like.ndim - keep.ndim))

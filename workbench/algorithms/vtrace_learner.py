@@ -1,0 +1,118 @@
+"""V-trace as the learner uses it: which actions to take, what to keep of them, and the loss of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from workbench.algorithms import vtrace
+from workbench.algorithms.base import FieldSpec, Loss, Network, NetworkOutput
+from workbench.algorithms.batch import Batch
+from workbench.algorithms.entropy_cost import EntropyCost
+from workbench.algorithms.frames import stack_frames
+from workbench.config import VTraceConfig
+from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, Flags
+
+
+class VTrace:
+    """The algorithm of IMPALA (arXiv 1802.01561) with SEED RL's additions. Fits `algorithms.base.Algorithm`."""
+
+    overlap = 0
+
+    def __init__(self, config: VTraceConfig, *, spec: EnvironmentSpec) -> None:
+        self.num_actions = spec.num_actions
+        self.entropy_cost = EntropyCost(config.entropy_cost_speed)
+
+    def behaviour_fields(self) -> dict[str, FieldSpec]:
+        """The behaviour's logits, for importance ratios, and its value, to show."""
+        return {"policy_logits": ((self.num_actions,), "float32"), "value": ((), "float32")}
+
+    def act(
+        self,
+        output: NetworkOutput,
+        *,
+        greedy: bool,
+        generator: torch.Generator | None = None,
+        env_ids: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Actions int64 [B], sampled from the policy or its mode, and the behaviour fields, for an output of T=1.
+
+        `env_ids` plays no part: every environment has the same policy.
+        """
+        logits, value = output.policy_logits[0].float(), output.value[0].float()
+        if greedy:
+            actions = logits.argmax(-1)
+        else:  # argmax of logits + Gumbel noise is a sample of the softmax; Gumbel = -log Exponential
+            noise = torch.empty_like(logits).exponential_(generator=generator)
+            actions = (logits - noise.log()).argmax(-1)
+        return actions, {"policy_logits": logits, "value": value}
+
+    def bootstrap(self, output: NetworkOutput) -> Tensor:
+        """Values [B] of final observations."""
+        return output.value[0].float()
+
+    def loss(self, network: Network, *, batch: Batch, config: VTraceConfig) -> Loss:
+        """Policy gradient, value, entropy and KL losses of a batch, as means over its T·B steps.
+
+        Behaviour outputs are those of steps 0 … T-1, rewards and flags those of steps 1 … T; step T only bootstraps.
+        """
+        start = batch.start
+        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=start)
+        output, _ = network(stacked, batch.previous_action, batch.reward, start, batch.initial_state)
+        return self._loss_of(output, batch, config)
+
+    def _loss_of(self, output: NetworkOutput, batch: Batch, config: VTraceConfig) -> Loss:
+        logits, values = output.policy_logits[:-1].float(), output.value[:-1].float()
+        actions, behaviour_logits = batch.action[:-1], batch.behaviour["policy_logits"][:-1]
+        log_rhos = vtrace.log_importance_ratios(logits.detach(), behaviour_logits=behaviour_logits, actions=actions)
+        rewards, discounts = vtrace.rewards_and_discounts(
+            batch.reward[1:],
+            ended=batch.has(NO_DISCOUNT)[1:],
+            truncated=batch.has(Flags.TRUNCATED)[1:],
+            bootstrap_values=batch.bootstrap_value[1:],
+            discount=config.discount,
+            max_abs_reward=config.max_abs_reward,
+        )
+        targets = vtrace.vtrace_targets(
+            values,
+            bootstrap_value=output.value[-1].float(),
+            rewards=rewards,
+            discounts=discounts,
+            rhos=log_rhos.exp(),
+            lambda_=config.lambda_,
+            rho_clip=config.rho_clip,
+            c_clip=config.c_clip,
+            pg_rho_clip=config.pg_rho_clip,
+        )
+        entropy = vtrace.entropy(logits)
+        entropy_loss, entropy_cost = self.entropy_cost.losses(
+            entropy, entropy_cost=config.entropy_cost, target_entropy=config.target_entropy
+        )
+        terms = {
+            "policy_loss": vtrace.policy_gradient_loss(logits, actions=actions, advantages=targets.pg_advantages),
+            "baseline_loss": config.baseline_cost * vtrace.baseline_loss(values, targets=targets.vs),
+            "entropy_loss": entropy_loss,
+            "kl_loss": config.kl_cost * vtrace.kl_to_behaviour(logits, behaviour_logits=behaviour_logits),
+        }
+        total = torch.stack(list(terms.values())).sum()
+        scalars = {"loss": total, **terms, "entropy": entropy, "entropy_cost": entropy_cost}
+        return Loss(total, {name: value.detach() for name, value in scalars.items()}, log_rhos.exp())
+
+    def to(self, device: torch.device | str) -> VTrace:
+        """Itself, with the entropy cost's parameter on `device`."""
+        self.entropy_cost.parameter.data = self.entropy_cost.parameter.data.to(device)
+        return self
+
+    def parameters(self) -> list[nn.Parameter]:
+        """The entropy cost's parameter; it has no gradient while no target entropy is set."""
+        return [self.entropy_cost.parameter]
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps."""
+        return self.entropy_cost.state()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state` returned."""
+        self.entropy_cost.load_state(state)

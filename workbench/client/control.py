@@ -1,0 +1,101 @@
+"""A client's connection to a run's supervisor, and the files to read when there is none.
+
+Every way in which a run can be out of reach is one clear error: RunNotFound (its directory is gone), AccessDenied
+(its token was readable by others), RunNotAlive (it ended, or its supervisor is dead; with the remedy).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from workbench.client.status import ENDED, RunStatus
+from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, RunNotFound, WorkbenchError
+from workbench.metrics import MetricsReader
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+from workbench.wire.rpc import Caller
+
+
+class Control:
+    """Calls the supervisor of one run; connects when first used. Usable from several threads."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self._guard = threading.Lock()
+        self._caller: Caller | None = None
+
+    def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
+        """The supervisor's answer. Raises what it raised, RunNotFound, AccessDenied, RunNotAlive or ConnectionLost."""
+        name, state = self.directory.name, self.directory.read()["state"]
+        if state in ENDED:
+            raise RunNotAlive(f"{name} is {state}. wb.resume({name!r}) continues it from its newest checkpoint.")
+        try:
+            return self._open().call(method, timeout_s=timeout_s, **arguments)
+        except ConnectionLost as error:
+            self.close()
+            if lock.is_alive(self.directory):
+                raise ConnectionLost(f"{name} did not answer {method!r} within {timeout_s:g} s: {error}") from None
+            raise RunNotAlive(f"{name} is dead: {_dead(name)}") from None
+
+    def _open(self) -> Caller:
+        with self._guard:
+            if self._caller is None:
+                self._caller = Caller(self.directory.supervisor_address, self._token())
+            return self._caller
+
+    def _token(self) -> str:
+        try:
+            return self.directory.token()
+        except FileNotFoundError:
+            raise AccessDenied(f"{self.directory.path / 'token'} is gone, so nobody may steer this run.") from None
+
+    def close(self) -> None:
+        """Drop the connection; the next call opens another."""
+        with self._guard:
+            if self._caller is not None:
+                self._caller.close()
+            self._caller = None
+
+    def status(self) -> RunStatus:
+        """How the run is now; from its files if it ended or its supervisor is gone. Raises RunNotFound, AccessDenied."""
+        name, state = self.directory.name, self.directory.read()["state"]
+        if state in ENDED:
+            return stored_status(self.directory)
+        try:
+            return RunStatus.from_told(name, self.call("status", timeout_s=5.0))
+        except (RunNotAlive, ConnectionLost):
+            return stored_status(self.directory)
+
+
+def stored_status(directory: RunDirectory) -> RunStatus:
+    """The last known state, from files alone: no network. Raises RunNotFound."""
+    record = directory.read()
+    try:
+        kept = MetricsReader(directory.metrics).status()
+    except WorkbenchError as error:  # a damaged file must not hide how the run is
+        kept = ({"warning": str(error)}, time.time())
+    told, told_at = kept or ({}, record.get("created", time.time()))
+    age_s = max(0.0, time.time() - told_at)
+    error = record.get("error")
+    better: dict[str, Any] = {"age_s": age_s, "error": f"{error['type']}: {error['message']}" if error else None}
+    state = record["state"]
+    if state not in ENDED:
+        if lock.is_alive(directory):
+            state = told.get("state", state)
+        else:
+            state, better["reason"], better["actors"] = "dead", _dead(directory.name), ()
+            better["supervisor_pid"] = better["learner_pid"] = None
+    return RunStatus.from_told(directory.name, {**told, "state": state}, **better)
+
+
+def _dead(name: str) -> str:
+    return f"its supervisor is gone. wb.resume({name!r}) continues it from its newest checkpoint."
+
+
+def checked(directory: RunDirectory) -> RunDirectory:
+    """The directory. Raises RunNotFound if the run in it was deleted."""
+    if not directory.record.exists():
+        raise RunNotFound(f"{directory.path} is gone: the run was deleted. wb.runs() lists the runs.")
+    return directory

@@ -1,0 +1,50 @@
+"""What a waiting cell or terminal shows: one line that is rewritten, or a progress bar. Nothing else is a display."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+from tqdm.std import tqdm
+
+
+def interactive() -> bool:
+    """Whether a person looks on: a notebook's cell or a terminal."""
+    if sys.stdout.isatty():
+        return True
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+class Progress:
+    """A bar from `start` to `total` frames (or updates); without a total, a line of text. Use in a `with` block."""
+
+    def __init__(self, name: str, *, unit: str = "", total: float | None = None, start: float = 0, shown: bool) -> None:
+        layout = "{desc} |{bar:24}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}]{postfix}" if total else "{desc}"
+        self._bar: Any = tqdm(
+            desc=name, unit=unit, total=total, initial=start, disable=not shown, file=sys.stdout, bar_format=layout,
+            unit_scale=True, mininterval=0.2, dynamic_ncols=True,
+        )  # fmt: skip
+        self._name = name
+        self._has_bar = total is not None
+
+    def show(self, now: float, text: str) -> None:
+        """Draw the state of things."""
+        if self._bar.disable:
+            return
+        if self._has_bar:
+            self._bar.n = min(now, self._bar.total)
+            self._bar.set_postfix_str(text, refresh=False)
+        else:
+            self._bar.set_description_str(f"{self._name}: {text}", refresh=False)
+        self._bar.refresh()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()

@@ -1,0 +1,225 @@
+"""`Run`: the handle of a run. Dropping it, or the kernel that holds it, changes nothing for the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from workbench import checkpoints, rundir
+from workbench.checkpoints import Checkpoint
+from workbench.client import waiting
+from workbench.client.control import Control, checked, stored_status
+from workbench.client.status import RunStatus
+from workbench.client.tables import Hyperparameter, Table, duration, hyperparameters
+from workbench.config import RunConfig
+from workbench.errors import InvalidInput, MissingPackage, UnknownName
+from workbench.metrics import MetricsReader
+from workbench.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+_STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
+
+
+class Run:
+    """A run that goes on in the background. `wb.launch`, `wb.attach` and `wb.resume` return one."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = checked(directory)
+        self._control = Control(directory)
+        self._reader = MetricsReader(directory.metrics)
+        self._last = stored_status(directory)
+        self._last_at = time.monotonic() - self._last.age_s
+
+    @property
+    def name(self) -> str:
+        """The run's name; `wb.attach(name)` from any kernel finds it again."""
+        return self._directory.name
+
+    @property
+    def path(self) -> Path:
+        """The run's directory."""
+        return self._directory.path
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> RunStatus:
+        """How the run is now: state, progress, speed, return, actors. Works for a dead or ended run as well."""
+        return self._seen(self._control.status())
+
+    def _seen(self, status: RunStatus) -> RunStatus:
+        self._last, self._last_at = status, time.monotonic() - status.age_s
+        return status
+
+    @property
+    def last_status(self) -> RunStatus:
+        """What this handle saw last; asks nobody."""
+        return self._last
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration, live changes included."""
+        return self._directory.config()
+
+    @property
+    def hyperparameters(self) -> Table[Hyperparameter]:
+        """The fields that `tune` can change, with value, default, bounds and unit."""
+        return hyperparameters(self.config)
+
+    def metrics(self, name: str) -> pd.DataFrame:
+        """All of one metric: columns frames, steps, updates, time_s, value. Raises UnknownName with the nearest."""
+        import pandas as pd
+
+        known = self.metric_names
+        if name not in known:
+            raise UnknownName.among("metric", name, known, "" if known else f"{self.name} has none yet.")
+        return pd.DataFrame(self._reader.series(name))
+
+    @property
+    def metric_names(self) -> list[str]:
+        """Names that `metrics` knows, sorted."""
+        checked(self._directory)
+        return self._reader.names()
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """What happened, oldest first: time, kind, message, frames, steps, updates, time_s, data."""
+        import pandas as pd
+
+        checked(self._directory)
+        columns = ["time", "kind", "message", "frames", "steps", "updates", "time_s", "data"]
+        table = pd.DataFrame(self._reader.events(), columns=columns)
+        table["time"] = pd.to_datetime(table["time"], unit="s")
+        return table
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """Checkpoints on disk, oldest first."""
+        return checkpoints.every(checked(self._directory).checkpoints)
+
+    def wait(
+        self,
+        *,
+        frames: int | None = None,
+        updates: int | None = None,
+        episode_return: float | None = None,
+        timeout_s: float | None = None,
+        progress: bool | None = None,
+    ) -> RunStatus:
+        """The status when the first of the given targets is reached; without a target, when the run has ended.
+
+        Interrupting it leaves the run alone.
+
+        Args:
+            episode_return: mean of the last 100 training episodes.
+            progress: whether to show a bar; None: where a person looks on.
+
+        Raises:
+            RunFailed: the run failed; says why, with the traceback.
+            RunNotAlive: it ended, or its supervisor died, before the target.
+            WaitTimeout: `timeout_s` has passed; the run goes on.
+        """
+        return self._seen(
+            waiting.until(
+                self._control, frames=frames, updates=updates, episode_return=episode_return, timeout_s=timeout_s,
+                progress=progress,
+            )
+        )  # fmt: skip
+
+    # --- steering -----------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Stop training until `resume`; processes and environments stay."""
+        self._control.call("pause")
+
+    def resume(self) -> None:
+        """Go on after `pause`. (`wb.resume(name)` starts a stopped run again.)"""
+        self._control.call("resume")
+
+    @contextmanager
+    def paused(self) -> Iterator[Run]:
+        """Paused within a `with` block; a run that was paused before stays so after it."""
+        before = self.status.state
+        self.pause()
+        try:
+            yield self
+        finally:
+            if before != "paused":
+                self.resume()
+
+    def stop(self, *, timeout_s: float = 60.0) -> RunStatus:
+        """End the run with a last checkpoint, and wait until all its processes are gone.
+
+        Args:
+            timeout_s: how long the learner may take; after it, it is killed without that checkpoint.
+        """
+        if not self.status.alive:
+            return self._last
+        self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
+        return self._seen(waiting.until_ended(self._control, timeout_s + _STOP_MARGIN_S))
+
+    def close(self) -> None:
+        """Drop this handle's connection; the run goes on."""
+        self._control.close()
+
+    def scale(self, *, actors: int) -> None:
+        """Run that many actors from now on. Raises OutOfBounds."""
+        self.config.replaced(actors=actors)
+        self._control.call("scale", actors=actors)
+
+    def tune(self, **changes: Any) -> dict[str, Any]:
+        """Change live fields while the run learns; {"old", "new"}. See `hyperparameters`.
+
+        Raises UnknownName, NotLive or OutOfBounds, and then changes nothing.
+        """
+        if not changes:
+            raise InvalidInput("tune() got nothing to change. Name a live field: run.tune(learning_rate=3e-4).")
+        after = self.config.with_live(**changes)
+        told: dict[str, Any] = self._control.call("tune", changes={name: after.value(name) for name in changes})
+        return told
+
+    def checkpoint(self, *, timeout_s: float = 300.0) -> Checkpoint:
+        """A checkpoint of now, on disk when this returns; it is never pruned."""
+        told = self._control.call("checkpoint", timeout_s=timeout_s, reason="asked for")
+        return checkpoints.at(told["path"])
+
+    def restart_actor(self, index: int) -> None:
+        """End an actor's process; the supervisor starts it again. For one that hangs."""
+        self._control.call("restart_actor", index=index)
+
+    # --- showing ------------------------------------------------------------------------------------------------
+
+    def dashboard(self) -> Any:
+        """The live panel; also what a bare `run` shows in a cell. Raises MissingPackage without ipywidgets."""
+        try:
+            from workbench.widgets.panel import RunPanel
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("workbench"):
+                raise
+            raise MissingPackage(f"the panel needs {error.name}. Install it: pip install {error.name}") from None
+        return RunPanel(self)
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        try:
+            shown: Any = self.dashboard()
+        except MissingPackage as error:
+            print(f"{self!r}\n({error})")
+        else:
+            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+
+    def __repr__(self) -> str:
+        age_s = time.monotonic() - self._last_at
+        return f"Run({self.name}: {self._last.line()}, {duration(age_s)} ago)"
+
+
+def attach(name: str | Path) -> Run:
+    """The handle of a run, by name or directory; never starts or stops anything. Raises RunNotFound with the nearest."""
+    return Run(rundir.find(name))

@@ -1,0 +1,104 @@
+"""How a run is, as people see it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ALIVE = ("starting", "training", "paused", "stopping")
+ENDED = ("stopped", "finished", "failed")
+
+
+@dataclass(frozen=True)
+class ActorStatus:
+    """One actor process.
+
+    Attributes:
+        alive: whether its process lives.
+        restarts: lives after the first.
+        last_seen_s: since the learner last heard of it.
+        environments: that it steps.
+    """
+
+    index: int
+    pid: int | None = None
+    alive: bool = False
+    restarts: int = 0
+    steps: int = 0
+    steps_per_second: float = 0.0
+    last_seen_s: float | None = None
+    environments: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class RunStatus:
+    """One look at a run.
+
+    Attributes:
+        state: starting, training, paused, stopping, stopped, finished, failed, or dead: its supervisor is gone.
+        reason: why it is in that state or not at full speed, in plain words, with the remedy where there is one.
+        error: what made it fail, with the traceback; else None.
+        episode_return, episode_length: means of the last 100 training episodes, or None before the first.
+        policy_lag: updates between acting and learning, mean.
+        bottleneck: share of time that each part waits or works, by part.
+        time_s: seconds of training, pauses excluded.
+        age_s: seconds since this was true.
+    """
+
+    name: str
+    state: str
+    reason: str = ""
+    error: str | None = None
+    frames: int = 0
+    steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    frames_per_second: float = 0.0
+    steps_per_second: float = 0.0
+    updates_per_second: float = 0.0
+    episode_return: float | None = None
+    episode_length: float | None = None
+    policy_lag: float | None = None
+    actors: tuple[ActorStatus, ...] = ()
+    device: str = ""
+    precision: str = ""
+    bottleneck: Mapping[str, float] = field(default_factory=dict)
+    time_s: float = 0.0
+    warning: str = ""
+    supervisor_pid: int | None = None
+    learner_pid: int | None = None
+    age_s: float = 0.0
+
+    @classmethod
+    def from_told(cls, name: str, told: Mapping[str, Any], **known_better: Any) -> RunStatus:
+        """From what a supervisor said; what this version does not know is left out."""
+        fields = {one.name for one in dataclasses.fields(cls)}
+        actors = tuple(
+            _actor(int(index), said) for index, said in sorted(told.get("actors", {}).items(), key=lambda it: int(it[0]))
+        )
+        kept = {key: value for key, value in told.items() if key in fields}
+        return cls(**{**kept, "state": told.get("state", "starting"), "name": name, "actors": actors, **known_better})
+
+    @property
+    def alive(self) -> bool:
+        """Whether the run goes on: it can be steered."""
+        return self.state in ALIVE
+
+    def line(self) -> str:
+        """State, progress and return in one line, without the name."""
+        parts = [self.state, f"{self.frames:,} frames"]
+        if self.state == "training":
+            parts.append(f"{self.frames_per_second:,.0f} frames/s ({self.steps_per_second:,.0f} steps/s)")
+        if self.episode_return is not None:
+            parts.append(f"return {self.episode_return:.4g}")
+        return ", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else "")
+
+    def __repr__(self) -> str:
+        return f"RunStatus({self.name}: {self.line()})"
+
+
+def _actor(index: int, said: Mapping[str, Any]) -> ActorStatus:
+    fields = {one.name for one in dataclasses.fields(ActorStatus)}
+    return ActorStatus(**{**{key: value for key, value in said.items() if key in fields}, "index": index})

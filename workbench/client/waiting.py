@@ -1,0 +1,124 @@
+"""Waiting for a run: until it trains, until a target, until it has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from workbench.client.control import Control
+from workbench.client.progress import Progress, interactive
+from workbench.client.status import ENDED, RunStatus
+from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+
+if TYPE_CHECKING:
+    from workbench.launchers.contract import Launched
+
+_POLL_S = 0.2
+
+
+def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[tuple[RunStatus, bool]]:
+    """Looks at a run, every 0.2 s, each with whether time is up (then it is the last one)."""
+    deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        late = time.monotonic() >= deadline
+        yield look(), late
+        if late:
+            return
+        time.sleep(min(_POLL_S, max(0.0, deadline - time.monotonic())))
+
+
+def failure(control: Control) -> WorkbenchError:
+    """What made the run fail, in its own class."""
+    error = control.directory.read().get("error") or {"type": "RunFailed", "message": "it failed for no known reason"}
+    return by_name(error["type"], error["message"])
+
+
+def until_ready(control: Control, launched: Launched, timeout_s: float, *, progress: bool | None) -> RunStatus:
+    """The status once the learner trains. Raises what made the run fail, or WaitTimeout; the run is left alone."""
+    name = control.directory.name
+    shown = interactive() if progress is None else progress
+    with Progress(name, shown=shown) as line:
+        for status, late in _looks(control.status, timeout_s):
+            line.show(0, status.line())
+            if status.state in ("training", "paused", "finished"):
+                return status
+            if status.state == "failed":
+                raise failure(control)
+            if status.state == "stopped":
+                raise RunNotAlive(f"{name} was stopped while it started.")
+            if status.state == "dead" and launched.poll() is not None:
+                raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
+            if late:
+                break
+    raise WaitTimeout(
+        f"{name} does not train after {timeout_s:g} s: {status.reason or status.state}. "
+        f"It goes on; wb.attach({name!r}).status tells more, and its logs are in {control.directory.logs}."
+    )
+
+
+def until(
+    control: Control,
+    *,
+    frames: int | None,
+    updates: int | None,
+    episode_return: float | None,
+    timeout_s: float | None,
+    progress: bool | None,
+) -> RunStatus:
+    """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
+    targets = {"frames": frames, "updates": updates, "episode_return": episode_return}
+    wanted = {key: value for key, value in targets.items() if value is not None}
+    status = control.status()
+    with _bar(control, status, wanted, interactive() if progress is None else progress) as bar:
+        unit = "updates" if "updates" in wanted and "frames" not in wanted else "frames"
+        for status, late in _looks(control.status, timeout_s):
+            bar.show(getattr(status, unit), status.line())
+            if _reached(status, wanted):
+                return status
+            if status.state in (*ENDED, "dead"):
+                return _ended(control, status, wanted)
+            if late:
+                break
+    raise WaitTimeout(
+        f"{status.name} has not reached {_said(wanted)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
+    )
+
+
+def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: bool) -> Progress:
+    unit = "updates" if "updates" in wanted and "frames" not in wanted else "frames"
+    total = wanted.get(unit)
+    if not wanted:
+        total = control.directory.config().total_frames
+    return Progress(status.name, unit=unit, total=total, start=getattr(status, unit), shown=shown)
+
+
+def _reached(status: RunStatus, wanted: dict[str, float]) -> bool:
+    return any(
+        getattr(status, name) is not None and getattr(status, name) >= target for name, target in wanted.items()
+    )
+
+
+def _ended(control: Control, status: RunStatus, wanted: dict[str, float]) -> RunStatus:
+    """The last status if nothing more was wanted. Raises RunFailed or RunNotAlive."""
+    if status.state == "failed":
+        error = failure(control)
+        raise RunFailed(f"{status.name} failed: {type(error).__name__}: {error}") from error
+    if status.state == "dead" or wanted:
+        remedy = status.reason if status.state == "dead" else f"wb.resume({status.name!r}) continues it."
+        raise RunNotAlive(f"{status.name} is {status.state} at {status.frames:,} frames, before {_said(wanted)}. {remedy}")
+    return status
+
+
+def _said(wanted: dict[str, float]) -> str:
+    return " or ".join(f"{name}={value:,g}" for name, value in wanted.items()) or "its end"
+
+
+def until_ended(control: Control, timeout_s: float) -> RunStatus:
+    """The status once the run has ended and its supervisor is gone. Raises WaitTimeout."""
+    for status, late in _looks(control.status, timeout_s):
+        if status.state in (*ENDED, "dead"):
+            return status
+        if late:
+            break
+    raise WaitTimeout(f"{status.name} has not ended after {timeout_s:g} s: {status.line()}")

@@ -1,0 +1,95 @@
+"""A factory as bytes, code included, so that a class typed in a notebook cell runs in this user's other processes.
+
+cloudpickle sends classes and functions of `__main__` by value. With them travel the source lines of the cells that
+define them, since a traceback elsewhere would show none, and the kernel's import path, so that a module beside the
+notebook is found. Nothing here may meet bytes from the network or from a checkpoint: loading runs code.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import os
+import pickle
+import stat
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from workbench.errors import AccessDenied, EnvironmentFailed, InvalidInput
+
+Factory = Callable[..., Any]
+
+
+class _SourceCollector(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """A pickler that notes the files of all code that it writes by value."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.filenames: set[str] = set()
+
+    def reducer_override(self, given: Any) -> Any:
+        if isinstance(given, types.CodeType):
+            self.filenames.add(given.co_filename)
+        return super().reducer_override(given)
+
+
+def dumps(factory: Factory) -> bytes:
+    """`factory` (a class or a function, its code included) as bytes for `loads` in another process of this user.
+
+    Raises InvalidInput if something that it refers to cannot be sent.
+    """
+    file = io.BytesIO()
+    collector = _SourceCollector(file)
+    try:
+        collector.dump(factory)
+    except Exception as error:
+        name = getattr(factory, "__qualname__", repr(factory))
+        raise InvalidInput(
+            f"{name} cannot be sent to another process: {error}. Create what it cannot carry (open files, locks, "
+            "windows, generators) inside it, not outside."
+        ) from error
+    sources = {name: linecache.getlines(name) for name in sorted(collector.filenames)}
+    path = [str(Path(entry).absolute()) for entry in sys.path]
+    return cloudpickle.dumps((sources, path, file.getvalue()))  # type: ignore[no-any-return]
+
+
+def loads(data: bytes) -> Factory:
+    """The factory that `dumps` was given. Runs the code in `data`: only for files that this user alone could write.
+
+    Its source lines show in tracebacks of this process afterwards. Raises EnvironmentFailed if its code cannot be
+    loaded here, for instance because it imports a module that is not found.
+    """
+    sources, path, payload = pickle.loads(data)  # noqa: S301  # the user's own file, see above
+    sys.path.extend(entry for entry in path if entry not in sys.path and Path(entry).exists())
+    for name, lines in sources.items():
+        if lines and not Path(name).exists():
+            # no modification time: linecache.checkcache leaves the entry alone
+            linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+    try:
+        factory: Factory = pickle.loads(payload)  # noqa: S301
+    except Exception as error:
+        raise EnvironmentFailed(
+            f"the environment's code could not be loaded in another process: {type(error).__name__}: {error}\n\n"
+            + traceback.format_exc().rstrip()) from error
+    return factory
+
+
+def load_factory(path: Path) -> Factory | None:
+    """The factory in a run's own file; None if there is no such file.
+
+    Raises AccessDenied if the file is not this user's, or if others could have written it.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
+        raise AccessDenied(f"{path} holds code and is not yours alone: it is not loaded. If you trust it: "
+                           f"chown it to yourself and chmod 600 {path}")
+    return loads(path.read_bytes())

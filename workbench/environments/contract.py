@@ -1,0 +1,80 @@
+"""The contract of every environment: N copies stepped together, each reset in the step that ended its episode.
+
+What a caller may rely on (`workbench.testing.check_environment` tests it, and names the rule that is broken):
+
+reward        float32, finite, of the transition into the observation beside it. Never clipped here: episode returns
+              are sums of these rewards. 0 after `reset`. In the step that ends an episode it is the last reward of
+              the old episode, though the observation beside it is already the first of the new one.
+TERMINATED    the task itself ended (pole fell, game over): nothing follows, so the discount is 0.
+TRUNCATED     the episode was cut off from outside (a time limit) while the task would have gone on: learning
+              bootstraps from the true final observation. It comes in `final_observation`, one row per index in
+              `final_index`; that index holds exactly the environments that are TRUNCATED and not TERMINATED.
+LIFE_LOST     a life was lost and the game goes on: the discount is 0 for learning, but nothing is reset, START is
+              not set, and the episode's return goes on. Only where an environment was asked for it.
+START         the observation is the first of an episode: set everywhere after `reset`, and together with TERMINATED
+              or TRUNCATED everywhere else. There the previous action and the recurrent state mean nothing.
+
+Same-step autoreset: no step is spent on resetting and no action is ignored. With action a_{t-1} the environment
+returns the transition's reward and end flags, and x_t is the reset observation where the episode ended.
+
+Seeds: one `seed` gives environment i its own stream of randomness from (seed, i), so that groups with neighbouring
+seeds share none; the same seed and actions give the same trajectory, whatever the number of threads. Environments of
+one vector share no state. Arrays in a `StepBatch` belong to the caller: the next step does not overwrite them.
+
+Errors: EnvironmentFailed if the environment raises or breaks the contract (the message ends with the traceback),
+ShapeMismatch for actions of a wrong shape or range, and for spaces that are not supported.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.errors import ShapeMismatch
+from workbench.trajectory import EnvironmentSpec, StepBatch
+
+Array = npt.NDArray[Any]
+
+
+@runtime_checkable
+class VectorEnvironment(Protocol):
+    """N environments that are stepped together."""
+
+    spec: EnvironmentSpec
+    num_envs: int
+
+    def reset(self, *, seed: int | None = None) -> StepBatch:
+        """The first step of a new episode everywhere; None: the seed given to `make`."""
+        ...
+
+    def step(self, actions: Array) -> StepBatch:
+        """The step that follows `actions`, an integer array [N] with values in [0, spec.num_actions)."""
+        ...
+
+    def render(self, index: int) -> Array | None:
+        """What environment `index` shows now, uint8 [H, W, 3], or None if it cannot be shown."""
+        ...
+
+    def close(self) -> None:
+        """Releases what the environments hold; may be called more than once."""
+        ...
+
+
+def seeds_of(seed: int, num_envs: int) -> Array:
+    """One seed per environment, int64 [N] in [0, 2**31), independent for neighbouring values of `seed`."""
+    return np.random.SeedSequence(seed).generate_state(num_envs).astype(np.int64) & 0x7FFFFFFF
+
+
+def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Array:
+    """`actions` as int64 [N]. Raises ShapeMismatch: ale-py's worker threads would hang on a wrong action."""
+    actions = np.asarray(actions)
+    if actions.shape != (num_envs,) or actions.dtype.kind not in "iu":
+        raise ShapeMismatch(
+            f"{spec.name}: actions must be integers of shape [{num_envs}], not {actions.dtype} {list(actions.shape)}."
+        )
+    if num_envs and (actions.min() < 0 or actions.max() >= spec.num_actions):
+        wrong = int(actions[(actions < 0) | (actions >= spec.num_actions)][0])
+        raise ShapeMismatch(f"{spec.name}: action {wrong} is not in [0, {spec.num_actions}).")
+    return actions.astype(np.int64, copy=False)

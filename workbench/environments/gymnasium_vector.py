@@ -1,0 +1,197 @@
+"""Gymnasium environments stepped one after another in this process, behind the vector contract.
+
+Gymnasium's SyncVectorEnv is not used: it spends more time on spaces and infos than CartPole on its physics. Whatever
+an environment raises or returns wrongly becomes an EnvironmentFailed that names environment, index and rule and ends
+with the traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.environments.contract import Array, checked_actions, seeds_of
+from workbench.environments.spaces import Layout, action_range, layout_of
+from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
+from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+
+_ENDED = np.uint8(Flags.TERMINATED | Flags.START)
+_CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class GymnasiumVector:
+    """N Gymnasium environments made by `build`. See `contract.VectorEnvironment`.
+
+    Raises EnvironmentFailed if one fails, ShapeMismatch if its spaces are not supported.
+    """
+
+    def __init__(self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int) -> None:
+        self.num_envs = num_envs
+        self._seed = seed
+        self._name = name
+        self._envs: list[Any] = []
+        try:
+            for index in range(num_envs):
+                self._envs.append(self._built(build, index))
+            self._layout: Layout = layout_of(self._envs[0].observation_space, name)
+            num_actions, self._first_action = action_range(self._envs[0].action_space, name)
+        except BaseException:
+            self.close()
+            raise
+        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, num_actions)
+        self._shown: Array | None = None  # the last observations
+
+    def reset(self, *, seed: int | None = None) -> StepBatch:
+        """The first step of a new episode everywhere."""
+        seeds = seeds_of(self._seed if seed is None else seed, self.num_envs)
+        observation = self._empty(self.num_envs)
+        for index, one_seed in enumerate(seeds.tolist()):
+            self._reset_one(index, observation[index], one_seed)
+        self._check_finite(observation, np.arange(self.num_envs), "reset")
+        self._shown = observation
+        return StepBatch(
+            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+
+    def step(self, actions: Array) -> StepBatch:
+        """The step that follows `actions`."""
+        actions = checked_actions(actions, self.spec, self.num_envs) + self._first_action
+        batch = StepBatch(
+            self._empty(self.num_envs), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
+        finals: dict[int, Array] = {}
+        for index in range(self.num_envs):
+            row = batch.observation[index]
+            reward, terminated, truncated = self._step_one(index, actions[index], row)
+            batch.reward[index] = reward
+            if terminated or truncated:
+                if truncated and not terminated:
+                    finals[index] = row.copy()
+                batch.flags[index] = _ENDED if terminated else _CUT_OFF
+                self._reset_one(index, row, None)
+        self._check_finite(batch.observation, np.arange(self.num_envs), "step")
+        if finals:
+            batch.final_index = np.fromiter(finals, np.int32)
+            batch.final_observation = np.stack(list(finals.values()))
+            self._check_finite(batch.final_observation, batch.final_index, "step")
+        self._shown = batch.observation
+        return batch
+
+    def render(self, index: int) -> Array | None:
+        """The frame of environment `index` if it was made with render_mode="rgb_array", else its image observation.
+
+        None where observations are vectors. Raises MissingPackage where the environment cannot draw without one.
+        """
+        env = self._envs[index]
+        if getattr(env, "render_mode", None) == "rgb_array":
+            frame = self._called("render", index, env.render)
+            return None if frame is None else np.asarray(frame, np.uint8)
+        if self._shown is None or len(self.spec.observation_shape) != 3:
+            return None
+        image = self._shown[index].transpose(1, 2, 0)
+        return image[:, :, :3].copy() if image.shape[2] >= 3 else np.repeat(image[:, :, :1], 3, axis=2)
+
+    def close(self) -> None:
+        """Closes every environment; an error in one of them does not keep the others open."""
+        while self._envs:
+            with contextlib.suppress(Exception):
+                self._envs.pop().close()
+
+    def _empty(self, rows: int) -> Array:
+        return np.empty((rows, *self._layout.shape), self._layout.dtype)
+
+    def _built(self, build: Callable[[], Any], index: int) -> Any:
+        env = self._called("constructor", index, build)
+        for method in ("reset", "step", "observation_space", "action_space"):
+            if not hasattr(env, method):
+                raise self._broken(index, "constructor", f"it made {env!r}, which has no {method!r}: not a "
+                                                         "gymnasium.Env")
+        return env
+
+    def _called(self, where: str, index: int, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """What `function` returns; what it raises becomes an error that names this environment."""
+        try:
+            return function(*arguments, **keywords)
+        except WorkbenchError:
+            raise
+        except Exception as error:
+            raise self._raised(index, where, error) from error
+
+    def _step_one(self, index: int, action: Any, row: Array) -> tuple[float, bool, bool]:
+        """Steps environment `index` and writes its observation into `row`: reward, terminated, truncated."""
+        try:
+            result = self._envs[index].step(action)
+        except Exception as error:
+            raise self._raised(index, "step", error) from error
+        try:
+            observation, reward, terminated, truncated, _ = result
+        except (TypeError, ValueError):
+            raise self._broken(index, "step", f"it must return (observation, reward, terminated, truncated, info), "
+                                              f"not {_short(result)}") from None
+        self._place(index, "step", observation, row)
+        if type(reward) is not float:
+            reward = self._reward(index, reward)
+        if not -_LARGEST < reward < _LARGEST:  # also refuses NaN
+            raise self._broken(index, "step", f"reward {reward} is not a finite float32")
+        if type(terminated) is not bool or type(truncated) is not bool:
+            terminated = self._flag(index, "terminated", terminated)
+            truncated = self._flag(index, "truncated", truncated)
+        return reward, terminated, truncated
+
+    def _reset_one(self, index: int, row: Array, seed: int | None) -> None:
+        """Resets environment `index` and writes its observation into `row`; without a seed it goes on as seeded."""
+        env = self._envs[index]
+        try:
+            result = env.reset() if seed is None else env.reset(seed=seed)
+        except Exception as error:
+            raise self._raised(index, "reset", error) from error
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise self._broken(index, "reset", f"it must return (observation, info), not {_short(result)}")
+        self._place(index, "reset", result[0], row)
+
+    def _place(self, index: int, where: str, observation: Any, row: Array) -> None:
+        try:
+            self._layout.place(observation, row)
+        except (TypeError, ValueError) as error:
+            raise self._broken(index, where, str(error)) from None
+
+    def _reward(self, index: int, reward: Any) -> float:
+        if isinstance(reward, np.ndarray) and reward.ndim == 0:
+            reward = reward.item()
+        if not isinstance(reward, (int, float, np.number, np.bool_)):
+            raise self._broken(index, "step", f"reward {_short(reward)} is not a number")
+        return float(reward)
+
+    def _flag(self, index: int, name: str, value: Any) -> bool:
+        if not isinstance(value, (bool, np.bool_)):
+            raise self._broken(index, "step", f"{name} must be True or False, not {_short(value)}")
+        return bool(value)
+
+    def _check_finite(self, observation: Array, indices: Array, where: str) -> None:
+        if observation.dtype == np.uint8 or np.isfinite(observation).all():
+            return
+        wrong = int(np.flatnonzero(~np.isfinite(observation).all(axis=1))[0])
+        value = observation[wrong][~np.isfinite(observation[wrong])][0]
+        raise self._broken(int(indices[wrong]), where, f"observation has the value {value}, which is not finite")
+
+    def _broken(self, index: int, where: str, rule: str) -> EnvironmentFailed:
+        return EnvironmentFailed(f"environment {self._name!r} (index {index}) broke a rule in {where}: {rule}.")
+
+    def _raised(self, index: int, where: str, error: Exception) -> WorkbenchError:
+        if type(error).__name__ == "DependencyNotInstalled":
+            return MissingPackage(f"environment {self._name!r} needs a package that is not installed: {error}")
+        own = error.__traceback__  # its first frame is ours: drop it, unless the error arose there
+        trace = own.tb_next if own is not None and own.tb_next is not None else own
+        text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+        kind = type(error).__name__
+        return EnvironmentFailed(
+            f"environment {self._name!r} (index {index}) raised {kind} in {where}: {_short(error)}\n\n{text}")
+
+
+def _short(value: Any) -> str:
+    """One line that shows `value`."""
+    text = " ".join((str(value) if isinstance(value, Exception) else repr(value)).split())
+    return text if len(text) <= 200 else text[:197] + "..."

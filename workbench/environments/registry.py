@@ -1,0 +1,177 @@
+"""Environments by name, and from the user's own factories.
+
+Names are `ALE/*` (native, with standard preprocessing), `testing/*` (workbench.testing), names given to
+`register_environment`, and any other id that Gymnasium knows, such as "CartPole-v1" or "package:Name-v0".
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.config import Setting
+from workbench.environments.atari import AtariVector, atari_options
+from workbench.environments.contract import VectorEnvironment
+from workbench.environments.gymnasium_vector import GymnasiumVector
+from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, UnknownName
+
+Factory = Callable[..., Any]
+
+_factories: dict[str, Factory] = {}
+
+# Packages that bring ids or that Gymnasium's own need: start of the id, or of its entry point's module.
+_PACKAGES = {
+    "ALE/": ("ale_py", "pip install ale-py"),
+    "gymnasium.envs.box2d": ("Box2D", 'pip install "gymnasium[box2d]"'),
+    "gymnasium.envs.mujoco": ("mujoco", 'pip install "gymnasium[mujoco]"'),
+}
+_TESTING = {
+    "testing/counting-v0": "CountingEnv",
+    "testing/catch-v0": "CatchEnv",
+    "testing/recall-v0": "RecallEnv",
+    "testing/failing-v0": "FailingEnv",
+}
+_MAKE_OPTIONS = ("max_episode_steps", "render_mode", "disable_env_checker")  # of gymnasium.make itself
+
+
+def make(
+    name: str,
+    *,
+    num_envs: int,
+    seed: int,
+    threads: int = 1,
+    options: Mapping[str, Any] | None = None,
+    factory: Factory | None = None,
+) -> VectorEnvironment:
+    """`num_envs` copies of the environment `name`, or of the one that `factory` makes, stepped together.
+
+    Args:
+        name: see the module; with a factory only a label.
+        seed: of `reset` where that gets none.
+        threads: native threads; only Atari uses more than one.
+        options: of Atari (`atari.AtariOptions`), else keyword arguments of `gymnasium.make` or of the factory.
+        factory: a gymnasium.Env class, or a callable that returns an environment.
+
+    Raises:
+        UnknownName, OutOfBounds, InvalidInput, MissingPackage, ShapeMismatch, EnvironmentFailed.
+    """
+    num_envs = Setting("num_envs", int, 1, "", low=1, high=65_536).check(num_envs)
+    options = dict(options or {})
+    factory = factory or _factories.get(name)
+    if factory is not None:
+        _check_keywords(factory, options, name)
+        return GymnasiumVector(name, lambda: factory(**options), num_envs=num_envs, seed=seed)
+    spec = check_name(name, options)
+    if _is_atari(spec):
+        return AtariVector(name, spec.kwargs["game"], num_envs=num_envs, seed=seed, threads=threads,
+                           options=atari_options(spec.kwargs, options))
+    return GymnasiumVector(name, lambda: _made(name, options), num_envs=num_envs, seed=seed)
+
+
+def register_environment(name: str, factory: Factory) -> None:
+    """Makes `factory` (a gymnasium.Env class, or a callable that returns one) known as `name` in this process.
+
+    A name of its own may be given anew, as when a cell is run again. Raises InvalidInput for a name that Gymnasium
+    has, or for something that cannot be called.
+    """
+    if not callable(factory):
+        raise InvalidInput(f"the factory of environment {name!r} must be a class or a callable, not {factory!r}.")
+    if not re.fullmatch(r"[\w./-]+", name):
+        raise InvalidInput(f"environment name {name!r} may have letters, digits and _ . / - only.")
+    if name in _known_ids():
+        raise InvalidInput(f"environment {name!r} exists in Gymnasium already; choose another name.")
+    _factories[name] = factory
+
+
+def registered_factory(name: str) -> Factory | None:
+    """The factory that `register_environment` was given, for a launcher to send by value; None if there is none."""
+    return _factories.get(name)
+
+
+def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
+    """Gymnasium's spec of `name` (None for a registered factory), after a cheap check that makes no environment.
+
+    Raises UnknownName for the name or an option, OutOfBounds for an option's value, and MissingPackage.
+    """
+    options = dict(options or {})
+    if name in _factories:
+        _check_keywords(_factories[name], options, name)
+        return None
+    spec = _spec(name)
+    if _is_atari(spec):
+        atari_options(spec.kwargs, options)
+    else:
+        _require_package(str(spec.entry_point), name)
+        _check_keywords(_entry_point(spec), options, name)
+    return spec
+
+
+def _spec(name: str) -> Any:
+    """Gymnasium's spec of `name`, its package imported if the name says which ("package:Name-v0")."""
+    known = _known_ids()
+    package, _, short = name.rpartition(":")
+    if package:
+        if importlib.util.find_spec(package.partition(".")[0]) is None:
+            raise MissingPackage(f"environment {name!r} needs the package {package!r}, which is not installed.")
+        importlib.import_module(package)
+        known = _known_ids()
+    if short in known:
+        return known[short]
+    _require_package(name, name)
+    raise UnknownName.among("environment", name, [*known, *_factories],
+                            "Your own class goes to launch(...) itself, or to register_environment.")
+
+
+def _known_ids() -> Mapping[str, Any]:
+    """Gymnasium's registry, with ALE's and our testing ids in it."""
+    import gymnasium
+
+    registry: Mapping[str, Any] = gymnasium.registry
+    if "ALE/Pong-v5" not in registry and importlib.util.find_spec("ale_py") is not None:
+        gymnasium.register_envs(importlib.import_module("ale_py"))
+    for name, title in _TESTING.items():
+        if name not in registry:
+            gymnasium.register(name, entry_point=f"workbench.testing:{title}", disable_env_checker=True)
+    return registry
+
+
+def _is_atari(spec: Any) -> bool:
+    return spec is not None and str(spec.entry_point).startswith("ale_py.env")
+
+
+def _require_package(key: str, name: str) -> None:
+    """Raises MissingPackage if what `key` starts with needs a package that is not installed."""
+    for start, (package, command) in _PACKAGES.items():
+        if key.startswith(start) and importlib.util.find_spec(package) is None:
+            raise MissingPackage(f"environment {name!r} needs {package}, which is not installed: {command}")
+
+
+def _entry_point(spec: Any) -> Any:
+    from gymnasium.envs.registration import load_env_creator
+
+    return spec.entry_point if callable(spec.entry_point) else load_env_creator(spec.entry_point)
+
+
+def _check_keywords(function: Callable[..., Any], options: Mapping[str, Any], name: str) -> None:
+    """Raises UnknownName for an option that is no keyword of `function`; one that takes any takes all."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        return
+    known = [one.name for one in parameters if one.kind is not inspect.Parameter.POSITIONAL_ONLY]
+    for option in options:
+        if option not in known and not (name in _known_ids() and option in _MAKE_OPTIONS):
+            raise UnknownName.among(f"option of {name}", option, [*known, *_MAKE_OPTIONS])
+
+
+def _made(name: str, options: Mapping[str, Any]) -> Any:
+    """One environment; without Gymnasium's checker, which costs more than CartPole's step: we check ourselves."""
+    import gymnasium
+
+    return gymnasium.make(name, **{"disable_env_checker": True, **options})
+
+
+__all__ = ["EnvironmentFailed", "Factory", "check_name", "make", "register_environment", "registered_factory"]

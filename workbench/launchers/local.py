@@ -1,0 +1,77 @@
+"""Starts a supervisor on this machine, detached: its own session, no terminal, no pipe of the kernel.
+
+Interrupting, restarting or killing the kernel, or closing the tab, leaves it alone.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from workbench.rundir import RunDirectory
+
+# What a kernel or a terminal sets for itself, and would mislead processes that have neither.
+_NOT_INHERITED = (
+    "JPY_", "IPY", "MPLBACKEND", "PYDEVD_", "DEBUGPY_", "FORCE_COLOR", "CLICOLOR", "PAGER", "GIT_PAGER", "TERM",
+)  # fmt: skip
+_TAIL_BYTES = 4000
+
+
+class LocalLauncher:
+    """Starts supervisors as detached processes of this machine."""
+
+    def start(self, run: RunDirectory) -> LocalProcess:
+        """Start the run's supervisor and return at once."""
+        log = run.logs / "supervisor.log"
+        with open(log, "ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "workbench", "_supervisor", str(run.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=clean_environment(os.environ, sys.path),
+                start_new_session=True,
+            )
+        return LocalProcess(process, log)
+
+
+class LocalProcess:
+    """A detached supervisor; forgetting this object changes nothing for it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+        threading.Thread(target=process.wait, name="reap-supervisor", daemon=True).start()  # leaves no zombie
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Ask it to end the run in an orderly way. Does nothing if it has ended."""
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def logs(self) -> str:
+        """The last lines that it wrote."""
+        try:
+            return self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+        except OSError:
+            return ""
+
+
+def clean_environment(environment: Mapping[str, str], path: list[str]) -> dict[str, str]:
+    """`environment` without what belongs to a kernel or terminal, and with the modules that this process can import.
+
+    A class that a cell took from a file beside the notebook is shipped by its name, so the run must find that file.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith(_NOT_INHERITED)}
+    paths = sysconfig.get_paths()
+    installed = {paths[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    own = [str(Path(entry or ".").absolute()) for entry in path if entry not in installed]
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(own))}

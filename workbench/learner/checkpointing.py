@@ -1,0 +1,84 @@
+"""What of a learner goes into a checkpoint, and back: weights, optimizer, algorithm, random numbers, counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from workbench.checkpoints import Checkpoint
+from workbench.errors import CheckpointCorrupt
+from workbench.learner.training import Trainer
+from workbench.trajectory import Array
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Where a run stands; `time_s` is training time, pauses excluded."""
+
+    frames: int = 0
+    steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    time_s: float = 0.0
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> Counters:
+        """The counters that a checkpoint was written with."""
+        return cls(
+            frames=checkpoint.frames, steps=checkpoint.steps, updates=checkpoint.updates,
+            episodes=int(checkpoint.meta["episodes"]), time_s=checkpoint.time_s,
+        )
+
+
+def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[str, Array]]:
+    """Arrays of a checkpoint by group and name."""
+    return {
+        "model": _arrays(trainer.network.state_dict()),
+        "optimizer": _arrays(_flattened(trainer.optimizer.state_dict())),
+        "algorithm": _arrays(trainer.algorithm.state()),
+        "rng": _arrays({"torch": torch.get_rng_state(), "sampling": generator.get_state()}),
+    }
+
+
+def restore(checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool) -> None:
+    """Put a checkpoint's arrays back; with `weights_only` the network's alone. Raises CheckpointCorrupt."""
+    try:
+        trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
+        if weights_only:
+            return
+        trainer.algorithm.load_state(_tensors(checkpoint.load("algorithm")))
+        groups = trainer.optimizer.state_dict()["param_groups"]
+        state = _unflattened(_tensors(checkpoint.load("optimizer")))
+        trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        rng = _tensors(checkpoint.load("rng"))
+        torch.set_rng_state(rng["torch"])
+        generator.set_state(rng["sampling"])
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise CheckpointCorrupt(
+            f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
+            f"or with the environment, network and optimizer that it was written with."
+        ) from None
+
+
+def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, Array]:
+    return {name: np.array(tensor.detach().cpu().numpy(), order="C") for name, tensor in tensors.items()}
+
+
+def _tensors(arrays: dict[str, Array]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+
+
+def _flattened(state: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """An optimizer's per-parameter tensors by "<parameter>.<name>"."""
+    return {f"{at}.{name}": value for at, entry in state["state"].items() for name, value in entry.items()}
+
+
+def _unflattened(tensors: dict[str, torch.Tensor]) -> dict[int, dict[str, torch.Tensor]]:
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for key, value in tensors.items():
+        at, _, name = key.partition(".")
+        state.setdefault(int(at), {})[name] = value
+    return state

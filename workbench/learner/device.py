@@ -1,0 +1,74 @@
+"""The accelerator: where tensors live, in which precision the network computes, with how many threads.
+
+`cpu` and `cuda` for now; `xla` names the extra it will need. bf16 is chosen by itself for networks that see images
+on hardware with bf16 arithmetic; weights, losses and the optimizer stay float32.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from workbench.config import RunConfig
+from workbench.errors import MissingPackage, OutOfBounds
+from workbench.trajectory import Array, EnvironmentSpec
+
+
+class Device:
+    """One accelerator with its precision."""
+
+    def __init__(self, kind: str, *, precision: str) -> None:
+        self.torch = torch.device(kind)
+        self.kind = kind
+        self.precision = precision
+
+    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """`tensor` on the device."""
+        return tensor.to(self.torch, non_blocking=True)
+
+    def place_array(self, array: Array) -> torch.Tensor:
+        """A NumPy array on the device."""
+        return self.place(torch.from_numpy(array))
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context in which the network computes."""
+        if self.precision == "bf16":
+            return torch.autocast(self.kind, torch.bfloat16)
+        return nullcontext()
+
+    def generator(self, seed: int) -> torch.Generator:
+        """A random number generator of the device."""
+        return torch.Generator(self.torch).manual_seed(seed)
+
+    def memory_gb(self) -> float:
+        """Memory of the accelerator in use by this process; 0 on a CPU."""
+        return torch.cuda.memory_allocated() / 2**30 if self.kind == "cuda" else 0.0
+
+
+def choose(config: RunConfig, spec: EnvironmentSpec) -> Device:
+    """The device that `config` asks for. Raises OutOfBounds or MissingPackage if this machine lacks it."""
+    kind = config.device
+    if kind == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise OutOfBounds("device='cuda', but torch finds no CUDA device here. Choose device='cpu' or 'auto'.")
+    if kind == "xla":
+        raise MissingPackage("device='xla' is not supported yet. Choose device='cpu', 'cuda' or 'auto'.")
+    precision = config.precision
+    if precision == "auto":
+        precision = "bf16" if len(spec.observation_shape) == 3 and _has_bf16(kind) else "fp32"
+    return Device(kind, precision=precision)
+
+
+def _has_bf16(kind: str) -> bool:
+    if kind == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def training_threads(config: RunConfig) -> int:
+    """Threads of the training loop: as asked, or half of the cores (the rest steps environments and infers)."""
+    return config.learner_threads or max(1, len(os.sched_getaffinity(0)) // 2)

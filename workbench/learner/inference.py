@@ -1,0 +1,221 @@
+"""Central inference: turns a batch of waiting groups into actions, and their steps into unrolls.
+
+One thread runs `Inference.serve`. Everything known of an environment lies in tables with a row per environment: life,
+previous action, frames to stack, recurrent state, episode so far, partial unroll. A group whose life differs from its
+rows' resets them, so steps of two lives never meet in one unroll.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from workbench.algorithms.base import Algorithm
+from workbench.learner.batcher import Batcher, Request
+from workbench.learner.device import Device
+from workbench.learner.meters import Meters
+from workbench.learner.policy import PublishedPolicy
+from workbench.replay.queue import UnrollQueue
+from workbench.replay.unrolls import StepRecord, UnrollAssembler
+from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags
+from workbench.wire.messages import GroupActions
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A finished episode of training: return not clipped, length in steps."""
+
+    env_id: int
+    episode_return: float
+    length_steps: int
+
+
+@dataclass
+class Gathered:
+    """A batch of groups as single arrays [N, ...]; finals [K, ...] are of rows `final_rows` of the batch."""
+
+    env_ids: Array
+    observation: Array
+    reward: Array
+    flags: Array
+    final_rows: Array
+    final_observation: Array
+
+    @classmethod
+    def of(cls, requests: list[Request], spec: EnvironmentSpec) -> Gathered:
+        """The groups' arrays, one after the other."""
+        steps = [request.message.step for request in requests]
+        offsets = np.cumsum([0, *(request.size for request in requests)])
+        finals = [step.final_observation for step in steps if step.final_observation is not None]
+        return cls(
+            np.concatenate([request.env_ids for request in requests]),
+            np.concatenate([step.observation for step in steps]),
+            np.concatenate([step.reward for step in steps]),
+            np.concatenate([step.flags for step in steps]),
+            np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)]),
+            np.concatenate([*finals, np.zeros((0, *spec.observation_shape), spec.observation_dtype)]),
+        )
+
+
+class Inference:
+    """The tables, and one step of them per batch."""
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        *,
+        algorithm: Algorithm,
+        policy: PublishedPolicy,
+        assembler: UnrollAssembler,
+        queue: UnrollQueue,
+        device: Device,
+        num_envs: int,
+        generator: torch.Generator,
+        meters: Meters,
+        on_episode: Callable[[Episode], None],
+    ) -> None:
+        self.spec = spec
+        self.steps = 0
+        self.generator = generator
+        self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
+        self._device, self._meters, self._on_episode = device, meters, on_episode
+        with policy.reading() as (network, _):
+            states: tuple[torch.Tensor, ...] = network.initial_state(num_envs)  # type: ignore[operator]
+        self._states = tuple(device.place(state) for state in states)
+        self._run_ids = np.zeros(num_envs, np.int64)
+        self._previous_action = np.zeros(num_envs, np.int64)
+        self._stack = np.zeros((num_envs, spec.frame_stack, *spec.observation_shape), spec.observation_dtype)
+        self._returns = np.zeros(num_envs, np.float64)
+        self._lengths = np.zeros(num_envs, np.int64)
+
+    def serve(self, batcher: Batcher) -> None:
+        """Run batches until the batcher or the queue is closed."""
+        while True:
+            with self._meters.timing("inference_idle"):
+                requests = batcher.next_batch()
+            if not requests:
+                return
+            now = time.perf_counter()
+            for request in requests:
+                self._meters.add("batch_wait", now - request.arrived)
+            alive = [request for request in requests if request.is_alive()]
+            if alive and not self._serve_batch(alive):
+                return
+
+    def _serve_batch(self, requests: list[Request]) -> bool:
+        with self._meters.timing("inference"):
+            unrolls = self.step(requests)
+        with self._meters.timing("queue_blocked"):
+            return all(self._queue.put(unroll) for unroll in unrolls)
+
+    def step(self, requests: list[Request]) -> list[Any]:
+        """Answer `requests`; the unrolls that their steps completed."""
+        self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
+        for request in requests:
+            self._begin_life(request)
+        batch = Gathered.of(requests, self.spec)
+        self._count_episodes(batch)
+        final_stack = self._final_stack(batch)
+        prefix, stacked = self._push_frames(batch)
+        start = (batch.flags & Flags.START) != 0
+        previous = np.where(start, 0, self._previous_action[batch.env_ids])
+        states = tuple(state[batch.env_ids].cpu().numpy() for state in self._states)
+        actions, behaviour, bootstrap, version = self._act(batch, stacked, final_stack, previous, start)
+        self._previous_action[batch.env_ids] = actions
+        self._reply(requests, actions, version)
+        self.steps += len(actions)
+        record = StepRecord(batch.env_ids, batch.observation, prefix, batch.reward, batch.flags, previous, actions,
+                            bootstrap, behaviour, states, version)
+        return self._assembler.append(record)
+
+    def _begin_life(self, request: Request) -> None:
+        rows = request.env_ids
+        if (self._run_ids[rows] == request.run_id).all():
+            return
+        self._run_ids[rows] = request.run_id
+        self._previous_action[rows] = 0
+        self._stack[rows] = 0
+        self._returns[rows] = 0
+        self._lengths[rows] = 0
+        for state in self._states:
+            state[rows] = 0
+        self._assembler.reset(rows, request.run_id)
+
+    def _count_episodes(self, batch: Gathered) -> None:
+        """Returns and lengths; a first observation after an end carries the reward of the step that ended it."""
+        rows = batch.env_ids
+        ended = (batch.flags & ENDS) != 0
+        counted = ended | ((batch.flags & Flags.START) == 0)
+        self._returns[rows] += np.where(counted, batch.reward, 0.0)
+        self._lengths[rows] += counted
+        for row in rows[ended].tolist():
+            self._on_episode(Episode(row, float(self._returns[row]), int(self._lengths[row])))
+        self._returns[rows[ended]] = 0
+        self._lengths[rows[ended]] = 0
+
+    def _final_stack(self, batch: Gathered) -> Array:
+        """What the network would have seen at the true final observations, [K, *stacked]."""
+        older = self._stack[batch.env_ids[batch.final_rows], 1:]
+        joined = np.concatenate([older, batch.final_observation[:, None]], axis=1)
+        return joined.reshape(len(joined), *self.spec.stacked_shape)
+
+    def _push_frames(self, batch: Gathered) -> tuple[Array, Array]:
+        """Shift the frames in: (older frames [N, S-1, *frame], what the network sees [N, *stacked]).
+
+        Where an episode starts the older frames are zero, as in `algorithms.batch.stack_frames`.
+        """
+        stack = np.concatenate([self._stack[batch.env_ids, 1:], batch.observation[:, None]], axis=1)
+        stack[(batch.flags & Flags.START) != 0, :-1] = 0
+        self._stack[batch.env_ids] = stack
+        return stack[:, :-1], stack.reshape(len(stack), *self.spec.stacked_shape)
+
+    @torch.inference_mode()
+    def _act(
+        self, batch: Gathered, stacked: Array, final_stack: Array, previous: Array, start: Array
+    ) -> tuple[Array, dict[str, Array], Array, int]:
+        """Actions [N], behaviour [N, ...], bootstrap values [N] (0 but at truncations), and the policy version."""
+        rows, finals, number = batch.env_ids, batch.final_rows, len(batch.env_ids)
+        place = self._device.place_array
+        rows_and_finals = np.concatenate([rows, rows[finals]])
+        state = tuple(table[rows_and_finals] for table in self._states)
+        inputs = (
+            place(np.concatenate([stacked, final_stack]))[None],
+            place(np.concatenate([previous, self._previous_action[rows[finals]]]))[None],
+            place(np.concatenate([batch.reward, batch.reward[finals]]))[None],
+            place(np.concatenate([start, np.zeros(len(finals), bool)]))[None],
+            state,
+        )
+        with self._policy.reading() as (network, version), self._device.autocast():
+            output, new_state = network(*inputs)
+        for table, new in zip(self._states, new_state, strict=True):
+            table[rows] = new[:number].to(table.dtype)
+        acting = type(output)(*(tensor[:, :number] for tensor in output))
+        actions, behaviour = self._algorithm.act(acting, greedy=False, generator=self.generator, env_ids=place(rows))
+        bootstrap = np.zeros(number, np.float32)
+        if len(finals):
+            ending = type(output)(*(tensor[:, number:] for tensor in output))
+            bootstrap[finals] = self._algorithm.bootstrap(ending).cpu().numpy()
+        return actions.cpu().numpy(), {k: v.cpu().numpy() for k, v in behaviour.items()}, bootstrap, version
+
+    def _reply(self, requests: list[Request], actions: Array, version: int) -> None:
+        at = 0
+        for request in requests:
+            request.reply(GroupActions(request.message.group, actions[at : at + request.size], version))
+            at += request.size
+        self._meters.add("batch_size", at)
+
+    def resize(self, num_envs: int) -> None:
+        """Make room for `num_envs` environments; rows that exist stay as they are."""
+        more = num_envs - len(self._run_ids)
+        if more <= 0:
+            return
+        for name in ("_run_ids", "_previous_action", "_stack", "_returns", "_lengths"):
+            table = getattr(self, name)
+            setattr(self, name, np.concatenate([table, np.zeros((more, *table.shape[1:]), table.dtype)]))
+        self._states = tuple(torch.cat([state, state.new_zeros(more, *state.shape[1:])]) for state in self._states)
+        self._assembler.resize(num_envs)

@@ -1,0 +1,359 @@
+"""The learner: central inference and training around one set of weights, steered by JSON calls.
+
+Three threads share the work. `rpc` threads take the actors' steps to the batcher; the inference thread answers them
+and fills unrolls; the main thread trains. Whatever a call changes (tune, checkpoint, pause) is done by the main thread
+between two updates. A fourth thread writes metrics once a second.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from workbench import algorithms, checkpoints, networks
+from workbench.config import RunConfig
+from workbench.environments.by_value import load_factory
+from workbench.errors import WorkbenchError
+from workbench.learner import checkpointing
+from workbench.learner.batcher import Batcher
+from workbench.learner.checkpointing import Counters
+from workbench.learner.device import choose, training_threads
+from workbench.learner.inference import Episode, Inference
+from workbench.learner.meters import Meters
+from workbench.learner.policy import PublishedPolicy
+from workbench.learner.recorder import Clock, EpisodeLog, Recorder
+from workbench.learner.service import ActorStreams, check_same_environment
+from workbench.learner.training import MAX_BAD_UPDATES, Trainer
+from workbench.metrics import MetricsWriter, Progress
+from workbench.replay.queue import UnrollQueue
+from workbench.replay.unrolls import UnrollAssembler
+from workbench.rundir import RunDirectory
+from workbench.trajectory import EnvironmentSpec
+from workbench.wire.messages import Hello
+from workbench.wire.rpc import Handler, Server, serve
+
+_READY_TIMEOUT_S = 120.0  # building the network, for an actor that waits for its welcome
+_COMMAND_TIMEOUT_S = 120.0
+_POLL_S = 0.1
+
+
+class Learner:
+    """One learner of one run. `run` trains until it is stopped or finished."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run_directory = run
+        self.config: RunConfig = run.config()
+        self.state, self.reason = "waiting", "waiting for the first actor"
+        self.meters = Meters()
+        self.batcher = Batcher(max_batch=self._max_batch(), timeout_s=self.config.batch_timeout_ms / 1000)
+        self.streams = ActorStreams(
+            envs_per_actor=self.config.envs_per_actor, batcher=self.batcher, meters=self.meters, admit=self._admit
+        )
+        self.writer = MetricsWriter(run.metrics, tensorboard=run.tensorboard)
+        self.clock = Clock()
+        self.spec: EnvironmentSpec | None = None
+        self._spec_given = threading.Event()
+        self._ready = threading.Event()
+        self._commands: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._lives = 0
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Train until stopped or finished. Raises what made it fail."""
+        server: Server = serve(
+            self.run_directory.learner_address, self.run_directory.token(),
+            calls=self.calls(), streams={"play": self.streams.play}, threads=1024,
+        )
+        try:
+            while not self._stopping and not self._spec_given.wait(_POLL_S):
+                self._run_commands()
+            if self._spec_given.is_set():
+                self._build()
+                self._work()
+        finally:
+            self.batcher.close()
+            self.streams.close()
+            server.stop(grace_s=0.5)
+            self.writer.close()
+
+    def _build(self) -> None:
+        """Everything that depends on the environment: network, algorithm, tables, weights from a checkpoint."""
+        assert self.spec is not None
+        config, hyperparameters = self.config, self.config.hyperparameters
+        torch.set_num_threads(training_threads(config))
+        torch.manual_seed(config.seed)
+        self.device = choose(config, self.spec)
+        factory = load_factory(self.run_directory.code / "network.pkl")
+        network = networks.build(config.network, spec=self.spec, factory=factory, seed=config.seed)
+        networks.check(network, spec=self.spec)
+        self.network_name = config.network or ("typed in a cell" if factory else "default")
+        network = network.to(self.device.torch)
+        algorithm = algorithms.build(config, spec=self.spec).to(self.device.torch)
+        self.trainer = Trainer(network, algorithm, self.device, hyperparameters)
+        generator = self.device.generator(config.seed + 1)
+        counters = self._restore(generator)
+        self.queue = UnrollQueue(max(hyperparameters.queue_size, hyperparameters.batch_size))
+        self.policy = PublishedPolicy(network, version=self.trainer.updates)
+        self.inference = self._inference(network, algorithm, generator)
+        self.inference.steps = counters.steps
+        self.clock = Clock(counters.time_s)
+        self.episodes = EpisodeLog(self.writer, counters.episodes)
+        self.recorder = Recorder(self)
+
+    def _inference(
+        self, network: torch.nn.Module, algorithm: algorithms.Algorithm, generator: torch.Generator
+    ) -> Inference:
+        assert self.spec is not None
+        num_envs = self.config.actors * self.config.envs_per_actor
+        state: tuple[torch.Tensor, ...] = network.initial_state(1)  # type: ignore[operator]
+        assembler = UnrollAssembler(
+            self.spec, num_envs=num_envs, unroll_length=self.config.hyperparameters.unroll_length,
+            overlap=algorithm.overlap, behaviour=algorithm.behaviour_fields(),
+            state_shapes=tuple(tuple(one.shape[1:]) for one in state),
+        )
+        return Inference(
+            self.spec, algorithm=algorithm, policy=self.policy, assembler=assembler, queue=self.queue,
+            device=self.device, num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
+        )
+
+    def _restore(self, generator: torch.Generator) -> Counters:
+        """Weights and counters of the newest good checkpoint, or the weights of the run's parent, if there is any."""
+        found, wrong = checkpoints.newest_good(self.run_directory.checkpoints)
+        for one in wrong:
+            self.writer.event("error", f"checkpoint passed over: {one}")
+        if found is None:
+            parent = self.run_directory.read().get("parent")
+            if parent:
+                checkpointing.restore(checkpoints.at(Path(parent)), self.trainer, generator, weights_only=True)
+            return Counters()
+        checkpointing.restore(found, self.trainer, generator, weights_only=False)
+        counters = Counters.of(found)
+        self.trainer.updates = counters.updates
+        progress = Progress(counters.frames, counters.steps, counters.updates, counters.time_s)
+        self.writer.event("restore", f"continues from the checkpoint at {counters.frames:,} frames", progress=progress)
+        return counters
+
+    def _work(self) -> None:
+        threads = [
+            threading.Thread(target=self._guarded(self.inference_loop), name="inference", daemon=True),
+            threading.Thread(target=self._guarded(self.recorder.loop), name="recorder", daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        self._ready.set()
+        self.clock.run(True)
+        self._checkpointed = time.monotonic()
+        try:
+            self._train()
+            if self._failure is not None:
+                raise self._failure
+            self._checkpoint("finished" if self.finished else "stopped")
+            self.state = "finished" if self.finished else "stopped"
+        finally:
+            self.clock.run(False)
+            self.batcher.close()
+            self.queue.close()
+            self.recorder.close()
+            for thread in threads:
+                thread.join(timeout=5)
+
+    def _guarded(self, loop: Callable[[], None]) -> Callable[[], None]:
+        """`loop`, whose error ends the learner instead of its thread alone."""
+
+        def guarded() -> None:
+            try:
+                loop()
+            except BaseException as error:
+                traceback.print_exc()
+                self._failure, self._stopping = error, True
+
+        return guarded
+
+    def inference_loop(self) -> None:
+        """The inference thread: one OpenMP thread beside the training thread's."""
+        torch.set_num_threads(1)
+        self.inference.serve(self.batcher)
+
+    # ---- training ---------------------------------------------------------------------------------------------------
+
+    def _train(self) -> None:
+        while not self._stopping and not self.finished:
+            self._run_commands()
+            if self.state == "paused":
+                time.sleep(_POLL_S / 2)
+                continue
+            with self.meters.timing("training_wait"):
+                unrolls = self.queue.take(self.config.hyperparameters.batch_size, timeout_s=_POLL_S)
+            if unrolls:
+                self._update(unrolls)
+            if time.monotonic() - self._checkpointed > self.config.checkpoint_interval_s:
+                self._checkpoint("interval")
+
+    def _update(self, unrolls: list[Any]) -> None:
+        if self.state == "waiting":
+            self.state, self.reason = "training", ""
+        with self.meters.timing("update"):
+            self.trainer.update(
+                unrolls, config=self.config.hyperparameters, learning_rate=self.learning_rate,
+                on_bad=self._on_bad_update,
+            )
+            self.policy.publish(self.trainer.updates)
+
+    def _on_bad_update(self, what: str) -> None:
+        number = self.trainer.bad_updates
+        self.writer.event("error", f"update skipped, not finite: {what} ({number} in a row)", progress=self.progress)
+        if number >= MAX_BAD_UPDATES:
+            self._pause(f"{number} updates in a row were not finite ({what}); lower learning_rate, or resume from an "
+                        f"earlier checkpoint")
+            self.trainer.bad_updates = 0
+
+    def _on_episode(self, episode: Episode) -> None:
+        self.episodes.add(episode, self.progress)
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate now."""
+        hyperparameters = self.config.hyperparameters
+        rate: float = hyperparameters.learning_rate
+        if hyperparameters.learning_rate_schedule == "linear":
+            rate *= max(0.0, 1.0 - self.progress.frames / self.config.total_frames)
+        return rate
+
+    @property
+    def progress(self) -> Progress:
+        """Frames, steps, updates and training time so far."""
+        assert self.spec is not None
+        steps = self.inference.steps
+        return Progress(steps * self.spec.frames_per_step, steps, self.trainer.updates, self.clock.seconds)
+
+    @property
+    def finished(self) -> bool:
+        """Whether total_frames is reached."""
+        return self.progress.frames >= self.config.total_frames
+
+    def _checkpoint(self, reason: str) -> dict[str, Any]:
+        assert self.spec is not None
+        progress, (episode_return, _) = self.progress, self.episodes.means()
+        meta = {
+            "frames": progress.frames, "steps": progress.steps, "updates": progress.updates,
+            "time_s": progress.time_s, "episodes": self.episodes.episodes, "episode_return": episode_return,
+            "environment": self.spec.to_json(), "config": self.config.to_json(), "network": self.network_name,
+            "parameters": sum(parameter.numel() for parameter in self.trainer.network.parameters()), "reason": reason,
+        }
+        folder = self.run_directory.checkpoints
+        written = checkpoints.write(
+            folder, frames=progress.frames, groups=checkpointing.groups_of(self.trainer, self.inference.generator),
+            meta=meta, requested=reason == "requested",
+        )
+        checkpoints.prune(folder, keep=self.config.keep_checkpoints)
+        self._checkpointed = time.monotonic()
+        self.writer.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
+                          data={"path": str(written.path)})
+        return {"path": str(written.path), "frames": progress.frames}
+
+    # ---- actors -----------------------------------------------------------------------------------------------------
+
+    def _admit(self, hello: Hello) -> int:
+        """Check the actor's environment against the network's, waiting for that to be built. The seed of its life."""
+        if self.spec is None:
+            self.spec = hello.spec
+            self._spec_given.set()
+        check_same_environment(self.spec, hello.spec)
+        if not self._ready.wait(_READY_TIMEOUT_S):
+            raise WorkbenchError(f"the network was not built within {_READY_TIMEOUT_S:g} s")
+        self._lives += 1
+        entropy = [self.config.seed, hello.actor, self._lives if self.trainer.updates else 0, self.trainer.updates]
+        return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
+
+    def _max_batch(self) -> int:
+        environments = self.config.actors * self.config.envs_per_actor
+        return self.config.max_batch or max(1, environments // 2)
+
+    # ---- control ----------------------------------------------------------------------------------------------------
+
+    def calls(self) -> dict[str, Handler]:
+        """The JSON methods of a learner."""
+        return {"status": self.status, "pause": self.pause, "resume": self.resume, "tune": self.tune,
+                "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale}
+
+    def do(self, action: Callable[[], Any]) -> Any:
+        """Run `action` in the main thread between two updates; its result."""
+        future: Future[Any] = Future()
+        self._commands.put((action, future))
+        return future.result(timeout=_COMMAND_TIMEOUT_S)
+
+    def _run_commands(self) -> None:
+        while not self._commands.empty():
+            action, future = self._commands.get()
+            try:
+                future.set_result(action())
+            except BaseException as error:
+                future.set_exception(error)
+
+    def status(self) -> dict[str, Any]:
+        """The last second's status; see the recorder."""
+        return {"state": self.state, "reason": self.reason, **(self.recorder.status if self._ready.is_set() else {})}
+
+    def pause(self) -> None:
+        """Hold training and acting."""
+        self.do(lambda: self._pause("paused by hand"))
+
+    def _pause(self, reason: str) -> None:
+        self.state, self.reason = "paused", reason
+        self.batcher.pause(True)
+        self.clock.run(False)
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+
+        def go_on() -> None:
+            self.state, self.reason = "training", ""
+            self.batcher.pause(False)
+            self.clock.run(True)
+
+        self.do(go_on)
+
+    def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Change live fields between two updates. Raises UnknownName, NotLive or OutOfBounds."""
+
+        def apply() -> dict[str, Any]:
+            old = {name: self.config.value(name) for name in changes if name in self.config.all_settings()}
+            self.config = self.config.with_live(**changes)
+            self.batcher.max_batch = self._max_batch()
+            self.batcher.timeout_s = self.config.batch_timeout_ms / 1000
+            return {"old": old, "new": {name: self.config.value(name) for name in changes}}
+
+        result: dict[str, Any] = self.do(apply)
+        return result
+
+    def checkpoint(self, reason: str = "requested") -> dict[str, Any]:
+        """Write a checkpoint between two updates: {"path", "frames"}."""
+        if not self._ready.is_set():
+            raise WorkbenchError("there is nothing to checkpoint yet: the learner waits for its first actor.")
+        result: dict[str, Any] = self.do(lambda: self._checkpoint(reason))
+        return result
+
+    def scale(self, actors: int) -> None:
+        """Expect that many actors."""
+
+        def apply() -> None:
+            self.config = self.config.replaced(actors=actors)
+            self.batcher.max_batch = self._max_batch()
+
+        self.do(apply)
+
+    def stop(self) -> None:
+        """End after a last checkpoint."""
+        self._stopping = True

@@ -1,0 +1,229 @@
+"""Turns sums of the last second into metrics, the status, and one plain sentence about the bottleneck."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+
+from workbench.errors import StorageFailed
+from workbench.learner.inference import Episode
+from workbench.learner.meters import Sums
+from workbench.metrics import MetricsWriter, Progress
+from workbench.trajectory import Array
+
+if TYPE_CHECKING:
+    from workbench.learner.learner import Learner
+
+_INTERVAL_S = 1.0
+_RATIO_EDGES = [10.0**power for power in np.linspace(-2, 2, 41)]
+
+
+class Clock:
+    """Seconds of training; stands still while paused."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._before = seconds
+        self._since: float | None = None
+
+    def run(self, running: bool) -> None:
+        """Start it, or stop it."""
+        self._before, self._since = self.seconds, (time.monotonic() if running else None)
+
+    @property
+    def seconds(self) -> float:
+        """What it shows."""
+        return self._before + (time.monotonic() - self._since if self._since is not None else 0.0)
+
+
+class Rates:
+    """Speeds over the time since the last look."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, float] = {}
+        self._at = time.monotonic()
+        self.elapsed_s = 0.0
+
+    def of(self, counters: Mapping[str, float]) -> dict[str, float]:
+        """Per second, for each counter."""
+        now = time.monotonic()
+        self.elapsed_s = max(now - self._at, 1e-6)
+        speeds = {name: (value - self._before.get(name, value)) / self.elapsed_s for name, value in counters.items()}
+        self._before, self._at = dict(counters), now
+        return speeds
+
+
+class EpisodeLog:
+    """Writes every episode, and keeps the last hundred for the status."""
+
+    def __init__(self, writer: MetricsWriter, episodes: int = 0) -> None:
+        self._writer = writer
+        self._returns: deque[float] = deque(maxlen=100)
+        self._lengths: deque[int] = deque(maxlen=100)
+        self._lock = threading.Lock()
+        self.episodes = episodes
+
+    def add(self, episode: Episode, progress: Progress) -> None:
+        """Record a finished episode."""
+        self._writer.episode(progress, env_id=episode.env_id, episode_return=episode.episode_return,
+                             length_steps=episode.length_steps)
+        with self._lock:
+            self.episodes += 1
+            self._returns.append(episode.episode_return)
+            self._lengths.append(episode.length_steps)
+
+    def means(self) -> tuple[float | None, float | None]:
+        """Mean return and length of the last hundred episodes; None before the first."""
+        with self._lock:
+            if not self._returns:
+                return None, None
+            return float(np.mean(self._returns)), float(np.mean(self._lengths))
+
+
+def shares(sums: Sums, *, elapsed_s: float, actors: int) -> dict[str, float]:
+    """Shares of the last look's time, each in [0, 1], that each part worked or waited.
+
+    `environments`: actors stepping; `wire`: actors waiting beyond batching, inference and a full queue;
+    `batch_wait`: a group waiting for its batch to fill (mean over groups in flight); `inference`, `queue_blocked`:
+    the inference thread computing, and blocked by a slow learner; `training`, `training_wait`: the training thread.
+    """
+    def share(name: str, threads: int = 1) -> float:
+        return min(1.0, sums.total(name) / (elapsed_s * max(threads, 1)))
+
+    served = sums.total("inference") + sums.total("queue_blocked") + sums.total("batch_wait")
+    waiting = share("actor_waiting", actors)
+    return {
+        "environments": share("actor_stepping", actors),
+        "wire": max(0.0, waiting - min(1.0, served / elapsed_s)),
+        "batch_wait": share("batch_wait"),
+        "inference": share("inference"),
+        "queue_blocked": share("queue_blocked"),
+        "training": share("update"),
+        "training_wait": share("training_wait"),
+    }
+
+
+def hint(parts: Mapping[str, float], *, on_cpu: bool) -> str:
+    """One sentence on what the learner waits for, and what may help."""
+    if parts["training"] >= 0.8:
+        more = "a GPU or learner_threads" if on_cpu else "a larger batch_size or a smaller network"
+        return f"{parts['training']:.0%} of the time training: {more} would help most"
+    if parts["environments"] >= 0.7:
+        return f"{parts['training_wait']:.0%} of the time waiting for environments; more actors or cores would help"
+    if parts["inference"] >= 0.7:
+        return f"inference works {parts['inference']:.0%} of the time; a larger max_batch would help"
+    if parts["batch_wait"] >= 0.5:
+        return f"groups wait {parts['batch_wait']:.0%} of the time for batches to fill; lower batch_timeout_ms"
+    return f"training {parts['training']:.0%} of the time, waiting {parts['training_wait']:.0%}"
+
+
+def process_load(process: psutil.Process) -> dict[str, float]:
+    """CPU of the machine in %, its memory in use, and this process's memory in GiB."""
+    return {
+        "cpu_percent": psutil.cpu_percent(),
+        "memory_gb": psutil.virtual_memory().used / 2**30,
+        "learner_memory_gb": process.memory_info().rss / 2**30,
+    }
+
+
+def write_histograms(writer: MetricsWriter, progress: Progress, lags: Array, ratios: Array | None) -> None:
+    """Policy lag in updates, and importance ratios on a logarithmic axis."""
+    if lags.sum():
+        last = int(np.flatnonzero(lags)[-1]) + 1
+        writer.distribution("policy_lag", progress, list(range(last + 1)), lags[:last].tolist())
+    if ratios is not None and len(ratios):
+        clipped = np.clip(ratios, _RATIO_EDGES[0], _RATIO_EDGES[-1])
+        writer.distribution("importance_ratio", progress, _RATIO_EDGES, np.histogram(clipped, _RATIO_EDGES)[0].tolist())
+
+
+def lag_summary(lags: Array) -> dict[str, float]:
+    """Mean and largest policy lag, in updates; empty if nothing was trained."""
+    if not lags.sum():
+        return {}
+    return {
+        "policy_lag_mean": float((lags * np.arange(len(lags))).sum() / lags.sum()),
+        "policy_lag_max": float(np.flatnonzero(lags)[-1]),
+    }
+
+
+class Recorder:
+    """Once a second: metrics to the store, and the status that calls return."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.status: dict[str, Any] = {}
+        self._learner = learner
+        self._rates, self._actor_rates = Rates(), Rates()
+        self._process = psutil.Process()
+        self._closed = threading.Event()
+        self._look()
+
+    def loop(self) -> None:
+        """Look once a second until closed, and a last time then."""
+        while not self._closed.wait(_INTERVAL_S):
+            self._look()
+
+    def close(self) -> None:
+        """End the loop, and write the last second."""
+        self._closed.set()
+        self._look()
+
+    def _look(self) -> None:
+        learner, progress = self._learner, self._learner.progress
+        counters = {"frames": progress.frames, "steps": progress.steps, "updates": progress.updates}
+        speeds = {f"{name}_per_second": speed for name, speed in self._rates.of(counters).items()}
+        sums = learner.meters.drain()
+        actors = learner.streams.connected
+        parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=actors)
+        means, lags, ratios = learner.trainer.drain()
+        load = {**process_load(self._process), "accelerator_memory_gb": learner.device.memory_gb()}
+        scalars = {**speeds, **means, **lag_summary(lags), **self._latencies(sums), **load,
+                   "learning_rate": learner.learning_rate,
+                   "queue_occupancy": len(learner.queue) / learner.queue.capacity,
+                   **{f"time_{name}": value for name, value in parts.items()}}
+        episode_return, episode_length = learner.episodes.means()
+        if episode_return is not None:
+            scalars["episode_return_mean"] = episode_return
+        learner.writer.scalars(progress, scalars)
+        write_histograms(learner.writer, progress, lags, ratios)
+        self.status = {
+            **counters, **speeds, "time_s": progress.time_s, "episodes": learner.episodes.episodes,
+            "episode_return": episode_return, "episode_length": episode_length,
+            "policy_lag": scalars.get("policy_lag_mean"), "device": learner.device.kind,
+            "precision": learner.device.precision, "actors": self._actors(), "bottleneck": parts,
+            "warning": self._store(), "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
+        }
+
+    def _latencies(self, sums: Sums) -> dict[str, float]:
+        """Mean times in ms, and how full batches were in [0, 1]; names without samples are left out."""
+        found = {
+            "batch_wait_ms": sums.mean("batch_wait"), "inference_ms": sums.mean("inference"),
+            "update_ms": sums.mean("update"),
+        }
+        known = {name: value * 1000 for name, value in found.items() if value is not None}
+        batch_size = sums.mean("batch_size")
+        if batch_size is not None:
+            known["batch_fill"] = batch_size / self._learner.batcher.max_batch
+        return known
+
+    def _actors(self) -> dict[str, dict[str, float]]:
+        lives = dict(self._learner.streams.lives)
+        speeds = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
+        now = time.monotonic()
+        return {
+            str(number): {"last_seen_s": now - life.last_seen, "steps": life.steps, "connected": life.alive,
+                          "steps_per_second": max(0.0, speeds[str(number)]), "environments": life.hello.environments}
+            for number, life in lives.items()
+        }
+
+    def _store(self) -> str:
+        """Commit; the reason in words if the disk refuses (what waits is kept and tried again)."""
+        try:
+            self._learner.writer.commit()
+        except StorageFailed as error:
+            return str(error)
+        return ""

@@ -1,0 +1,143 @@
+"""The streams of the actors: handshake, one reader per stream, replies in the order in which batches ran."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import grpc
+import numpy as np
+
+from workbench.errors import ShapeMismatch, WorkbenchError
+from workbench.learner.batcher import Batcher, Request
+from workbench.learner.meters import Meters
+from workbench.trajectory import EnvironmentSpec
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+
+LARGEST_ACTOR = 4096
+
+
+@dataclass
+class ActorLife:
+    """One stream of one actor, and what is known of it."""
+
+    hello: Hello
+    alive: bool = True
+    last_seen: float = field(default_factory=time.monotonic)
+    steps: int = 0
+    outbox: queue.SimpleQueue[bytes | None] = field(default_factory=queue.SimpleQueue)
+    pending: set[int] = field(default_factory=set)
+
+    def is_alive(self) -> bool:
+        """False once the stream has ended."""
+        return self.alive
+
+
+class ActorStreams:
+    """Serves actors; `admit` is asked before one is welcome and returns the seed of its life."""
+
+    def __init__(
+        self, *, envs_per_actor: int, batcher: Batcher, meters: Meters, admit: Callable[[Hello], int]
+    ) -> None:
+        self._envs_per_actor = envs_per_actor
+        self._batcher, self._meters, self._admit = batcher, meters, admit
+        self._lock = threading.Lock()
+        self.lives: dict[int, ActorLife] = {}
+
+    def play(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        """The handler of an actor's stream."""
+        try:
+            hello = Hello.decode(next(requests))
+            self._check(hello)
+            seed = self._admit(hello)
+        except StopIteration:
+            return
+        except WorkbenchError as error:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            return
+        life = self._begin(hello, context)
+        if not context.add_callback(lambda: self._end(life)):
+            self._end(life)
+            return
+        yield Welcome(seed).encode()
+        threading.Thread(target=self._read, args=(life, requests), name=f"actor-{hello.actor}", daemon=True).start()
+        yield from iter(life.outbox.get, None)
+
+    def _check(self, hello: Hello) -> None:
+        if hello.environments != self._envs_per_actor:
+            raise ShapeMismatch(f"actor {hello.actor} has {hello.environments} environments, the run's configuration "
+                                f"says envs_per_actor={self._envs_per_actor}.")
+        if not 0 <= hello.actor < LARGEST_ACTOR:
+            raise ShapeMismatch(f"actor number {hello.actor} is out of bounds: it must lie in [0, {LARGEST_ACTOR}).")
+
+    def _begin(self, hello: Hello, context: grpc.ServicerContext) -> ActorLife:
+        """Register the life, unless another one of the same actor is there (it may come again later)."""
+        with self._lock:
+            before = self.lives.get(hello.actor)
+            taken = before is not None and before.alive
+            if not taken:
+                life = self.lives[hello.actor] = ActorLife(hello)
+                self._batcher.expect(hello.environments)
+        if taken:
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, f"actor {hello.actor} is connected already")
+        return life
+
+    def _end(self, life: ActorLife) -> None:
+        with self._lock:
+            if not life.alive:
+                return
+            life.alive = False
+        self._batcher.expect(-life.hello.environments)
+        life.outbox.put(None)
+
+    def _read(self, life: ActorLife, requests: Iterator[bytes]) -> None:
+        """Hand the groups of a stream to the batcher until it ends or sends what does not fit."""
+        try:
+            for data in requests:
+                self._take(life, GroupStep.decode(data, life.hello.spec))
+        except grpc.RpcError:
+            pass  # the actor went away
+        except ShapeMismatch as error:
+            print(f"actor {life.hello.actor} is cut off: {error}", flush=True)
+        finally:
+            self._end(life)
+
+    def _take(self, life: ActorLife, message: GroupStep) -> None:
+        hello, count = life.hello, len(message.step.reward)
+        if message.group in life.pending or len(life.pending) >= hello.groups:
+            raise ShapeMismatch(f"group {message.group} was sent again before it got its actions.")
+        if message.first_env + count > hello.environments:
+            raise ShapeMismatch(f"group {message.group} has environments beyond the actor's {hello.environments}.")
+        life.pending.add(message.group)
+        life.last_seen = time.monotonic()
+        life.steps += count
+        self._meters.add("actor_stepping", message.stepping_s)
+        self._meters.add("actor_waiting", message.waiting_s)
+        first = hello.actor * self._envs_per_actor + message.first_env
+
+        def reply(actions: GroupActions) -> None:
+            life.pending.discard(message.group)
+            life.outbox.put(actions.encode())
+
+        self._batcher.put(Request(np.arange(first, first + count), hello.run_id, message, reply, life.is_alive))
+
+    def close(self) -> None:
+        """End all streams."""
+        for life in list(self.lives.values()):
+            self._end(life)
+
+    @property
+    def connected(self) -> int:
+        """Actors with a live stream."""
+        return sum(life.alive for life in list(self.lives.values()))
+
+
+def check_same_environment(expected: EnvironmentSpec, given: EnvironmentSpec) -> None:
+    """Raises ShapeMismatch that names the first field in which an actor's environment differs."""
+    for name, value in expected.to_json().items():
+        other = given.to_json()[name]
+        if value != other:
+            raise ShapeMismatch(f"the actor's environment has {name}={other!r}, the learner's {name}={value!r}.")

@@ -1,0 +1,79 @@
+"""Reads a run's history while others write it, after the run has died, and before it has begun (nothing then).
+
+Each call opens the file anew and read-only, and sees one consistent state of it: a reader holds no lock between calls
+and may be used from any thread.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.metrics import schema, series
+
+_PROGRESS = ("frames", "steps", "updates", "time_s")
+
+
+class MetricsReader:
+    """The history of one run. Every method raises StorageFailed where the file cannot be read."""
+
+    def __init__(self, path: Path):
+        self._path = Path(path)
+
+    def names(self) -> list[str]:
+        """Names of all series, sorted."""
+        return [name for (name,) in self._rows("SELECT name FROM names ORDER BY name")]
+
+    def series(
+        self, name: str, *, since_update: int | None = None, max_points: int | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Arrays frames, steps, updates (int64), time_s, value (float64) of one metric, in the order they came.
+
+        `episode_return`, `episode_length`, `evaluation_return` and `evaluation_length` have a point per episode.
+
+        Args:
+            since_update: only what came after the last row whose `updates` is at most this.
+            max_points: thin out to at most so many points (but 4): the first, the last, and the smallest and
+                largest of equal stretches, each at its own place; no means.
+        """
+        with schema.reading(self._path) as connection:
+            if connection is None:
+                return series.empty()
+            return series.read(connection, name, since_update=since_update, max_points=max_points)
+
+    def episodes(self, *, since_id: int = 0) -> dict[str, npt.NDArray[Any]]:
+        """Arrays id, frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, oldest first."""
+        names = ("id", *_PROGRESS, "kind", "env_id", "episode_return", "length_steps")
+        rows = self._rows(f"SELECT {', '.join(names)} FROM episodes WHERE id > ? ORDER BY id", since_id)
+        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+        kinds: dict[str, type] = {"time_s": np.float64, "episode_return": np.float64, "kind": np.str_}
+        return {name: np.array(column, kinds.get(name, np.int64)) for name, column in zip(names, columns, strict=True)}
+
+    def events(self, *, since_id: int = 0) -> list[dict[str, Any]]:
+        """Events, oldest first: id, time (unix, s), kind, message, data, and frames ... time_s or None."""
+        names = ("id", "time", "kind", "message", *_PROGRESS, "data")
+        rows = self._rows(f"SELECT {', '.join(names)} FROM events WHERE id > ? ORDER BY id", since_id)
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        return [{**event, "data": json.loads(event["data"])} for event in found]
+
+    def distribution(self, name: str) -> dict[str, Any] | None:
+        """The newest histogram of that name: edges float64 [N+1], counts int64 [N], frames ... time_s; or None."""
+        rows = self._rows(f"SELECT edges, counts, {', '.join(_PROGRESS)} FROM distributions WHERE name = ?", name)
+        if not rows:
+            return None
+        edges, counts, *progress = rows[0]
+        bins = {"edges": np.array(json.loads(edges), np.float64), "counts": np.array(json.loads(counts), np.int64)}
+        return {**bins, **dict(zip(_PROGRESS, progress, strict=True))}
+
+    def status(self) -> tuple[dict[str, Any], float] | None:
+        """The last known status and when it was stored (unix, s), or None."""
+        rows = self._rows("SELECT status, time FROM status")
+        return (json.loads(rows[0][0]), rows[0][1]) if rows else None
+
+    def _rows(self, query: str, *parameters: Any) -> list[Any]:
+        with schema.reading(self._path) as connection:
+            return [] if connection is None else connection.execute(query, parameters).fetchall()

@@ -1,0 +1,167 @@
+"""The tables of metrics.sqlite, and connections to it that fail with a clear error.
+
+A series is the rows of one name in `metrics`, numbered 0, 1, 2, ... without gaps in the order in which they came, so
+that they lie side by side on disk. `rollups` holds the smallest and largest of each 64 and each 4096 of them.
+A value that is not a number is stored as NULL.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import StorageFailed
+
+VERSION = 1
+_WRITER_TIMEOUT_S = 30.0
+_READER_TIMEOUT_S = 10.0
+
+_TABLES = (
+    "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    """CREATE TABLE metrics (name_id INTEGER, row INTEGER, frames INTEGER, steps INTEGER, updates INTEGER, time_s REAL,
+       value REAL, PRIMARY KEY (name_id, row)) WITHOUT ROWID""",
+    """CREATE TABLE rollups (name_id INTEGER, level INTEGER, bucket INTEGER, low_row INTEGER, low REAL,
+       high_row INTEGER, high REAL, PRIMARY KEY (name_id, level, bucket)) WITHOUT ROWID""",
+    """CREATE TABLE episodes (id INTEGER PRIMARY KEY, frames INTEGER, steps INTEGER, updates INTEGER, time_s REAL,
+       kind TEXT, env_id INTEGER, episode_return REAL, length_steps INTEGER)""",
+    """CREATE TABLE events (id INTEGER PRIMARY KEY, time REAL, kind TEXT, message TEXT, frames INTEGER, steps INTEGER,
+       updates INTEGER, time_s REAL, data TEXT)""",
+    """CREATE TABLE distributions (name TEXT PRIMARY KEY, frames INTEGER, steps INTEGER, updates INTEGER, time_s REAL,
+       edges TEXT, counts TEXT) WITHOUT ROWID""",
+    "CREATE TABLE status (id INTEGER PRIMARY KEY CHECK (id = 1), time REAL, status TEXT)",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: the abscissae of every metric.
+
+    Attributes:
+        frames: emulator frames, action repeats counted.
+        steps: agent decisions.
+        updates: optimizer steps.
+        time_s: seconds of training, pauses excluded, continued over a resume.
+    """
+
+    frames: int
+    steps: int
+    updates: int
+    time_s: float
+
+    def columns(self) -> tuple[int, int, int, float]:
+        """The four as plain numbers, in the order of the tables."""
+        return int(self.frames), int(self.steps), int(self.updates), float(self.time_s)
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """A connection that writes; the file and its tables are made where missing. Raises StorageFailed."""
+    with _failing_clearly("write", path):
+        connection = sqlite3.connect(path, timeout=_WRITER_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        try:
+            _use_wal(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            with writing(connection, path):
+                if _version(connection, path) == 0:
+                    for statement in _TABLES:
+                        connection.execute(statement)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    deadline = time.monotonic() + _WRITER_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:  # the switch to WAL does not wait for other connections by itself
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+@contextmanager
+def writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """One transaction that waits for other writers first; all of it is stored, or none. Raises StorageFailed."""
+    with _failing_clearly("write", path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # SQLite ends it by itself where the disk is full
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """One consistent view of the file, or None where nothing was stored yet. Raises StorageFailed."""
+    with _failing_clearly("read", path):
+        connection = _open_for_reading(path) if path.exists() else None
+        if connection is None:
+            yield None
+            return
+        try:
+            connection.execute("BEGIN")
+            yield connection if _version(connection, path) else None
+        finally:
+            connection.close()
+
+
+def _open_for_reading(path: Path) -> sqlite3.Connection:
+    try:
+        return _probed(path, "mode=ro")
+    except sqlite3.OperationalError:
+        journal = path.with_name(path.name + "-wal")
+        if journal.exists() and journal.stat().st_size:
+            raise  # to leave the journal out would lose the newest rows
+        return _probed(path, "mode=ro&immutable=1")  # SQLite wants to create a journal, in a folder where it may not
+
+
+def _probed(path: Path, options: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{options}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_READER_TIMEOUT_S, isolation_level=None)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version not in (0, VERSION):
+        raise StorageFailed(
+            f"{path} has format {version}, and this version of rl-workbench knows {VERSION}. "
+            "Open it with the version that wrote it, or upgrade: pip install -U rl-workbench"
+        )
+    return version
+
+
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "Free space on that disk.",
+    sqlite3.SQLITE_IOERR: "Check that disk, and that it has free space.",
+    sqlite3.SQLITE_BUSY: "Another process holds the file; end it if it hangs.",
+    sqlite3.SQLITE_READONLY: "Make the file and its folder writable.",
+    sqlite3.SQLITE_CORRUPT: "The file is damaged: move it away; checkpoints are not affected.",
+    sqlite3.SQLITE_NOTADB: "The file is damaged: move it away; checkpoints are not affected.",
+}
+
+
+@contextmanager
+def _failing_clearly(verb: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
+        remedy = _REMEDIES.get(code, "Its folder must exist and be yours, or copy the run's folder to one that is.")
+        raise StorageFailed(f"cannot {verb} {path}: {error}. {remedy}") from error

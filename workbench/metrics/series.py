@@ -1,0 +1,139 @@
+"""One metric's rows: appended with their rollups, and read back thinned out so that every extreme is kept.
+
+A rollup of level k holds the smallest and the largest of 64ᵏ consecutive rows (k = 1, 2) and where they are. Reading
+N points of a long series reads at most about 64 N rollups, picks rows by them, and then reads those rows alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Row = tuple[int, int, int, float, float]  # frames, steps, updates, time_s, value
+Series = dict[str, npt.NDArray[Any]]
+
+_WIDTH = 64  # rows, or rollups of the level below, per rollup
+_LEVELS = (1, 2)
+_SELECT = "SELECT frames, steps, updates, time_s, value FROM metrics WHERE name_id = ?"
+
+
+def append(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
+    """Append rows to a series, inside the caller's transaction."""
+    connection.execute("INSERT OR IGNORE INTO names (name) VALUES (?)", (name,))
+    name_id = _name_id(connection, name)
+    first = _last_row(connection, name_id) + 1
+    connection.executemany(
+        "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ((name_id, number, *row) for number, row in enumerate(rows, first)),
+    )
+    for level in _LEVELS:
+        _roll_up(connection, name_id, level, first, first + len(rows))
+
+
+def _roll_up(connection: sqlite3.Connection, name_id: int | None, level: int, first: int, end: int) -> None:
+    """Store the rollups that the rows first ... end-1 have completed."""
+    width = _WIDTH**level
+    for bucket in range(first // width, end // width):
+        below = _candidates(connection, name_id, level - 1, bucket * _WIDTH, (bucket + 1) * _WIDTH)
+        low_row, low = min(((row, low) for row, low, _, _ in below), key=lambda pair: _ordered(pair[1], math.inf))
+        high_row, high = max(((row, high) for _, _, row, high in below), key=lambda pair: _ordered(pair[1], -math.inf))
+        connection.execute(
+            "INSERT INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?)", (name_id, level, bucket, low_row, low, high_row, high)
+        )
+
+
+def _ordered(value: float | None, instead: float) -> float:
+    return instead if value is None else value
+
+
+def read(
+    connection: sqlite3.Connection, name: str, *, since_update: int | None = None, max_points: int | None = None
+) -> Series:
+    """Arrays frames, steps, updates (int64), time_s, value (float64), in the order in which they came.
+
+    Args:
+        since_update: only what came after the last row whose `updates` is at most this.
+        max_points: at most so many points (but 4): the first, the last, and the smallest and largest of equal
+            stretches, each at its own place, so that no peak is lost or moved.
+    """
+    name_id = _name_id(connection, name)
+    first, last = _first_row(connection, name_id, since_update), _last_row(connection, name_id)
+    if max_points is None or last - first < max_points:
+        rows = connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first))
+    else:
+        picked = json.dumps(_pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1)))
+        rows = connection.execute(
+            f"{_SELECT} AND row IN (SELECT value FROM json_each(?)) ORDER BY row", (name_id, picked)
+        )
+    return _arrays(rows)
+
+
+def empty() -> Series:
+    """A series without points."""
+    return _arrays(())
+
+
+def _arrays(rows: Iterable[Row]) -> Series:
+    # A double holds whole numbers up to 9e15 exactly; total_frames is at most 1e13.
+    columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
+    names = ("frames", "steps", "updates", "time_s", "value")
+    return {name: column.astype(np.int64 if at < 3 else np.float64) for at, (name, column) in
+            enumerate(zip(names, columns, strict=True))}
+
+
+def _name_id(connection: sqlite3.Connection, name: str) -> int | None:
+    found = connection.execute("SELECT id FROM names WHERE name = ?", (name,)).fetchone()
+    return found[0] if found else None
+
+
+def _last_row(connection: sqlite3.Connection, name_id: int | None) -> int:
+    last = connection.execute("SELECT max(row) FROM metrics WHERE name_id = ?", (name_id,)).fetchone()[0]
+    return -1 if last is None else last
+
+
+def _first_row(connection: sqlite3.Connection, name_id: int | None, since_update: int | None) -> int:
+    if since_update is None:
+        return 0
+    query = "SELECT row FROM metrics WHERE name_id = ? AND updates <= ? ORDER BY row DESC LIMIT 1"
+    found = connection.execute(query, (name_id, int(since_update))).fetchone()  # walks back over the new rows only
+    return found[0] + 1 if found else 0
+
+
+def _pick(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, buckets: int) -> list[int]:
+    """The rows to keep of first ... end-1: both ends, and the extremes of `buckets` equal stretches."""
+    found = np.array(_cover(connection, name_id, first, end, buckets), dtype=np.float64).T
+    low_row, low, high_row, high = found
+    stretch = (low_row - first) * buckets // (end - first)
+    starts = np.flatnonzero(np.diff(stretch, prepend=-1))
+    lowest = np.lexsort((np.nan_to_num(low, nan=np.inf, posinf=np.inf, neginf=-np.inf), stretch))[starts]
+    highest = np.lexsort((-np.nan_to_num(high, nan=-np.inf, posinf=np.inf, neginf=-np.inf), stretch))[starts]
+    picked = np.concatenate([[first, end - 1], low_row[lowest], high_row[highest]])
+    return [int(row) for row in np.unique(picked)]
+
+
+def _cover(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, buckets: int) -> list[Any]:
+    """Extremes of the rows first ... end-1 by the coarsest rollups that are still twice as fine as the buckets."""
+    level = max((level for level in (0, *_LEVELS) if end - first >= 2 * buckets * _WIDTH**level), default=0)
+    width = _WIDTH**level
+    begin, stop = -(-first // width), end // width
+    return [
+        *_candidates(connection, name_id, 0, first, begin * width),
+        *_candidates(connection, name_id, level, begin, stop),
+        *_candidates(connection, name_id, 0, stop * width, end),
+    ]
+
+
+def _candidates(connection: sqlite3.Connection, name_id: int | None, level: int, begin: int, stop: int) -> list[Any]:
+    """(low_row, low, high_row, high) of the rollups begin ... stop-1 of a level; level 0 is the rows themselves."""
+    if level == 0:
+        query = "SELECT row, value, row, value FROM metrics WHERE name_id = ? AND row >= ? AND row < ? ORDER BY row"
+        return connection.execute(query, (name_id, begin, stop)).fetchall()
+    query = """SELECT low_row, low, high_row, high FROM rollups
+               WHERE name_id = ? AND level = ? AND bucket >= ? AND bucket < ? ORDER BY bucket"""
+    return connection.execute(query, (name_id, level, begin, stop)).fetchall()

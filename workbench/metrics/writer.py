@@ -1,0 +1,209 @@
+"""Writes a run's history: buffered in memory, one transaction per `commit`, and TensorBoard event files beside it.
+
+A commit that fails (full disk) raises and keeps its rows for the next one, up to a bound: then the oldest are dropped
+and an event says how many. Nothing is written twice, and nobody who adds a metric waits for a disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ShapeMismatch
+from workbench.metrics import schema, series
+from workbench.metrics.eventfile import EventFile
+from workbench.metrics.schema import Progress
+
+_MOST_SCALARS = 10_000  # calls of `scalars`, some thirty rows each
+_MOST_EPISODES = 100_000
+_MOST_EVENTS = 1_000
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode; `kind` is "training" or "evaluation"."""
+
+    kind: str
+    env_id: int
+    episode_return: float
+    length_steps: int
+
+
+def _queue(most: int) -> Any:
+    return field(default_factory=lambda: deque(maxlen=most))
+
+
+@dataclass
+class Batch:
+    """What waits for the next commit. Progress comes as plain numbers, time is unix time in s."""
+
+    scalars: deque[tuple[float, Progress, dict[str, float]]] = _queue(_MOST_SCALARS)
+    episodes: deque[tuple[float, Progress, Episode]] = _queue(_MOST_EPISODES)
+    events: deque[tuple[Any, ...]] = _queue(_MOST_EVENTS)
+    distributions: dict[str, tuple[float, Progress, list[float], list[int]]] = field(default_factory=dict)
+    status: tuple[float, str] | None = None
+    dropped: int = 0
+
+    def add(self, queue: deque[Any], item: Any) -> None:
+        """Append to one of the queues; where it is full its oldest item goes, and is counted."""
+        self.dropped += len(queue) == queue.maxlen
+        queue.append(item)
+
+    def followed_by(self, newer: Batch) -> Batch:
+        """This batch, whose commit failed, and what came since."""
+        for mine, more in ((self.scalars, newer.scalars), (self.episodes, newer.episodes), (self.events, newer.events)):
+            for item in more:
+                self.add(mine, item)
+        self.distributions.update(newer.distributions)
+        self.status = newer.status or self.status
+        self.dropped += newer.dropped
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self.scalars or self.episodes or self.events or self.distributions or self.status)
+
+
+class MetricsWriter:
+    """The one writer of a process, to be used from any of its threads.
+
+    `scalars`, `episode`, `distribution` and `status` cost microseconds and wait for the next `commit`;
+    `event` commits at once. Commit about once a second. Raises StorageFailed where the file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, tensorboard: Path | None = None):
+        self._path = Path(path)
+        self._connection = schema.open_for_writing(self._path)
+        self._eventfile = EventFile(tensorboard) if tensorboard else None
+        self._pending = Batch()
+        self._pending_lock = threading.Lock()
+        self._commit_lock = threading.Lock()
+
+    def scalars(self, progress: Progress, values: Mapping[str, float]) -> None:
+        """Add one row per metric. Not-a-number is kept and read back as such."""
+        plain = {name: float(value) for name, value in values.items()}
+        with self._pending_lock:
+            self._pending.add(self._pending.scalars, (time.time(), progress, plain))
+
+    def distribution(self, name: str, progress: Progress, edges: Sequence[float], counts: Sequence[int]) -> None:
+        """Replace the histogram of that name: N counts between N+1 ascending edges."""
+        if len(edges) != len(counts) + 1:
+            raise ShapeMismatch(f"distribution {name!r} has {len(counts)} counts and {len(edges)} edges; it needs one "
+                                f"edge more than counts: {len(counts) + 1}.")
+        plain = (time.time(), progress, [float(edge) for edge in edges], [int(count) for count in counts])
+        with self._pending_lock:
+            self._pending.distributions[name] = plain
+
+    def episode(
+        self, progress: Progress, *, env_id: int, episode_return: float, length_steps: int, kind: str = "training"
+    ) -> None:
+        """Add a finished episode; `kind` is "training" or "evaluation"."""
+        episode = Episode(kind, int(env_id), float(episode_return), int(length_steps))
+        with self._pending_lock:
+            self._pending.add(self._pending.episodes, (time.time(), progress, episode))
+
+    def event(
+        self, kind: str, message: str, *, progress: Progress | None = None, data: dict[str, Any] | None = None
+    ) -> None:
+        """Add an event and commit."""
+        columns = progress.columns() if progress else (None,) * 4
+        row = (time.time(), kind, message, *columns, _json(data or {}))
+        with self._pending_lock:
+            self._pending.add(self._pending.events, row)
+        self.commit()
+
+    def status(self, status: dict[str, Any]) -> None:
+        """Replace the last known status."""
+        with self._pending_lock:
+            self._pending.status = (time.time(), _json(status))
+
+    def commit(self) -> None:
+        """Store all that waits, in one transaction. Raises StorageFailed; what waits then goes on waiting."""
+        with self._commit_lock:
+            with self._pending_lock:
+                batch, self._pending = self._pending, Batch()
+            if not batch:
+                return
+            try:
+                with schema.writing(self._connection, self._path):
+                    _store(self._connection, batch)
+            except BaseException:
+                with self._pending_lock:
+                    self._pending = batch.followed_by(self._pending)
+                raise
+            if self._eventfile:
+                _mirror(self._eventfile, batch)
+
+    def close(self) -> None:
+        """Commit and close; safe to call twice."""
+        try:
+            self.commit()
+        finally:
+            with self._commit_lock:
+                self._connection.close()
+
+
+def _store(connection: sqlite3.Connection, batch: Batch) -> None:
+    rows: dict[str, list[series.Row]] = {}
+    for _, progress, values in batch.scalars:
+        for name, value in values.items():
+            rows.setdefault(name, []).append((*progress.columns(), value))
+    for _, progress, episode in batch.episodes:
+        for name, value in _episode_scalars(episode).items():
+            rows.setdefault(name, []).append((*progress.columns(), value))
+    for name, new in rows.items():
+        series.append(connection, name, new)
+    connection.executemany(
+        "INSERT INTO episodes (frames, steps, updates, time_s, kind, env_id, episode_return, length_steps) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*progress.columns(), *dataclasses.astuple(episode)) for _, progress, episode in batch.episodes],
+    )
+    connection.executemany(
+        "INSERT INTO events (time, kind, message, frames, steps, updates, time_s, data) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [*batch.events, *_dropped_event(batch)],
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO distributions VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(name, *progress.columns(), json.dumps(edges), json.dumps(counts))
+         for name, (_, progress, edges, counts) in batch.distributions.items()],
+    )
+    if batch.status:
+        connection.execute("INSERT OR REPLACE INTO status VALUES (1, ?, ?)", batch.status)
+
+
+def _episode_scalars(episode: Episode) -> dict[str, float]:
+    prefix = "episode" if episode.kind == "training" else episode.kind
+    return {f"{prefix}_return": episode.episode_return, f"{prefix}_length": float(episode.length_steps)}
+
+
+def _dropped_event(batch: Batch) -> list[tuple[Any, ...]]:
+    if not batch.dropped:
+        return []
+    message = f"{batch.dropped} entries (metrics, episodes, events) were dropped while this file could not be written"
+    return [(time.time(), "metrics_dropped", message, None, None, None, None, "{}")]
+
+
+def _mirror(eventfile: EventFile, batch: Batch) -> None:
+    for unix_time, progress, values in batch.scalars:
+        eventfile.scalars(unix_time, int(progress.frames), values)
+    for unix_time, progress, episode in batch.episodes:
+        eventfile.scalars(unix_time, int(progress.frames), _episode_scalars(episode))
+    for name, (unix_time, progress, edges, counts) in batch.distributions.items():
+        eventfile.histogram(unix_time, int(progress.frames), name, edges, counts)
+    eventfile.flush()
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

@@ -1,0 +1,80 @@
+"""A policy and a value on top of a torso, with or without an LSTM. Fits `algorithms.base.Network`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from workbench.algorithms.base import NetworkOutput, State
+from workbench.networks.memory import ResettingLSTM
+from workbench.networks.torsos import orthogonal
+
+POLICY_GAIN = 0.01  # a nearly uniform first policy (arXiv 2006.05990, section 3.2)
+
+
+class Torso(Protocol):
+    """From observations [N, *stacked] to features [N, F]; an nn.Module."""
+
+    features: int
+
+    def __call__(self, observation: Tensor) -> Tensor:
+        """Features [N, F]."""
+
+
+class PolicyValueNetwork(nn.Module):
+    """Policy and value heads on a torso's features, or on an LSTM that reads them.
+
+    The LSTM also reads the previous action as one-hot and the reward clipped to ±1, both zero where an episode starts
+    (IMPALA figure 3). LSTM and heads compute in float32 also under autocast.
+
+    Args:
+        torso: an nn.Module with `features`.
+        num_actions: A.
+        value_torso: a torso of the value's own, or None to share `torso`; not with an LSTM.
+        lstm_size: 0 for no LSTM.
+    """
+
+    def __init__(
+        self, torso: Torso, *, num_actions: int, value_torso: Torso | None = None, lstm_size: int = 0
+    ) -> None:
+        super().__init__()
+        self.num_actions = num_actions
+        self.torso = torso
+        self.value_torso = value_torso
+        self.memory = ResettingLSTM(torso.features + num_actions + 1, size=lstm_size) if lstm_size else None
+        features = lstm_size or torso.features
+        self.policy = nn.Linear(features, num_actions)
+        self.value = nn.Linear(features, 1)
+        orthogonal(self.policy, POLICY_GAIN)
+        orthogonal(self.value, 1.0)
+
+    def initial_state(self, batch: int) -> State:
+        """Zeros (hidden, cell), each [batch, lstm_size]; () without an LSTM."""
+        return self.memory.initial_state(batch) if self.memory is not None else ()
+
+    def forward(
+        self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
+    ) -> tuple[NetworkOutput, State]:
+        """Logits [T, B, A] and values [T, B] in float32, and the state after the last step."""
+        steps, batch = start.shape
+        flat = observation.flatten(0, 1)
+        features = self.torso(flat)
+        value_features = features if self.value_torso is None else self.value_torso(flat)
+        with torch.autocast(observation.device.type, enabled=False):
+            features, value_features = features.float(), value_features.float()
+            if self.memory is not None:
+                hidden, cell = state
+                inputs = self._memory_inputs(features.view(steps, batch, -1), previous_action, reward, start)
+                outputs, state = self.memory(inputs, start, (hidden, cell))
+                features = value_features = outputs.flatten(0, 1)
+            logits = self.policy(features).view(steps, batch, self.num_actions)
+            value = self.value(value_features).view(steps, batch)
+        return NetworkOutput(logits, value), state
+
+    def _memory_inputs(self, features: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor) -> Tensor:
+        action = F.one_hot(previous_action, self.num_actions).to(features.dtype)
+        extras = torch.cat([action, reward.clamp(-1, 1).unsqueeze(-1)], dim=-1)
+        return torch.cat([features, extras.masked_fill(start.unsqueeze(-1), 0.0)], dim=-1)

@@ -1,0 +1,163 @@
+"""Networks by name, by default, or from a user's factory; and the dry run that checks any of them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from workbench.algorithms.base import State
+from workbench.errors import NetworkFailed, UnknownName
+from workbench.networks.policy_value import PolicyValueNetwork
+from workbench.networks.torsos import MLP, ImpalaDeep, nature, small_cnn
+from workbench.trajectory import EnvironmentSpec
+
+NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
+
+LSTM_SIZE = 256  # IMPALA figure 3
+NATURE_SIZE_PX = 84  # what the Nature torso was made for
+
+_TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
+    "impala-deep": ImpalaDeep,
+    "mlp": MLP,
+    "nature": nature,
+    "small-cnn": small_cnn,
+}
+NAMES: tuple[str, ...] = tuple(sorted(f"{name}{memory}" for name in _TORSOS for memory in ("", "-lstm")))
+
+
+def default_name(spec: EnvironmentSpec) -> str:
+    """The network chosen where none is named: mlp for vectors, nature for images of 84 px or more, else small-cnn."""
+    shape = spec.stacked_shape
+    if len(shape) != 3:
+        return "mlp"
+    return "nature" if min(shape[1:]) >= NATURE_SIZE_PX else "small-cnn"
+
+
+def build(
+    name: str | None, spec: EnvironmentSpec, *, factory: NetworkFactory | None = None, seed: int
+) -> nn.Module:
+    """A new network for `spec`, the same for the same seed; PyTorch's global random state is left as it was.
+
+    Args:
+        name: one of `NAMES`, or None for the default; not read where there is a factory.
+        spec: what the environment shows and takes.
+        factory: makes a network that fits `algorithms.base.Network`.
+        seed: of the first weights.
+
+    Raises:
+        UnknownName: no network has that name.
+        ShapeMismatch: the network cannot read such observations.
+        NetworkFailed: the factory raised, or did not return an nn.Module.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        if factory is not None:
+            return _from_factory(factory, spec)
+        name = name or default_name(spec)
+        if name not in NAMES:
+            raise UnknownName.among("network", name, NAMES)
+        return _from_name(name, spec)
+
+
+def _from_name(name: str, spec: EnvironmentSpec) -> PolicyValueNetwork:
+    torso, lstm_size = _TORSOS[name.removesuffix("-lstm")], LSTM_SIZE if name.endswith("-lstm") else 0
+    own_value = name == "mlp"  # towers of their own: the value's large gradients leave a small policy alone
+    return PolicyValueNetwork(
+        torso(spec.stacked_shape),
+        num_actions=spec.num_actions,
+        value_torso=torso(spec.stacked_shape) if own_value else None,
+        lstm_size=lstm_size,
+    )
+
+
+def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:
+    try:
+        network = factory(spec)
+    except Exception as error:
+        raise NetworkFailed(f"the network factory raised {_told(error)}") from error
+    if not isinstance(network, nn.Module):
+        raise NetworkFailed(f"the network factory must return a torch.nn.Module, not {type(network).__name__}.")
+    return network
+
+
+def check(network: nn.Module, spec: EnvironmentSpec) -> None:
+    """Runs the network on two steps of three rows. Raises NetworkFailed that names what is wrong and what is right."""
+    steps, batch = 2, 3
+    if not callable(getattr(network, "initial_state", None)):
+        raise NetworkFailed(f"{type(network).__name__} has no method initial_state(batch). A network without memory "
+                            f"returns () there, one with memory a tuple of zero tensors [batch, ...].")
+    try:
+        before = network.initial_state(batch)  # type: ignore[operator]
+    except Exception as error:
+        raise NetworkFailed(f"initial_state({batch}) raised {_told(error)}") from error
+    _check_state(before, batch, "initial_state")
+    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    arguments = [argument.to(device) for argument in _dry_run_inputs(spec, steps, batch)]
+    try:
+        with torch.no_grad():
+            returned = network(*arguments, before)
+    except Exception as error:
+        shape = (steps, batch, *spec.stacked_shape)
+        raise NetworkFailed(f"the network raised on {spec.observation_dtype} observations {shape} (T, B, ...): "
+                            f"{_told(error)}") from error
+    _check_returned(returned, before, (steps, batch, spec.num_actions))
+
+
+def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tensor]:
+    """Observation, previous action, reward and start; some row starts an episode at each step."""
+    shape = (steps, batch, *spec.stacked_shape)
+    start = torch.zeros(steps, batch, dtype=torch.bool)
+    start[0, 0] = start[-1, -1] = True
+    observation = torch.zeros(shape, dtype=getattr(torch, spec.observation_dtype))
+    return [observation, torch.zeros(steps, batch, dtype=torch.int64), torch.zeros(steps, batch), start]
+
+
+def _check_state(state: Any, batch: int, source: str) -> None:
+    if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
+        raise NetworkFailed(f"{source} must give a tuple of tensors (() without memory), not {_kind(state)}.")
+    for index, part in enumerate(state):
+        if part.ndim == 0 or len(part) != batch:
+            raise NetworkFailed(f"part {index} of the state from {source} has shape {tuple(part.shape)}, but its first "
+                                f"axis must be the batch, {batch}.")
+
+
+def _check_returned(returned: Any, before: State, shape: tuple[int, int, int]) -> None:
+    steps, batch, actions = shape
+    form = "((policy_logits, value), state)"
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        raise NetworkFailed(f"the network must return {form}, not {_kind(returned)}.")
+    output, after = returned
+    if not (isinstance(output, tuple) and hasattr(output, "policy_logits") and hasattr(output, "value")):
+        raise NetworkFailed(f"the network must return {form} with a workbench.networks.NetworkOutput first, "
+                            f"not {_kind(output)}.")
+    _check_tensor("policy_logits", output.policy_logits, (steps, batch, actions), "(T, B, actions)")
+    _check_tensor("value", output.value, (steps, batch), "(T, B)")
+    _check_state(after, batch, "the network's call")
+    given = [(tuple(part.shape), part.dtype) for part in before]
+    returned_state = [(tuple(part.shape), part.dtype) for part in after]
+    if given != returned_state:
+        raise NetworkFailed(f"the state that the network returns is {returned_state}, but initial_state gives {given}; "
+                            f"the two must agree.")
+
+
+def _check_tensor(name: str, value: Any, shape: tuple[int, ...], axes: str) -> None:
+    if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.dtype != torch.float32:
+        raise NetworkFailed(f"{name} is {_kind(value)}, but it must be a float32 tensor of shape {shape}, {axes}.")
+    if not bool(value.isfinite().all()):
+        raise NetworkFailed(f"{name} is not finite for an observation of zeros.")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
+    if isinstance(value, tuple):
+        return f"a tuple ({', '.join(map(_kind, value))})"
+    return f"a {type(value).__name__}"
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error))}"

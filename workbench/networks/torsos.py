@@ -1,0 +1,171 @@
+"""Torsos: from stacked observations [N, *stacked] to features [N, F]. Each has `features`, its F.
+
+Images are computed in channels-last layout and in autocast's dtype where the caller has turned it on. Bytes become
+numbers without a pass of their own: the first layer's weights are divided by 255 instead (0 … 255 are exact in bf16).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from workbench.errors import ShapeMismatch
+
+Shape = tuple[int, ...]
+SQRT2 = math.sqrt(2)
+
+
+def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float) -> None:
+    """Sets the weights to an orthogonal matrix times `gain` (arXiv 1312.6120) and the bias to 0."""
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def lecun_normal(layer: nn.Linear | nn.Conv2d) -> None:
+    """Sets the weights to noise of variance 1/fan_in, as SEED's ResNet has it, and the bias to 0."""
+    fan_in = layer.weight[0].numel()
+    nn.init.trunc_normal_(layer.weight, std=math.sqrt(1 / fan_in))
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def compute_dtype(observation: Tensor) -> torch.dtype:
+    """Autocast's dtype on the observation's device, or float32."""
+    device = observation.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
+
+
+def first_convolution(layer: nn.Conv2d, observation: Tensor) -> Tensor:
+    """`layer` of uint8/255 or float32 images [N, C, H, W], in channels-last layout."""
+    images = observation.to(compute_dtype(observation), memory_format=torch.channels_last)
+    weight = layer.weight / 255 if observation.dtype == torch.uint8 else layer.weight
+    return F.conv2d(images, weight, layer.bias, layer.stride, layer.padding)
+
+
+class MLP(nn.Module):
+    """Two hidden layers of tanh, 64 wide: the field's usual for CartPole and MuJoCo (arXiv 1707.06347, section 6.1)."""
+
+    def __init__(self, shape: Shape, *, width: int = 64) -> None:
+        super().__init__()
+        self.features = width
+        first, second = nn.Linear(math.prod(shape), width), nn.Linear(width, width)
+        self.hidden = nn.Sequential(first, nn.Tanh(), second, nn.Tanh())
+        for layer in (first, second):
+            orthogonal(layer, SQRT2)
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Features [N, F] of observations of any shape, flattened."""
+        features = observation.flatten(1).to(compute_dtype(observation))
+        if observation.dtype == torch.uint8:
+            features = features / 255
+        hidden: Tensor = self.hidden(features)
+        return hidden
+
+
+class Convolutions(nn.Module):
+    """Convolutions and a dense layer, each followed by ReLU."""
+
+    def __init__(self, shape: Shape, layers: list[nn.Conv2d], *, dense: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.features = dense
+        height, width = shape[1:]
+        for layer in layers:
+            height, width = _size_after(layer, height), _size_after(layer, width)
+        self.dense = nn.Linear(layers[-1].out_channels * height * width, dense)
+        for layer in layers:
+            orthogonal(layer, SQRT2)
+        orthogonal(self.dense, SQRT2)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Features [N, F] of images [N, C, H, W]."""
+        first, *rest = self.layers
+        assert isinstance(first, nn.Conv2d)
+        features = F.relu(first_convolution(first, observation))
+        for layer in rest:
+            features = F.relu(layer(features))
+        return F.relu(self.dense(features.flatten(1)))
+
+
+def _size_after(layer: nn.Conv2d, size: int) -> int:
+    kernel, stride, padding = layer.kernel_size[0], layer.stride[0], int(layer.padding[0])
+    return (size + 2 * padding - kernel) // stride + 1
+
+
+def nature(shape: Shape) -> Convolutions:
+    """The torso of DQN (Mnih et al. 2015, Nature 518, methods): 32 8x8/4, 64 4x4/2, 64 3x3/1, dense 512."""
+    _require_image(shape, "nature", smallest=36)
+    layers = [nn.Conv2d(shape[0], 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)]
+    return Convolutions(shape, layers, dense=512)
+
+
+def small_cnn(shape: Shape) -> Convolutions:
+    """For images under 84 px: 32, 64, 64 of 3x3, dense 256; a layer halves the image while it is over 8 px."""
+    _require_image(shape, "small-cnn", smallest=1)
+    layers = []
+    channels, size = shape[0], min(shape[1:])
+    for width in (32, 64, 64):
+        stride = 2 if size > 8 else 1
+        layers.append(nn.Conv2d(channels, width, 3, stride, padding=1))
+        channels, size = width, -(-size // stride)
+    return Convolutions(shape, layers, dense=256)
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(relu(conv(relu(x)))), 3x3."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList([nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2)])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images of the same shape."""
+        first, second = self.convolutions
+        inner: Tensor = second(F.relu(first(F.relu(images))))
+        return images + inner
+
+
+class ImpalaDeep(nn.Module):
+    """IMPALA's deep torso (arXiv 1802.01561, figure 3 right): three stacks of 16, 32, 32 channels, dense 256.
+
+    A stack is a 3x3 convolution, a 3x3/2 max-pool and two residual blocks.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        _require_image(shape, "impala-deep", smallest=1)
+        self.features = 256
+        channels, height, width = shape
+        self.entries, self.blocks = nn.ModuleList(), nn.ModuleList()
+        for out_channels in (16, 32, 32):
+            self.entries.append(nn.Conv2d(channels, out_channels, 3, padding=1))
+            self.blocks.append(nn.Sequential(ResidualBlock(out_channels), ResidualBlock(out_channels)))
+            channels, height, width = out_channels, -(-height // 2), -(-width // 2)
+        self.dense = nn.Linear(channels * height * width, self.features)
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d | nn.Linear):
+                lecun_normal(part)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Features [N, F] of images [N, C, H, W]."""
+        images = observation
+        for index, (entry, blocks) in enumerate(zip(self.entries, self.blocks, strict=True)):
+            assert isinstance(entry, nn.Conv2d)
+            images = first_convolution(entry, images) if index == 0 else entry(images)
+            images = blocks(F.max_pool2d(images, 3, 2, padding=1))
+        return F.relu(self.dense(F.relu(images).flatten(1)))
+
+
+def _require_image(shape: Shape, name: str, *, smallest: int) -> None:
+    if len(shape) != 3:
+        raise ShapeMismatch(f"network {name!r} needs images (channels, height, width), but observations are {shape}. "
+                            f"Use network='mlp'.")
+    if min(shape[1:]) < smallest:
+        raise ShapeMismatch(f"network {name!r} needs images of at least {smallest}x{smallest} px, but observations are "
+                            f"{shape}. Use network='small-cnn'.")

@@ -1,0 +1,48 @@
+"""The bounded queue of finished unrolls: a slow learner slows the actors instead of growing the policy lag."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from workbench.trajectory import Unroll
+
+
+class UnrollQueue:
+    """First in, first out; `put` waits while `capacity` unrolls wait."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._unrolls: deque[Unroll] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._unrolls)
+
+    def put(self, unroll: Unroll) -> bool:
+        """Add an unroll, waiting for room. False if the queue was closed instead."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._unrolls) < self.capacity)
+            if self._closed:
+                return False
+            self._unrolls.append(unroll)
+            self._changed.notify_all()
+            return True
+
+    def take(self, count: int, *, timeout_s: float) -> list[Unroll]:
+        """The `count` oldest unrolls; empty if there are not so many after `timeout_s`, or if closed."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= count, timeout_s):
+                return []
+            if self._closed:
+                return []
+            taken = [self._unrolls.popleft() for _ in range(count)]
+            self._changed.notify_all()
+            return taken
+
+    def close(self) -> None:
+        """End: waiting calls return."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -1,0 +1,140 @@
+"""From single steps to unrolls: per-environment tables of partial unrolls, NumPy only.
+
+`append` writes one step of some environments at each one's own index, and returns the unrolls that it completed.
+An unroll holds `length` = overlap + T + 1 steps; the last overlap + 1 of them begin the next unroll (overlap 0 for
+V-trace, burn-in for R2D2). What belongs to an unroll's first step, the frames and the recurrent state before it,
+is kept when that step is written, so state and frames always fit each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.trajectory import Array, EnvironmentSpec, Unroll
+
+
+@dataclass
+class StepRecord:
+    """One step of N environments, as in the table of trajectory.py with a leading [N].
+
+    Attributes:
+        env_ids: int [N], rows of the table, each at most once.
+        stack_prefix: [N, frame_stack-1, *frame], frames before this step.
+        states: recurrent state before this step, each [N, ...].
+    """
+
+    env_ids: Array
+    observation: Array
+    stack_prefix: Array
+    reward: Array
+    flags: Array
+    previous_action: Array
+    action: Array
+    bootstrap_value: Array
+    behaviour: Mapping[str, Array]
+    states: tuple[Array, ...]
+    policy_version: int
+
+
+class UnrollAssembler:
+    """Tables of partial unrolls of `num_envs` environments."""
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        *,
+        num_envs: int,
+        unroll_length: int,
+        overlap: int,
+        behaviour: Mapping[str, tuple[tuple[int, ...], str]],
+        state_shapes: tuple[tuple[int, ...], ...],
+    ) -> None:
+        self.length = overlap + unroll_length + 1
+        self._next_start = unroll_length  # index of the step that begins the next unroll
+        per_step = {
+            "observation": (spec.observation_shape, spec.observation_dtype),
+            "reward": ((), "float32"),
+            "flags": ((), "uint8"),
+            "previous_action": ((), "int64"),
+            "action": ((), "int64"),
+            "bootstrap_value": ((), "float32"),
+            "policy_version": ((), "int64"),
+        }
+        self._steps = {
+            name: np.zeros((num_envs, self.length, *shape), dtype)
+            for name, (shape, dtype) in {**per_step, **{f"behaviour.{k}": v for k, v in behaviour.items()}}.items()
+        }
+        prefix = (spec.frame_stack - 1, *spec.observation_shape)
+        # Of the unroll being filled [0] and of the one that begins inside it [1].
+        self._prefix = [np.zeros((num_envs, *prefix), spec.observation_dtype) for _ in range(2)]
+        self._states = [[np.zeros((num_envs, *shape), np.float32) for shape in state_shapes] for _ in range(2)]
+        self._behaviour = tuple(behaviour)
+        self._index = np.zeros(num_envs, np.int64)
+        self._run_ids = np.zeros(num_envs, np.int64)
+
+    def reset(self, env_ids: Array, run_id: int) -> None:
+        """Forget the partial unrolls of `env_ids`: they begin a new life."""
+        self._index[env_ids] = 0
+        self._run_ids[env_ids] = run_id
+
+    def append(self, step: StepRecord) -> list[Unroll]:
+        """Record one step of some environments; the unrolls that are complete with it."""
+        rows, index = step.env_ids, self._index[step.env_ids]
+        for name, column in self._columns(step).items():
+            self._steps[name][rows, index] = column
+        self._keep_start(0, index == 0, step)
+        self._keep_start(1, index == self._next_start, step)
+        self._index[rows] += 1
+        return [self._complete(row) for row in rows[index == self.length - 1].tolist()]
+
+    def _columns(self, step: StepRecord) -> dict[str, Array | int]:
+        names = ("observation", "reward", "flags", "previous_action", "action", "bootstrap_value", "policy_version")
+        return {
+            **{name: getattr(step, name) for name in names},
+            **{f"behaviour.{name}": step.behaviour[name] for name in self._behaviour},
+        }
+
+    def _keep_start(self, which: int, chosen: Array, step: StepRecord) -> None:
+        if not chosen.any():
+            return
+        rows = step.env_ids[chosen]
+        self._prefix[which][rows] = step.stack_prefix[chosen]
+        for table, state in zip(self._states[which], step.states, strict=True):
+            table[rows] = state[chosen]
+
+    def _complete(self, row: int) -> Unroll:
+        """A copy of the row's unroll; the row then begins with the steps that the next one shares."""
+        arrays = {name: table[row].copy() for name, table in self._steps.items()}
+        unroll = Unroll(
+            env_id=row,
+            run_id=int(self._run_ids[row]),
+            stack_prefix=self._prefix[0][row].copy(),
+            behaviour={name: arrays.pop(f"behaviour.{name}") for name in self._behaviour},
+            initial_state=tuple(table[row].copy() for table in self._states[0]),
+            **arrays,
+        )
+        shared = self.length - self._next_start
+        for table in self._steps.values():
+            table[row, :shared] = table[row, self._next_start :].copy()
+        self._prefix[0][row] = self._prefix[1][row]
+        for now, later in zip(self._states[0], self._states[1], strict=True):
+            now[row] = later[row]
+        self._index[row] = shared
+        return unroll
+
+    def resize(self, num_envs: int) -> None:
+        """Make room for `num_envs` environments; rows that exist stay as they are."""
+        more = num_envs - len(self._index)
+        if more <= 0:
+            return
+        self._steps = {name: _grown(table, more) for name, table in self._steps.items()}
+        self._prefix = [_grown(table, more) for table in self._prefix]
+        self._states = [[_grown(table, more) for table in tables] for tables in self._states]
+        self._index, self._run_ids = _grown(self._index, more), _grown(self._run_ids, more)
+
+
+def _grown(table: Array, more: int) -> Array:
+    return np.concatenate([table, np.zeros((more, *table.shape[1:]), table.dtype)])

@@ -1,0 +1,75 @@
+"""Locks on files of a run directory, which the kernel drops however their holder ends.
+
+A run has one supervisor because the supervisor holds `lock`. Its children inherit the open file, so the lock stays
+held until the last process of the run's former life is gone. `start.lock` is held by whoever starts a supervisor.
+No pid is ever trusted: pids are reused, and a zombie looks alive.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workbench.rundir import RunDirectory
+
+_RETRY_S = 0.05
+
+
+def of_supervisor(run: RunDirectory) -> Path:
+    """The file that a run's supervisor and its children hold locked."""
+    return run.path / "lock"
+
+
+def of_start(run: RunDirectory) -> Path:
+    """The file that whoever starts a run's supervisor holds locked."""
+    return run.path / "start.lock"
+
+
+def hold(path: Path, *, wait_s: float) -> int | None:
+    """The descriptor of the locked file, or None if somebody else held it for all of `wait_s` seconds."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(_RETRY_S)
+
+
+@contextmanager
+def held(path: Path, *, wait_s: float) -> Iterator[bool]:
+    """Hold the lock in a `with` block; yields whether it was got."""
+    descriptor = hold(path, wait_s=wait_s)
+    try:
+        yield descriptor is not None
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock; touches no network and leaves nothing behind."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def is_alive(run: RunDirectory) -> bool:
+    """Whether a run has a supervisor, or is being given one; reads only files."""
+    return is_held(of_supervisor(run)) or is_held(of_start(run))

@@ -1,0 +1,82 @@
+"""Entry of the supervisor's process: `python -m workbench _supervisor RUN_DIR`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from workbench.metrics import MetricsWriter
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+from workbench.supervisor.service import Service
+from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.wire.rpc import serve
+
+_ORPHANS_LIVE_S = 10.0  # children of a dead supervisor end themselves within this time
+
+
+def _lock(run: RunDirectory) -> int | None:
+    """The run's lock; waits for children of a dead supervisor, and kills those that do not end in time."""
+    path = lock.of_supervisor(run)
+    held = lock.hold(path, wait_s=_ORPHANS_LIVE_S)
+    if held is None and not _supervisors(run):
+        for orphan in _processes(run, "_learner", "_actor"):
+            orphan.kill()
+        held = lock.hold(path, wait_s=1.0)
+    return held
+
+
+def _processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
+    """Processes of this user that were started as one of `entries` of this very run."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "uids"]):
+        command, uids = process.info["cmdline"] or [], process.info["uids"]
+        if uids and uids.real == os.getuid() and command[1:3] == ["-m", "workbench"]:
+            entry, directory = (command[3:5] + ["", ""])[:2]
+            if entry in entries and directory == str(run.path) and process.pid != os.getpid():
+                found.append(process)
+    return found
+
+
+def _supervisors(run: RunDirectory) -> list[psutil.Process]:
+    return _processes(run, "_supervisor")
+
+
+def main(run_dir: str) -> int:
+    """Supervise the run in `run_dir` until it ends. The exit code."""
+    run = RunDirectory(Path(run_dir))
+    held = _lock(run)
+    if held is None:
+        print(f"{run.name} has a supervisor already", file=sys.stderr)
+        return 1
+    writer = MetricsWriter(run.metrics)
+    supervisor = Supervisor(run, writer, keep_open=held)
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        supervisor.end(Outcome("stopped", f"stopped by {signal.Signals(number).name}"))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    server = serve(run.supervisor_address, run.token(), calls=Service(supervisor).calls(), threads=8)
+    try:
+        _begin(run, supervisor)
+        supervisor.serve()
+    finally:
+        server.stop(1.0)
+        writer.close()
+    return 0
+
+
+def _begin(run: RunDirectory, supervisor: Supervisor) -> None:
+    lives = int(run.read().get("lives", 0))
+    supervisor.record(state="starting", error=None, supervisor_pid=os.getpid(), lives=lives + 1)
+    if lives == 0:
+        supervisor.event("launch", f"launched with {supervisor.config.actors} actors")
+    else:
+        supervisor.event("resume", "started again", life=lives + 1)

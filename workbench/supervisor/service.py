@@ -1,0 +1,84 @@
+"""The supervisor's control calls: plain functions from JSON to JSON, each checked here before anything changes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from workbench.errors import InvalidInput, RunNotAlive
+from workbench.supervisor.supervisor import STOP_S, Outcome, Supervisor
+from workbench.wire.rpc import Handler
+
+
+class Service:
+    """What a client may ask of a run."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    def calls(self) -> dict[str, Handler]:
+        """The calls by name."""
+        names = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor")
+        return {name: getattr(self, name) for name in names}
+
+    def ping(self) -> dict[str, Any]:
+        """Who answers: proof that the supervisor of this run lives."""
+        return {"pid": os.getpid(), "name": self._supervisor.run.name}
+
+    def status(self) -> dict[str, Any]:
+        """How the run is."""
+        return self._supervisor.status()
+
+    def pause(self) -> None:
+        """Stop training until `resume`; environments wait."""
+        self._refuse_if_ending()
+        self._supervisor.set_paused(True)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._refuse_if_ending()
+        self._supervisor.set_paused(False)
+
+    def stop(self, grace_s: float = STOP_S) -> None:
+        """End the run: a last checkpoint, then all processes. Returns at once."""
+        self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=float(grace_s)))
+
+    def scale(self, actors: int) -> dict[str, Any]:
+        """Run `actors` actors from now on. Raises OutOfBounds."""
+        self._refuse_if_ending()
+        before = self._supervisor.config
+        after = before.replaced(actors=actors)
+        self._supervisor.ask_learner("scale", actors=after.actors)
+        self._supervisor.change(after)
+        self._supervisor.event("scale", f"actors {before.actors} → {after.actors}", actors=after.actors)
+        return {"actors": after.actors}
+
+    def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing."""
+        self._refuse_if_ending()
+        before = self._supervisor.config
+        after = before.with_live(**changes)
+        self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
+        self._supervisor.change(after)
+        old = {name: before.value(name) for name in changes}
+        new = {name: after.value(name) for name in changes}
+        what = ", ".join(f"{name} {old[name]} → {new[name]}" for name in changes)
+        self._supervisor.event("tune", what, old=old, new=new)
+        return {"old": old, "new": new}
+
+    def checkpoint(self, reason: str = "asked for") -> Any:
+        """Write a checkpoint now; {"path", "frames"} once it is on disk."""
+        self._refuse_if_ending()
+        return self._supervisor.ask_learner("checkpoint", timeout_s=300.0, reason=reason)
+
+    def restart_actor(self, index: int) -> None:
+        """Kill an actor's process; the supervisor starts it again. Raises InvalidInput."""
+        known = self._supervisor.actor_indices()
+        if index not in known:
+            raise InvalidInput(f"there is no actor {index!r}: this run has actors 0 to {len(known) - 1}.")
+        self._supervisor.restart_actor(index)
+
+    def _refuse_if_ending(self) -> None:
+        state = self._supervisor.state
+        if state not in ("starting", "training", "paused"):
+            raise RunNotAlive(f"{self._supervisor.run.name} is {state}. wb.resume(...) continues it once it has ended.")

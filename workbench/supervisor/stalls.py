@@ -1,0 +1,78 @@
+"""What stands still: names the actor that makes no step while others do, and tells how long no frame came.
+
+Pure bookkeeping on numbers and times (seconds of a monotonic clock).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+HUNG_AFTER_S = 10.0
+STALLED_AFTER_S = 5.0
+
+
+class Stalls:
+    """When each actor, and the whole run, last moved."""
+
+    def __init__(self, now: float) -> None:
+        self._actors: dict[str, tuple[int, float]] = {}
+        self._frames = (0, now)
+
+    def saw(self, now: float, frames: int, actor_steps: Mapping[str, int]) -> None:
+        """Note a report of the learner."""
+        if frames != self._frames[0]:
+            self._frames = (frames, now)
+        gone = set(self._actors) - set(actor_steps)
+        for actor in gone:
+            del self._actors[actor]
+        for actor, steps in actor_steps.items():
+            if actor not in self._actors or self._actors[actor][0] != steps:
+                self._actors[actor] = (steps, now)
+
+    def moved(self, now: float) -> None:
+        """Forget how long things stood still, because they were meant to: a pause, a restart."""
+        self._frames = (self._frames[0], now)
+        self._actors = {actor: (steps, now) for actor, (steps, _) in self._actors.items()}
+
+    def frozen_s(self, now: float) -> float:
+        """Seconds since the run's frames last grew."""
+        return now - self._frames[1]
+
+    def hung(self, now: float) -> list[tuple[str, float]]:
+        """Actors that made no step for HUNG_AFTER_S while another did, with the seconds."""
+        if not any(now - at < HUNG_AFTER_S for _, at in self._actors.values()):
+            return []
+        return [(actor, now - at) for actor, (_, at) in sorted(self._actors.items()) if now - at >= HUNG_AFTER_S]
+
+
+def explain(
+    *,
+    paused: bool,
+    learner_down: str,
+    learner_silent_s: float,
+    learner_reason: str,
+    dead_actors: Sequence[tuple[str, str]],
+    actors: int,
+    hung: Sequence[tuple[str, float]],
+    frozen_s: float,
+) -> str:
+    """In plain words, why a run is not going at full speed; "" if it is.
+
+    Args:
+        learner_down: why no learner lives, or "".
+        dead_actors: (index, how it ended) of actors that do not live.
+    """
+    if learner_down:
+        return learner_down
+    parts = []
+    if learner_silent_s > STALLED_AFTER_S:
+        parts.append(f"the learner has not answered for {learner_silent_s:.0f} s")
+    if dead_actors:
+        last = dead_actors[-1][1]
+        parts.append(f"{len(dead_actors)} of {actors} actors dead" + (f" ({last})" if last else ""))
+    parts += [f"actor {actor} has made no step for {seconds:.0f} s while others go on" for actor, seconds in hung]
+    if frozen_s > STALLED_AFTER_S and not paused:
+        parts.append(f"batch waiting {frozen_s:.0f} s")
+    if learner_reason:
+        parts.append(learner_reason)
+    return ", ".join(parts)

@@ -1,0 +1,142 @@
+"""One control per live hyperparameter, made from the metadata of its `Setting`.
+
+A control is a slider (where a slider makes sense), a field for the exact value, and a line under them for what went
+wrong. It changes nothing by itself: it hands a value over and shows what it is told.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+
+from workbench.config import Setting
+from workbench.errors import OutOfBounds
+
+Ask = Callable[[str, Any], None]  # name and value that a person asks for; must return at once
+
+_DECADES = 3.0  # a logarithmic slider reaches this far on both sides of the default; the field takes any value
+_WIDEST_LINEAR = 100.0  # a linear slider over more than this could not be aimed
+
+
+class Control:
+    """The widgets of one live setting.
+
+    Attributes:
+        view: what a panel shows.
+        slider: None where there are no bounds to slide between.
+        field: the exact value as text, in any notation that Python reads; "none" where that is allowed.
+    """
+
+    def __init__(self, setting: Setting, value: Any, ask: Ask) -> None:
+        self.setting, self.value, self._ask = setting, value, ask
+        self._mirroring = False
+        self.slider = _slider(setting)
+        self.field = ipywidgets.Text(continuous_update=False, tooltip=tooltip(setting), layout={"width": "92px"})
+        self.message = ipywidgets.HTML(layout={"margin": "0 0 0 148px", "display": "none"})
+        name = ipywidgets.Label(setting.name, tooltip=tooltip(setting), layout={"width": "144px"})
+        unit = ipywidgets.Label(setting.unit, layout={"width": "82px"})
+        row = [name, self.slider or ipywidgets.Box(layout={"width": "170px"}), self.field, unit]
+        self.view = ipywidgets.VBox([ipywidgets.HBox(row), self.message])
+        self.show(value)
+        self.field.observe(self._typed, names="value")
+        if self.slider is not None:
+            self.slider.observe(self._slid, names="value")
+
+    def show(self, value: Any) -> None:
+        """Show `value` as the one in force."""
+        self.value = value
+        self._mirror()
+
+    def succeeded(self, value: Any) -> None:
+        """Show `value` as the one in force, and nothing wrong any more."""
+        self._say("")
+        self.show(value)
+
+    def failed(self, message: str) -> None:
+        """Say what went wrong under the control, and return to the value in force."""
+        self._say(message)
+        self._mirror()
+
+    def _say(self, message: str) -> None:
+        self.message.value = f'<span role="alert" style="color:#d0564f">{html.escape(message)}</span>'
+        self.message.layout.display = "" if message else "none"
+
+    def _mirror(self) -> None:
+        self._mirroring = True
+        try:
+            self.field.value = as_text(self.value)
+            if self.slider is not None and self.value is not None:
+                self.slider.value = min(max(self.value, lowest(self.slider)), highest(self.slider))
+        finally:
+            self._mirroring = False
+
+    def _slid(self, change: dict[str, Any]) -> None:
+        if not self._mirroring:
+            digits = float(f"{change['new']:.3g}")  # a slider's position has no more meaning than that
+            self._ask(self.setting.name, self.setting.kind(digits))
+
+    def _typed(self, change: dict[str, Any]) -> None:
+        if self._mirroring:
+            return
+        try:
+            value = parsed(self.setting, change["new"])
+        except OutOfBounds as error:
+            self.failed(str(error))
+        else:
+            self._ask(self.setting.name, value)
+
+
+def tooltip(setting: Setting) -> str:
+    """What the setting is, with its bounds, default and source."""
+    lines = [f"{setting.name}: {setting.help}"]
+    if setting.low is not None and setting.high is not None:
+        lines.append(f"from {setting.low:g} to {setting.high:g} {setting.unit}".rstrip())
+    lines.append(f"default {as_text(setting.default)}")
+    if setting.source:
+        lines.append(f"source: {setting.source}")
+    return "\n".join(lines)
+
+
+def as_text(value: Any) -> str:
+    """A value as the field shows it."""
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def parsed(setting: Setting, text: str) -> Any:
+    """The value that was typed. Raises OutOfBounds if it is not one, or lies outside the bounds."""
+    text = text.strip()
+    if setting.optional and text.lower() in ("", "none"):
+        return None
+    try:
+        value = float(text) if setting.kind in (int, float) else text
+    except ValueError:
+        raise OutOfBounds(f"{setting.name}={text!r} is not a number. Type one, such as {setting.default!r}.") from None
+    return setting.check(value)
+
+
+def lowest(slider: Any) -> float:
+    """The value at the slider's left end."""
+    return float(slider.base**slider.min if isinstance(slider, ipywidgets.FloatLogSlider) else slider.min)
+
+
+def highest(slider: Any) -> float:
+    """The value at the slider's right end."""
+    return float(slider.base**slider.max if isinstance(slider, ipywidgets.FloatLogSlider) else slider.max)
+
+
+def _slider(setting: Setting) -> Any:
+    if setting.kind is not float or setting.low is None or setting.high is None or setting.optional:
+        return None
+    look = dict(continuous_update=False, readout=False, tooltip=tooltip(setting), layout={"width": "170px"})
+    if setting.scale == "log" and setting.default > 0:
+        middle = math.log10(setting.default)
+        low = math.log10(setting.low) if setting.low > 0 else -math.inf
+        ends = max(middle - _DECADES, low), min(middle + _DECADES, math.log10(setting.high))
+        return ipywidgets.FloatLogSlider(value=setting.default, min=ends[0], max=ends[1], step=0.01, **look)
+    if setting.high - setting.low > _WIDEST_LINEAR:
+        return None
+    return ipywidgets.FloatSlider(min=setting.low, max=setting.high, step=(setting.high - setting.low) / 1000, **look)

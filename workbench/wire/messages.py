@@ -1,0 +1,155 @@
+"""Binary layout of what actors and the learner say to each other. Little-endian; no pickle, no per-tensor protobuf.
+
+The first message of a stream is a `Hello` in JSON, answered by a `Welcome` in JSON or by a gRPC status that says
+what does not fit. Each later request is one group of environments, each reply its actions:
+
+    request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
+              final_observation[K, *frame]
+    reply     header | action int32[N]
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import ShapeMismatch
+from workbench.trajectory import Array, EnvironmentSpec, StepBatch
+
+PROTOCOL = 1
+_REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, waiting s
+_REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
+_MAGIC = b"WBS1"
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What an actor says first: who it is, and what its environments look like."""
+
+    actor: int
+    run_id: int
+    environments: int
+    groups: int
+    spec: EnvironmentSpec
+
+    def encode(self) -> bytes:
+        """JSON bytes."""
+        return json.dumps({"protocol": PROTOCOL, **asdict(self)}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Hello:
+        """The hello in `data`. Raises ShapeMismatch if it is none, or of another protocol."""
+        try:
+            fields: dict[str, Any] = json.loads(data)
+            protocol = fields.pop("protocol")
+            hello = cls(**{**fields, "spec": EnvironmentSpec.from_json(fields["spec"])})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ShapeMismatch(f"the first message of a stream is no hello: {error}") from None
+        if protocol != PROTOCOL:
+            raise ShapeMismatch(f"the actor speaks protocol {protocol!r}, the learner {PROTOCOL}: install one version.")
+        return hello
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """What the learner answers: the seed that this life of the actor starts from."""
+
+    seed: int
+
+    def encode(self) -> bytes:
+        """JSON bytes."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Welcome:
+        """The inverse of `encode`."""
+        return cls(**json.loads(data))
+
+
+@dataclass
+class GroupStep:
+    """One group of environments of an actor after a step.
+
+    Attributes:
+        group: number of the group within its actor.
+        first_env: the actor's number of the group's first environment; the others follow.
+        stepping_s, waiting_s: time the actor spent stepping this group, and waiting for any actions, since its
+            message before.
+    """
+
+    group: int
+    first_env: int
+    step: StepBatch
+    stepping_s: float = 0.0
+    waiting_s: float = 0.0
+
+    def encode(self) -> bytes:
+        """The request message."""
+        step = self.step
+        header = _REQUEST.pack(
+            _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env, self.stepping_s, self.waiting_s
+        )
+        parts = [header, step.reward.astype("<f4").tobytes(), step.flags.tobytes(), step.observation.tobytes()]
+        if len(step.final_index):
+            assert step.final_observation is not None
+            parts += [step.final_index.astype("<u2").tobytes(), step.final_observation.tobytes()]
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes, spec: EnvironmentSpec) -> GroupStep:
+        """The step in `data`; its arrays are views. Raises ShapeMismatch if lengths or indices do not fit."""
+        if len(data) < _REQUEST.size:
+            raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
+        magic, group, finals, count, first_env, stepping_s, waiting_s = _REQUEST.unpack_from(data)
+        expected = _REQUEST.size + count * (5 + spec.observation_bytes) + finals * (2 + spec.observation_bytes)
+        if magic != _MAGIC or len(data) != expected or not 0 < count <= 65_536:
+            raise ShapeMismatch(
+                f"a step message of {len(data)} bytes does not fit {count} environments of {spec.name} "
+                f"with observations {spec.observation_shape} {spec.observation_dtype}: {expected} bytes expected."
+            )
+        at = _Cursor(data, _REQUEST.size)
+        reward, flags = at.take("<f4", count), at.take("u1", count)
+        observation = at.take(spec.observation_dtype, count, spec.observation_shape)
+        index = at.take("<u2", finals).astype(np.int32)
+        if finals and (index.max() >= count or len(np.unique(index)) != finals):
+            raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}.")
+        final = at.take(spec.observation_dtype, finals, spec.observation_shape) if finals else None
+        return cls(group, first_env, StepBatch(observation, reward, flags, index, final), stepping_s, waiting_s)
+
+
+@dataclass
+class _Cursor:
+    """Takes arrays one after the other from a message."""
+
+    data: bytes
+    offset: int
+
+    def take(self, dtype: str, count: int, shape: tuple[int, ...] = ()) -> Array:
+        size = count * int(np.prod(shape, dtype=int))
+        array = np.frombuffer(self.data, dtype, size, self.offset).reshape(count, *shape)
+        self.offset += array.nbytes
+        return array
+
+
+@dataclass(frozen=True)
+class GroupActions:
+    """The actions for one group: int32 [N], and the policy version that chose them."""
+
+    group: int
+    actions: Array
+    policy_version: int
+
+    def encode(self) -> bytes:
+        """The reply message."""
+        header = _REPLY.pack(_MAGIC, self.group, 0, len(self.actions), self.policy_version)
+        return header + self.actions.astype("<i4").tobytes()
+
+    @classmethod
+    def decode(cls, data: bytes) -> GroupActions:
+        """The inverse of `encode`."""
+        _, group, _, count, version = _REPLY.unpack_from(data)
+        return cls(group, np.frombuffer(data, "<i4", count, _REPLY.size).astype(np.int64), version)
