@@ -130,7 +130,8 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
 
 def test_checkpoints_of_the_same_frames_stand_side_by_side_in_order(tmp_path: Path) -> None:
     written = [save(tmp_path, frames) for frames in (500, *[1000] * 12)]
-    assert [one.path.name for one in written[:4]] == ["000000000500", *[f"000000001000{end}" for end in ("", "-1", "-2")]]
+    names = [one.path.name for one in written[:4]]
+    assert names == ["000000000500", "000000001000", "000000001000-1", "000000001000-2"]
     assert [one.path for one in checkpoints.every(tmp_path)] == [one.path for one in written]
     assert checkpoints.newest_good(tmp_path) == (written[-1], [])
 
@@ -171,7 +172,7 @@ def test_any_flipped_bit_is_found_and_the_checkpoint_before_is_used(tmp_path: Pa
         flip(bad.path / name, int(at))
         found, passed_over = checkpoints.newest_good(tmp_path)
         assert found == good and len(passed_over) == 1, f"byte {at}"
-        assert str(bad.path / name) in passed_over[0] and "older checkpoint" in passed_over[0] or "Upgrade" in passed_over[0]
+        assert str(bad.path / name) in passed_over[0] and re.search("older checkpoint|Upgrade", passed_over[0])
         (bad.path / name).write_bytes(whole)
     assert checkpoints.newest_good(tmp_path)[0] == bad
 
@@ -195,7 +196,7 @@ def test_a_missing_file_is_found(tmp_path: Path, name: str) -> None:
 
 def test_loading_names_the_damaged_file_and_what_to_do_and_leaves_other_groups_usable(tmp_path: Path) -> None:
     checkpoint = save(tmp_path)
-    flip(checkpoint.path / "model.safetensors", 200)
+    flip(checkpoint.path / "model.safetensors", 150)
     with pytest.raises(CheckpointCorrupt, match=r"model\.safetensors was changed.*Use an older checkpoint"):
         checkpoint.load("model")
     assert checkpoint.load("rng").keys() == {"torch"}

@@ -41,7 +41,6 @@ def writer(path: Path) -> Iterator[MetricsWriter]:
     made.close()
 
 
-
 @contextmanager
 def process(code: str, *arguments: object, **options: object) -> Iterator[subprocess.Popen[str]]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

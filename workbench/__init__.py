@@ -1,1 +1,71 @@
-"""A workbench for distributed reinforcement learning that is driven from a notebook; importing it loads no torch."""
+"""A workbench for distributed reinforcement learning that is driven from a notebook; importing it loads no torch.
+
+    import workbench as wb
+
+    run = wb.launch("CartPole-v1", actors=1, learning_rate=1e-3)
+    run.wait(episode_return=475)
+    wb.evaluate(run)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench import errors
+    from workbench.checkpoints import Checkpoint
+    from workbench.client.evaluation import Evaluation, evaluate
+    from workbench.client.listing import runs
+    from workbench.client.run import Run, attach
+    from workbench.client.start import launch, resume
+    from workbench.client.status import RunStatus
+    from workbench.environments import register_environment
+    from workbench.errors import WorkbenchError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Checkpoint",
+    "Evaluation",
+    "Run",
+    "RunStatus",
+    "WorkbenchError",
+    "attach",
+    "errors",
+    "evaluate",
+    "launch",
+    "register_environment",
+    "resume",
+    "runs",
+]
+
+_HOMES = {
+    "Checkpoint": "workbench.checkpoints",
+    "Evaluation": "workbench.client.evaluation",
+    "Run": "workbench.client.run",
+    "RunStatus": "workbench.client.status",
+    "WorkbenchError": "workbench.errors",
+    "attach": "workbench.client.run",
+    "evaluate": "workbench.client.evaluation",
+    "launch": "workbench.client.start",
+    "register_environment": "workbench.environments",
+    "resume": "workbench.client.start",
+    "runs": "workbench.client.listing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that `import workbench` is quick."""
+    if name in _HOMES:
+        found = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name == "errors":
+        found = importlib.import_module("workbench.errors")
+    else:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

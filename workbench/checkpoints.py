@@ -177,7 +177,10 @@ def _serialised(group: str, tensors: Mapping[str, npt.NDArray[Any]]) -> bytes:
         if array.dtype.name not in _DTYPES:
             raise InvalidInput(f"tensor {name!r} of group {group!r} has dtype {array.dtype}, which a checkpoint cannot "
                                "hold. Convert it, for example to float32.")
-    return bytes(safetensors.numpy.save(arrays))
+    # safetensors writes an array's memory as it lies there, whatever its strides and byte order.
+    return bytes(safetensors.numpy.save({
+        name: array.astype(array.dtype.newbyteorder("<"), order="C", copy=False) for name, array in arrays.items()
+    }))
 
 
 def _describe(created: float, meta: dict[str, Any], files: dict[str, Any], requested: bool) -> bytes:
@@ -327,12 +330,17 @@ def newest_good(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 def prune(folder: Path, keep: int) -> list[Path]:
     """Remove all automatic checkpoints but the `keep` newest; requested ones and the newest stay. Returns the removed.
 
-    Checkpoints with a damaged meta.json are left for a person to look at.
+    Checkpoints with a damaged meta.json are left for a person to look at. Raises StorageFailed.
     """
     automatic = [one.path for one in every(folder) if not one.requested]
     removed = automatic[: max(0, len(automatic) - max(1, keep))]
     for path in removed:
         hidden = folder / f".removing-{os.getpid()}-{path.name}"
-        os.rename(path, hidden)  # so that nobody meets half of it
+        try:
+            os.rename(path, hidden)  # so that nobody meets half of it
+        except OSError as error:
+            raise StorageFailed(
+                f"cannot remove the old checkpoint {path}: {error.strerror}. Make its folder writable."
+            ) from error
         shutil.rmtree(hidden, ignore_errors=True)
     return removed

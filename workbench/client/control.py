@@ -59,7 +59,7 @@ class Control:
             self._caller = None
 
     def status(self) -> RunStatus:
-        """How the run is now; from its files if it ended or its supervisor is gone. Raises RunNotFound, AccessDenied."""
+        """How the run is now; from its files if its supervisor is gone. Raises RunNotFound, AccessDenied."""
         name, state = self.directory.name, self.directory.read()["state"]
         if state in ENDED:
             return stored_status(self.directory)
@@ -74,8 +74,8 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     record = directory.read()
     try:
         kept = MetricsReader(directory.metrics).status()
-    except WorkbenchError as error:  # a damaged file must not hide how the run is
-        kept = ({"warning": str(error)}, time.time())
+    except WorkbenchError as damage:  # it must not hide how the run is
+        kept = ({"warning": str(damage)}, time.time())
     told, told_at = kept or ({}, record.get("created", time.time()))
     age_s = max(0.0, time.time() - told_at)
     error = record.get("error")

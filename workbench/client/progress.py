@@ -28,12 +28,14 @@ class Progress:
             unit_scale=True, mininterval=0.2, dynamic_ncols=True,
         )  # fmt: skip
         self._name = name
+        self._drawn: tuple[float, str] | None = None
         self._has_bar = total is not None
 
     def show(self, now: float, text: str) -> None:
         """Draw the state of things."""
-        if self._bar.disable:
+        if self._bar.disable or (now, text) == self._drawn:
             return
+        self._drawn = (now, text)
         if self._has_bar:
             self._bar.n = min(now, self._bar.total)
             self._bar.set_postfix_str(text, refresh=False)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+_COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
 
 
@@ -42,9 +43,9 @@ class Run:
         return self._directory.name
 
     @property
-    def path(self) -> Path:
-        """The run's directory."""
-        return self._directory.path
+    def directory(self) -> RunDirectory:
+        """Where the run is on disk: its record, metrics, checkpoints and logs."""
+        return self._directory
 
     # --- looking ------------------------------------------------------------------------------------------------
 
@@ -52,6 +53,16 @@ class Run:
     def status(self) -> RunStatus:
         """How the run is now: state, progress, speed, return, actors. Works for a dead or ended run as well."""
         return self._seen(self._control.status())
+
+    @property
+    def path(self) -> Path:
+        """The run's directory as a path."""
+        return self._directory.path
+
+    @property
+    def state(self) -> str:
+        """starting, training, paused, stopping, stopped, finished, failed, or dead."""
+        return self.status.state
 
     def _seen(self, status: RunStatus) -> RunStatus:
         self._last, self._last_at = status, time.monotonic() - status.age_s
@@ -135,12 +146,12 @@ class Run:
     # --- steering -----------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop training until `resume`; processes and environments stay."""
-        self._control.call("pause")
+        """Stop training until `resume`; processes and environments stay. Returns when training stands still."""
+        self._control.call("pause", timeout_s=_COMMAND_S)
 
     def resume(self) -> None:
         """Go on after `pause`. (`wb.resume(name)` starts a stopped run again.)"""
-        self._control.call("resume")
+        self._control.call("resume", timeout_s=_COMMAND_S)
 
     @contextmanager
     def paused(self) -> Iterator[Run]:
@@ -171,7 +182,7 @@ class Run:
     def scale(self, *, actors: int) -> None:
         """Run that many actors from now on. Raises OutOfBounds."""
         self.config.replaced(actors=actors)
-        self._control.call("scale", actors=actors)
+        self._control.call("scale", timeout_s=_COMMAND_S, actors=actors)
 
     def tune(self, **changes: Any) -> dict[str, Any]:
         """Change live fields while the run learns; {"old", "new"}. See `hyperparameters`.
@@ -181,12 +192,13 @@ class Run:
         if not changes:
             raise InvalidInput("tune() got nothing to change. Name a live field: run.tune(learning_rate=3e-4).")
         after = self.config.with_live(**changes)
-        told: dict[str, Any] = self._control.call("tune", changes={name: after.value(name) for name in changes})
+        checked_changes = {name: after.value(name) for name in changes}
+        told: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
         return told
 
     def checkpoint(self, *, timeout_s: float = 300.0) -> Checkpoint:
         """A checkpoint of now, on disk when this returns; it is never pruned."""
-        told = self._control.call("checkpoint", timeout_s=timeout_s, reason="asked for")
+        told = self._control.call("checkpoint", timeout_s=timeout_s, reason="requested")
         return checkpoints.at(told["path"])
 
     def restart_actor(self, index: int) -> None:
@@ -221,5 +233,5 @@ class Run:
 
 
 def attach(name: str | Path) -> Run:
-    """The handle of a run, by name or directory; never starts or stops anything. Raises RunNotFound with the nearest."""
+    """The handle of a run, by name or directory; starts and stops nothing. Raises RunNotFound with the nearest."""
     return Run(rundir.find(name))

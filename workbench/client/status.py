@@ -43,6 +43,7 @@ class RunStatus:
         episode_return, episode_length: means of the last 100 training episodes, or None before the first.
         policy_lag: updates between acting and learning, mean.
         bottleneck: share of time that each part waits or works, by part.
+        hint: what holds the run back, and what may help, in one sentence.
         time_s: seconds of training, pauses excluded.
         age_s: seconds since this was true.
     """
@@ -66,6 +67,7 @@ class RunStatus:
     precision: str = ""
     bottleneck: Mapping[str, float] = field(default_factory=dict)
     time_s: float = 0.0
+    hint: str = ""
     warning: str = ""
     supervisor_pid: int | None = None
     learner_pid: int | None = None
@@ -75,9 +77,8 @@ class RunStatus:
     def from_told(cls, name: str, told: Mapping[str, Any], **known_better: Any) -> RunStatus:
         """From what a supervisor said; what this version does not know is left out."""
         fields = {one.name for one in dataclasses.fields(cls)}
-        actors = tuple(
-            _actor(int(index), said) for index, said in sorted(told.get("actors", {}).items(), key=lambda it: int(it[0]))
-        )
+        said = told.get("actors", {})
+        actors = tuple(_actor(int(index), said[index]) for index in sorted(said, key=int))
         kept = {key: value for key, value in told.items() if key in fields}
         return cls(**{**kept, "state": told.get("state", "starting"), "name": name, "actors": actors, **known_better})
 

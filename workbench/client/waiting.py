@@ -106,7 +106,8 @@ def _ended(control: Control, status: RunStatus, wanted: dict[str, float]) -> Run
         raise RunFailed(f"{status.name} failed: {type(error).__name__}: {error}") from error
     if status.state == "dead" or wanted:
         remedy = status.reason if status.state == "dead" else f"wb.resume({status.name!r}) continues it."
-        raise RunNotAlive(f"{status.name} is {status.state} at {status.frames:,} frames, before {_said(wanted)}. {remedy}")
+        before = f"at {status.frames:,} frames, before {_said(wanted)}"
+        raise RunNotAlive(f"{status.name} is {status.state} {before}. {remedy}")
     return status
 
 

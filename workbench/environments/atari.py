@@ -32,7 +32,7 @@ _KEEP_SEED = -1  # to ale-py: reset without seeding again
 
 @dataclass(frozen=True)
 class AtariOptions:
-    """Options of an Atari environment. Defaults follow the id's registration, which for `ALE/*-v5` has sticky actions."""
+    """Options of an Atari environment. Defaults follow the id's registration: `ALE/*-v5` has sticky actions."""
 
     repeat_action_probability: float = setting(
         0.25, "probability that a frame repeats the last action (sticky actions)", low=0.0, high=1.0,
@@ -43,7 +43,7 @@ class AtariOptions:
     noop_max: int = setting(30, "most no-ops after a reset (drawn uniformly from 0)", unit="frames", low=0, high=1000,
                             source="Mnih et al. 2015")
     max_frames_per_episode: int = setting(108_000, "time limit of a game, no-ops not counted", unit="frames",
-                                          low=FRAMES_PER_STEP, high=10**9, source="Machado et al. 2018: 30 min at 60 Hz")
+                                          low=FRAMES_PER_STEP, high=10**9, source="ALE/*-v5; 30 minutes at 60 Hz")
     use_fire_reset: bool = setting(True, "press FIRE after a reset where the game has it", source="Baselines")
     frame_stack: int = setting(4, "frames that the learner joins", unit="frames", low=1, high=64,
                                source="Mnih et al. 2015")

@@ -30,7 +30,7 @@ class LocalLauncher:
         log = run.logs / "supervisor.log"
         with open(log, "ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "workbench", "_supervisor", str(run.path)],
+                [sys.executable, "-P", "-m", "workbench", "_supervisor", str(run.path)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from workbench.algorithms.base import Algorithm
+from workbench.algorithms.frames import push_frames
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
 from workbench.learner.meters import Meters
@@ -165,12 +166,10 @@ class Inference:
         return joined.reshape(len(joined), *self.spec.stacked_shape)
 
     def _push_frames(self, batch: Gathered) -> tuple[Array, Array]:
-        """Shift the frames in: (older frames [N, S-1, *frame], what the network sees [N, *stacked]).
-
-        Where an episode starts the older frames are zero, as in `algorithms.batch.stack_frames`.
-        """
-        stack = np.concatenate([self._stack[batch.env_ids, 1:], batch.observation[:, None]], axis=1)
-        stack[(batch.flags & Flags.START) != 0, :-1] = 0
+        """Shift the frames in: (older frames [N, S-1, *frame], what the network sees [N, *stacked])."""
+        start = torch.from_numpy((batch.flags & Flags.START) != 0)
+        before = torch.from_numpy(self._stack[batch.env_ids])
+        stack = push_frames(before, observation=torch.from_numpy(batch.observation), start=start).numpy()
         self._stack[batch.env_ids] = stack
         return stack[:, :-1], stack.reshape(len(stack), *self.spec.stacked_shape)
 

@@ -41,7 +41,8 @@ def compute_dtype(observation: Tensor) -> torch.dtype:
 
 def first_convolution(layer: nn.Conv2d, observation: Tensor) -> Tensor:
     """`layer` of uint8/255 or float32 images [N, C, H, W], in channels-last layout."""
-    images = observation.to(compute_dtype(observation), memory_format=torch.channels_last)
+    bytes_first = observation.contiguous(memory_format=torch.channels_last)  # half the time of both in one `to`
+    images = bytes_first.to(compute_dtype(observation))
     weight = layer.weight / 255 if observation.dtype == torch.uint8 else layer.weight
     return F.conv2d(images, weight, layer.bias, layer.stride, layer.padding)
 

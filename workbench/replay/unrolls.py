@@ -53,7 +53,7 @@ class UnrollAssembler:
         state_shapes: tuple[tuple[int, ...], ...],
     ) -> None:
         self.length = overlap + unroll_length + 1
-        self._next_start = unroll_length  # index of the step that begins the next unroll
+        self._unroll_length = unroll_length  # an unroll begins at every such many steps
         per_step = {
             "observation": (spec.observation_shape, spec.observation_dtype),
             "reward": ((), "float32"),
@@ -67,10 +67,10 @@ class UnrollAssembler:
             name: np.zeros((num_envs, self.length, *shape), dtype)
             for name, (shape, dtype) in {**per_step, **{f"behaviour.{k}": v for k, v in behaviour.items()}}.items()
         }
-        prefix = (spec.frame_stack - 1, *spec.observation_shape)
-        # Of the unroll being filled [0] and of the one that begins inside it [1].
-        self._prefix = [np.zeros((num_envs, *prefix), spec.observation_dtype) for _ in range(2)]
-        self._states = [[np.zeros((num_envs, *shape), np.float32) for shape in state_shapes] for _ in range(2)]
+        # What precedes the first step of the unroll being filled [:, 0] and of those that begin inside it [:, 1:].
+        starts = (num_envs, 1 + (self.length - 1) // unroll_length)
+        self._prefix = np.zeros((*starts, spec.frame_stack - 1, *spec.observation_shape), spec.observation_dtype)
+        self._states = [np.zeros((*starts, *shape), np.float32) for shape in state_shapes]
         self._behaviour = tuple(behaviour)
         self._index = np.zeros(num_envs, np.int64)
         self._run_ids = np.zeros(num_envs, np.int64)
@@ -85,8 +85,7 @@ class UnrollAssembler:
         rows, index = step.env_ids, self._index[step.env_ids]
         for name, column in self._columns(step).items():
             self._steps[name][rows, index] = column
-        self._keep_start(0, index == 0, step)
-        self._keep_start(1, index == self._next_start, step)
+        self._keep_starts(index, step)
         self._index[rows] += 1
         return [self._complete(row) for row in rows[index == self.length - 1].tolist()]
 
@@ -97,13 +96,12 @@ class UnrollAssembler:
             **{f"behaviour.{name}": step.behaviour[name] for name in self._behaviour},
         }
 
-    def _keep_start(self, which: int, chosen: Array, step: StepRecord) -> None:
-        if not chosen.any():
-            return
-        rows = step.env_ids[chosen]
-        self._prefix[which][rows] = step.stack_prefix[chosen]
-        for table, state in zip(self._states[which], step.states, strict=True):
-            table[rows] = state[chosen]
+    def _keep_starts(self, index: Array, step: StepRecord) -> None:
+        chosen = index % self._unroll_length == 0
+        rows, number = step.env_ids[chosen], index[chosen] // self._unroll_length
+        self._prefix[rows, number] = step.stack_prefix[chosen]
+        for table, state in zip(self._states, step.states, strict=True):
+            table[rows, number] = state[chosen]
 
     def _complete(self, row: int) -> Unroll:
         """A copy of the row's unroll; the row then begins with the steps that the next one shares."""
@@ -111,17 +109,16 @@ class UnrollAssembler:
         unroll = Unroll(
             env_id=row,
             run_id=int(self._run_ids[row]),
-            stack_prefix=self._prefix[0][row].copy(),
+            stack_prefix=self._prefix[row, 0].copy(),
             behaviour={name: arrays.pop(f"behaviour.{name}") for name in self._behaviour},
-            initial_state=tuple(table[row].copy() for table in self._states[0]),
+            initial_state=tuple(table[row, 0].copy() for table in self._states),
             **arrays,
         )
-        shared = self.length - self._next_start
+        shared = self.length - self._unroll_length
         for table in self._steps.values():
-            table[row, :shared] = table[row, self._next_start :].copy()
-        self._prefix[0][row] = self._prefix[1][row]
-        for now, later in zip(self._states[0], self._states[1], strict=True):
-            now[row] = later[row]
+            table[row, :shared] = table[row, self._unroll_length :].copy()
+        for table in (self._prefix, *self._states):
+            table[row, :-1] = table[row, 1:].copy()
         self._index[row] = shared
         return unroll
 
@@ -131,8 +128,8 @@ class UnrollAssembler:
         if more <= 0:
             return
         self._steps = {name: _grown(table, more) for name, table in self._steps.items()}
-        self._prefix = [_grown(table, more) for table in self._prefix]
-        self._states = [[_grown(table, more) for table in tables] for tables in self._states]
+        self._prefix = _grown(self._prefix, more)
+        self._states = [_grown(table, more) for table in self._states]
         self._index, self._run_ids = _grown(self._index, more), _grown(self._run_ids, more)
 
 

@@ -54,8 +54,8 @@ class Crew:
             self._leaving.append(child)
         for index in range(actors):
             if index not in self.actors and not self._still_leaving(index):
-                name = f"actor-{index}"
-                self.actors[index] = self._child(name, ["_actor", str(self._run.path), "--index", str(index)], threads=1)
+                arguments = ["_actor", str(self._run.path), "--index", str(index)]
+                self.actors[index] = self._child(f"actor-{index}", arguments, threads=1)
 
     def _still_leaving(self, index: int) -> bool:
         return any(child.name == f"actor-{index}" for child in self._leaving)

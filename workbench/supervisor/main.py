@@ -36,8 +36,8 @@ def _processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline", "uids"]):
         command, uids = process.info["cmdline"] or [], process.info["uids"]
-        if uids and uids.real == os.getuid() and command[1:3] == ["-m", "workbench"]:
-            entry, directory = (command[3:5] + ["", ""])[:2]
+        if uids and uids.real == os.getuid() and command[1:4] == ["-P", "-m", "workbench"]:
+            entry, directory = (command[4:6] + ["", ""])[:2]
             if entry in entries and directory == str(run.path) and process.pid != os.getpid():
                 found.append(process)
     return found

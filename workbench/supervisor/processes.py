@@ -91,7 +91,7 @@ class Child:
         self.restarts = -1
         self.started_at = 0.0
         self.back_off = BackOff()
-        self._arguments = [sys.executable, "-m", "workbench", *arguments]
+        self._arguments = [sys.executable, "-P", "-m", "workbench", *arguments]
         self._error = logs / f"{name}.error.json"
         self._environment = dict(environment)
         self._keep_open = keep_open

@@ -66,7 +66,7 @@ class Service:
         self._supervisor.event("tune", what, old=old, new=new)
         return {"old": old, "new": new}
 
-    def checkpoint(self, reason: str = "asked for") -> Any:
+    def checkpoint(self, reason: str = "requested") -> Any:
         """Write a checkpoint now; {"path", "frames"} once it is on disk."""
         self._refuse_if_ending()
         return self._supervisor.ask_learner("checkpoint", timeout_s=300.0, reason=reason)

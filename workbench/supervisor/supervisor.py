@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workbench import checkpoints
+from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsWriter, Progress
@@ -28,6 +29,7 @@ from workbench.wire.rpc import Caller
 TURN_S = 0.1
 POLL_LEARNER_S = 0.5
 PUBLISH_S = 1.0
+COMMAND_S = 30.0  # the learner obeys between two updates
 STOP_S = 60.0  # a last checkpoint of a large network on a slow disk
 _EXIT_S = 1.0  # for a learner that could not be told to stop
 _MAX_FAILURES = 5  # of one child within a minute
@@ -98,7 +100,7 @@ class Supervisor:
                 "actors": actors,
             }
 
-    def ask_learner(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
+    def ask_learner(self, method: str, *, timeout_s: float = COMMAND_S, **arguments: Any) -> Any:
         """The learner's answer. Raises what it raised, or ConnectionLost if it does not answer."""
         try:
             return self.learner.call(method, timeout_s=timeout_s, **arguments)
@@ -145,7 +147,8 @@ class Supervisor:
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress that the learner last told. A full disk is logged, not raised."""
         told = self._told
-        progress = Progress(*(int(told.get(key, 0)) for key in ("frames", "steps", "updates")), told.get("time_s", 0.0))
+        frames, steps, updates = (int(told.get(key, 0)) for key in ("frames", "steps", "updates"))
+        progress = Progress(frames, steps, updates, float(told.get("time_s", 0.0)))
         try:
             self.writer.event(kind, message, progress=progress, data=data or None)
         except Exception:
@@ -199,11 +202,13 @@ class Supervisor:
     def _heard(self, told: dict[str, Any]) -> None:
         now = time.monotonic()
         self._told, self._told_at = told, now
-        steps = {index: int(actor["steps"]) for index, actor in told["actors"].items()}
+        alive = {str(index) for index, child in self._crew.actors.items() if child.alive}
+        said = told.get("actors", {})
+        steps = {index: int(said[index]["steps"]) for index in alive & set(said)}
         self._stepped |= {int(index) for index, made in steps.items() if made > 0}
-        self._stalls.saw(now, told["frames"], steps)
+        self._stalls.saw(now, told.get("frames", 0), steps)
         if told["state"] == "paused" and self.state == "training" and not self._pause_wanted:
-            self.event("pause", told["reason"] or "the learner paused itself")
+            self.event("pause", told.get("reason") or "the learner paused itself")
         if told["state"] in ("training", "paused"):
             if told["state"] == "paused" or self.state == "starting":
                 self._stalls.moved(now)
@@ -237,8 +242,12 @@ class Supervisor:
     def _reached_total(self) -> bool:
         if self._told.get("state") == "finished":
             return True
-        newest = checkpoints.every(self.run.checkpoints)[-1:]
-        return bool(newest) and newest[0].frames >= self.config.total_frames
+        newest = self._newest_checkpoint()
+        return newest is not None and newest.frames >= self.config.total_frames
+
+    def _newest_checkpoint(self) -> Checkpoint | None:
+        found = checkpoints.every(self.run.checkpoints)
+        return found[-1] if found else None
 
     def _reason(self) -> str:
         if self._outcome is not None:
@@ -301,8 +310,11 @@ class Supervisor:
             self.event("error", f"the learner ended with {ending}, without a last checkpoint{problem}")
 
     def _close(self, outcome: Outcome) -> None:
+        last = self._newest_checkpoint()
         with self._guard:
             self.state = outcome.state
+            if last is not None and last.frames >= self._told.get("frames", 0):
+                self._told |= {key: getattr(last, key) for key in ("frames", "steps", "updates", "time_s")}
             data = {"error": asdict(outcome)["error"]} if outcome.error else {}
             self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
             with suppress(Exception):

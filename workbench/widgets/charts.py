@@ -14,7 +14,9 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-POINTS = 300  # per series in a picture 270 px wide; more cost time and show nothing new
+POINTS = 240  # per series in a picture 250 px wide; more cost time and show nothing new
+
+Events = Sequence[Mapping[str, Any]]  # as MetricsReader.events returns them
 
 COLOURS = ("#4c8dd6", "#e0853d", "#4aa564", "#b06fc4", "#d0564f")
 EVENT_COLOURS = {
@@ -63,23 +65,27 @@ def lines(series: Mapping[str, pd.DataFrame], *, title: str, zero: bool = False,
     scale = alt.Scale(type="log") if log else alt.Scale(zero=zero)
     axis = alt.Axis(format=".0e", tickCount=3) if log else alt.Axis(format="~s" if zero else "", tickCount=5)
     names = list(series)
-    legend = alt.Legend(title=None, orient="top", symbolType="stroke", padding=0) if len(names) > 1 else None
+    legend = _LEGEND if len(names) > 1 else None
     # Both marks of a layer, so that a series of a single row is visible too.
     base = alt.Chart(data).encode(
         x=_frames_axis(), y=alt.Y("value:Q", title=None, axis=axis, scale=scale),
         color=alt.Color("series:N", legend=legend, scale=alt.Scale(domain=names, range=list(COLOURS[: len(names)]))),
     )
     dots = base.transform_filter(_alone(data)).mark_point(size=18)
-    return alt.layer(base.mark_line(strokeWidth=1.5, interpolate="step-after" if log else "linear"), dots).properties(title=title)
+    line = base.mark_line(strokeWidth=1.5, interpolate="step-after" if log else "linear")
+    return alt.layer(line, dots).properties(title=title)
 
 
-def episode_returns(episodes: pd.DataFrame, mean: pd.DataFrame, *, title: str = "Episode return") -> alt.LayerChart:
-    """Faint dots, one per episode, and the line of their running mean."""
+def episode_returns(
+    episodes: pd.DataFrame, mean: pd.DataFrame, events: Events = (), *, title: str = "Episode return"
+) -> alt.LayerChart:
+    """Faint dots, one per episode, the line of their running mean, and a dashed line per event."""
     each, running = sampled(episodes)[["frames", "value"]], thinned(mean)[["frames", "value"]]
     dots = alt.Chart(each).mark_circle(size=9, opacity=0.35, color=COLOURS[0])
     line = alt.Chart(running).mark_line(strokeWidth=2, color=COLOURS[1])
     y = alt.Y("value:Q", title=None, scale=alt.Scale(zero=False))
-    return alt.layer(*(one.encode(x=_frames_axis(), y=y) for one in (dots, line))).properties(title=title)
+    layers = [one.encode(x=_frames_axis(), y=y) for one in (dots, line)]
+    return alt.layer(*layers, *event_marks(events)).properties(title=title)
 
 
 def histogram(edges: Sequence[float], counts: Sequence[float], *, title: str, x: str) -> alt.Chart:
@@ -108,36 +114,32 @@ def bottleneck(shares: Mapping[str, float], *, title: str = "Where the time goes
     return alt.layer(base.mark_bar(color=COLOURS[0], height={"band": 0.65}), text).properties(title=title)
 
 
-def event_marks(events: Sequence[Mapping[str, Any]]) -> alt.Chart:
-    """A dashed line per event that has a place on the frames axis, coloured by kind."""
+def event_marks(events: Events) -> list[alt.Chart]:
+    """A layer with a dashed line per event that has a place on the frames axis, coloured by kind; [] without any."""
     rows = [(float(one["frames"]), str(one["kind"])) for one in events
             if one.get("frames") is not None and one["kind"] in EVENT_COLOURS]
+    if not rows:
+        return []
     data = pd.DataFrame(rows, columns=["frames", "kind"])
     kinds = [kind for kind in EVENT_COLOURS if kind in set(data["kind"])]
-    colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[EVENT_COLOURS[kind] for kind in kinds]),
-                       legend=alt.Legend(title=None, orient="top", symbolType="stroke", padding=0) if kinds else None)
+    scale = alt.Scale(domain=kinds, range=[EVENT_COLOURS[kind] for kind in kinds])
     rule = alt.Chart(data).mark_rule(strokeDash=[3, 3], opacity=0.8)
-    return rule.encode(x=_frames_axis(), color=colour)
+    return [rule.encode(x=_frames_axis(), color=alt.Color("kind:N", scale=scale, legend=_LEGEND))]
 
 
-def with_events(chart: alt.LayerChart, events: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
-    """`chart` with the marks of the events over it, each with its own colours."""
-    title = chart.title
-    chart = chart.copy(deep=True)
-    chart.title = alt.Undefined
-    return alt.layer(chart, event_marks(events)).resolve_scale(color="independent").properties(title=title)
+def theme(ink: Ink) -> dict[str, Any]:
+    """Vega-Lite's config for a transparent background, with axes and text in `ink`."""
+    axis = {"gridColor": ink.text, "gridOpacity": 0.15, "domainColor": ink.text, "domainOpacity": 0.4,
+            "tickColor": ink.text, "tickOpacity": 0.4, "labelColor": ink.text, "titleColor": ink.text,
+            "titleFontWeight": "normal", "labelFontSize": 10, "titleFontSize": 10}
+    return {
+        "background": "transparent", "font": "sans-serif", "axis": axis, "view": {"stroke": None},
+        "text": {"color": ink.text}, "title": {"color": ink.text, "fontSize": 12, "anchor": "start", "offset": 6},
+        "legend": {"labelColor": ink.text, "labelFontSize": 10, "columnPadding": 8},
+    }
 
 
-def themed(chart: alt.TopLevelMixin, ink: Ink) -> alt.TopLevelMixin:
-    """`chart` with a transparent background, and axes and text in `ink`."""
-    faint = dict(gridColor=ink.text, gridOpacity=0.15, domainColor=ink.text, domainOpacity=0.4, tickColor=ink.text,
-                 tickOpacity=0.4, labelColor=ink.text, titleColor=ink.text, titleFontWeight="normal", labelFontSize=10,
-                 titleFontSize=10)
-    return chart.configure(  # of every top-level chart
-        background="transparent", font="sans-serif", axis=faint, view={"stroke": None}, text={"color": ink.text},
-        title={"color": ink.text, "fontSize": 12, "anchor": "start", "offset": 6},
-        legend={"labelColor": ink.text, "labelFontSize": 10, "columnPadding": 8},
-    )
+_LEGEND = alt.Legend(title=None, orient="top", symbolType="stroke", padding=0, offset=4)
 
 
 def _frames_axis() -> alt.X:

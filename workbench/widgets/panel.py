@@ -2,7 +2,7 @@
 
 The panel reads the run's directory about once a second in a thread shared by all panels, and asks the run for what
 its buttons and controls want. Charts are drawn in the kernel by vl-convert and sent as one SVG, so that nothing is
-loaded from anywhere; drawing takes at most a twentieth of the time. When the run ends, or `freeze()` is called, the
+loaded from anywhere; drawing takes about a twentieth of the time. When the run ends, or `freeze()` is called, the
 live output is replaced by a picture that a saved notebook keeps.
 """
 
@@ -14,6 +14,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import ipywidgets
@@ -22,12 +23,11 @@ from IPython.display import DisplayHandle, display
 from workbench.rundir import RunDirectory
 from workbench.widgets import picture, snapshot
 from workbench.widgets.background import REFRESHER, Actions
-from workbench.widgets.charts import THEME_INK
 from workbench.widgets.controls import Control, as_text
 from workbench.widgets.snapshot import Snapshot
 
-SHORTEST_DRAW_PERIOD_S = 2.0
-DRAW_SHARE = 0.05  # of the time may go into drawing, so that a slow machine draws less often
+DRAW_PERIOD_S = (2.0, 20.0)  # shortest and longest
+DRAW_SHARE = 0.06  # of the time may go into drawing, so that a busy machine draws less often
 UNSEEN_S = 60.0  # a panel that no front end shows is followed this long
 LINES = 4
 
@@ -36,12 +36,10 @@ class Steerable(Protocol):
     """What a panel needs of a run; `workbench.client.Run` is one."""
 
     @property
-    def directory(self) -> RunDirectory: ...
-    @property
-    def state(self) -> str: ...
+    def path(self) -> Path: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
-    def stop(self) -> None: ...
+    def stop(self) -> Any: ...
     def checkpoint(self) -> Any: ...
     def tune(self, **changes: Any) -> Any: ...
 
@@ -57,6 +55,7 @@ class RunPanel:
 
     def __init__(self, run: Steerable) -> None:
         self._run = run
+        self._directory = RunDirectory(run.path)
         self._lock = threading.RLock()
         self._actions = Actions()
         self._lines: deque[str] = deque(maxlen=LINES)
@@ -67,13 +66,13 @@ class RunPanel:
         self._next_draw = 0.0
         self._drawn: tuple[Any, ...] = ()
         self._seen = time.monotonic()
-        self._build(snapshot.read(run.directory, series=False))
+        self._build(snapshot.read(self._directory, series=False))
         self.refresh()
 
     def refresh(self, *, draw: bool = False) -> Snapshot:
         """Bring text, buttons and controls up to date, and the charts if `draw`; returns what was read."""
         with self._lock:
-            now = snapshot.read(self._run.directory, state=self._run.state, series=draw)
+            now = snapshot.read(self._directory, series=draw)
             self._show(now)
             if draw:
                 self._draw(now)
@@ -107,7 +106,7 @@ class RunPanel:
                 widget.close()
 
     def __repr__(self) -> str:
-        return f"<RunPanel of {self._run.directory.name}>"
+        return f"<RunPanel of {self._directory.name}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if self._frozen is not None:
@@ -162,9 +161,9 @@ class RunPanel:
     def _show(self, now: Snapshot) -> None:
         self.headline.value = picture.headline(now)
         self.sentence.value = f'<div style="font-size:13px">{html.escape(snapshot.sentence(now))}</div>'
-        self.progress.value = min(1.0, now.status.get("frames", 0) / now.config.total_frames)
+        self.progress.value = min(1.0, now.status.frames / now.config.total_frames)
         for name, states in _ENABLED.items():
-            self.buttons[name].disabled = now.state not in states
+            self.buttons[name].disabled = now.status.state not in states
         for name, control in self.controls.items():
             if control.value != (value := now.config.value(name)):
                 control.show(value)
@@ -236,20 +235,21 @@ class RunPanel:
 
     def _draw(self, now: Snapshot) -> None:
         started = time.monotonic()
-        self.charts.value = picture.svg(snapshot.dashboard(now, ink=THEME_INK))
+        self.charts.value = picture.svg(snapshot.dashboard(now))
         took = time.monotonic() - started
         self._drawn = self._what_is_drawn(now)
-        self._next_draw = time.monotonic() + max(SHORTEST_DRAW_PERIOD_S, took / DRAW_SHARE)
+        shortest, longest = DRAW_PERIOD_S
+        self._next_draw = time.monotonic() + min(max(shortest, took / DRAW_SHARE), longest)
 
     def _what_is_drawn(self, now: Snapshot) -> tuple[Any, ...]:
-        return now.status.get("updates"), now.status.get("episodes"), len(now.events), now.state
+        return now.status.updates, now.status.episodes, len(now.events), now.status.state
 
     def _looked_at(self, change: dict[str, Any]) -> None:
         if change["new"] and not self._closed:
             REFRESHER.add(self)
 
     def _static(self) -> dict[str, Any]:
-        return picture.bundle(snapshot.read(self._run.directory, state=self._run.state))
+        return picture.bundle(snapshot.read(self._directory))
 
 
 _BUTTON = {"width": "auto"}

@@ -13,28 +13,31 @@ from typing import Any
 import altair as alt
 
 from workbench.widgets import snapshot as moments
-from workbench.widgets.charts import GREY_INK
+from workbench.widgets.charts import GREY_INK, THEME_INK, Ink, theme
 from workbench.widgets.snapshot import Snapshot
 
-BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "paused": "#a8690a", "stopping": "#a8690a",
+Rows = list[list[alt.TopLevelMixin]]
+
+BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "waiting": "#5b6b7d",
+          "paused": "#a8690a", "stopping": "#a8690a",
           "stopped": "#5b6b7d", "finished": "#1f66b0", "failed": "#b3261e", "dead": "#b3261e"}
 PNG_SCALE = 1.6  # sharp enough when a browser shows it at its natural width
 LATEST_EVENTS = 6
 
 
-def svg(chart: alt.TopLevelMixin) -> str:
-    """The chart as one SVG element that shrinks with the notebook."""
+def svg(rows: Rows) -> str:
+    """Rows of charts as one SVG element in the text colour of what surrounds it; shrinks with the notebook."""
     import vl_convert
 
-    drawn = str(vl_convert.vegalite_to_svg(_spec(chart)))
+    drawn = str(vl_convert.vegalite_to_svg(_joined(rows, THEME_INK)))
     return re.sub(r'width="([\d.]+)" height="[\d.]+"', r'style="width:100%;max-width:\1px;height:auto"', drawn, count=1)
 
 
-def png(chart: alt.TopLevelMixin) -> bytes:
-    """The chart as PNG with a transparent background."""
+def png(rows: Rows) -> bytes:
+    """Rows of charts as one PNG with a transparent background, readable on white and on black."""
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png(_spec(chart), scale=PNG_SCALE))
+    return bytes(vl_convert.vegalite_to_png(_joined(rows, GREY_INK), scale=PNG_SCALE))
 
 
 def bundle(snapshot: Snapshot) -> dict[str, Any]:
@@ -42,7 +45,7 @@ def bundle(snapshot: Snapshot) -> dict[str, Any]:
     there is something to draw, and text/plain."""
     if not any(len(one) for one in snapshot.series.values()):
         return {"text/html": page(snapshot, ""), "text/plain": text(snapshot)}
-    image = base64.b64encode(png(moments.dashboard(snapshot, ink=GREY_INK))).decode()
+    image = base64.b64encode(png(moments.dashboard(snapshot))).decode()
     return {"text/html": page(snapshot, image), "image/png": image, "text/plain": text(snapshot)}
 
 
@@ -65,9 +68,9 @@ def page(snapshot: Snapshot, image: str) -> str:
 def headline(snapshot: Snapshot) -> str:
     """Name, state and what is to be said about it, as HTML."""
     said = moments.reason(snapshot)
-    colour = BADGES.get(snapshot.state, "#5b6b7d")
+    colour = BADGES.get(snapshot.status.state, "#5b6b7d")
     badge = (f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 9px;margin:0 .6em">'
-             f"{html.escape(snapshot.state)}</span>")
+             f"{html.escape(snapshot.status.state)}</span>")
     return f'<div style="font-size:14px"><b>{html.escape(snapshot.name)}</b>{badge}{html.escape(said)}</div>'
 
 
@@ -84,9 +87,20 @@ def events(snapshot: Snapshot) -> str:
 def text(snapshot: Snapshot) -> str:
     """The run in one or two lines of text."""
     said = moments.reason(snapshot)
-    return f"{snapshot.name}: {snapshot.state}{', ' + said if said else ''}\n{moments.sentence(snapshot)}"
+    return f"{snapshot.name}: {snapshot.status.state}{', ' + said if said else ''}\n{moments.sentence(snapshot)}"
+
+
+def _joined(rows: Rows, ink: Ink) -> dict[str, Any]:
+    """One specification of all charts. As plain data: Altair copies charts when it joins them."""
+    specs = [[_spec(chart) for chart in row] for row in rows]
+    datasets = {name: data for row in specs for one in row for name, data in one.pop("datasets", {}).items()}
+    apart = {"resolve": {"scale": {"color": "independent"}}, "spacing": 14}
+    above = {"vconcat": [{"hconcat": row, **apart} for row in specs], **apart}
+    return {"$schema": alt.SCHEMA_URL, **above, "datasets": datasets, "config": theme(ink)}
 
 
 def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """The chart's specification without what belongs to a page."""
     with alt.data_transformers.enable("default", max_rows=None):  # the notebook may have chosen another
-        return dict(chart.to_dict())
+        spec = chart.to_dict()
+    return {key: value for key, value in spec.items() if key not in ("$schema", "config")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.rundir import RunDirectory
 from workbench.widgets import picture, snapshot
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ class Still:
     """A picture of a run, read anew each time that it is shown."""
 
     def __init__(self, run: Steerable) -> None:
-        self._run = run
+        self._directory = RunDirectory(run.path)
 
     def __repr__(self) -> str:
-        now = snapshot.read(self._run.directory, state=self._run.state, series=False)
+        now = snapshot.read(self._directory, series=False)
         return f"{picture.text(now)}\n{REMEDY}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle = picture.bundle(snapshot.read(self._run.directory, state=self._run.state))
+        bundle = picture.bundle(snapshot.read(self._directory))
         return {**bundle, "text/plain": f"{bundle['text/plain']}\n{REMEDY}"}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -102,9 +102,13 @@ def serve(
     """A started server at `address` ("unix:/path"); each open stream keeps one of its `threads`."""
     pool = futures.ThreadPoolExecutor(threads, thread_name_prefix="rpc")
     server = grpc.server(pool, handlers=[_Methods(token, calls, streams or {})], options=_OPTIONS)
-    if server.add_insecure_port(address) == 0:
-        raise ConnectionLost(f"cannot listen on {address}: is its folder there and writable?")
-    os.chmod(address.removeprefix("unix:"), 0o600)
+    path = Path(address.removeprefix("unix:"))
+    path.unlink(missing_ok=True)  # of a server that was killed; a run's lock sees to it that it has one of each
+    try:
+        server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ConnectionLost(f"cannot listen on {address}: is its folder there and writable? ({error})") from None
+    path.chmod(0o600)
     server.start()
     return Server(server, address)
 

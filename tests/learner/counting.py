@@ -1,0 +1,225 @@
+"""A network that counts, a central-inference service without training, and the check of every unroll that it makes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import nn
+
+from workbench import rundir
+from workbench.algorithms import NetworkOutput, VTrace, collate, stack_frames
+from workbench.config import RunConfig
+from workbench.learner.batcher import Batcher
+from workbench.learner.device import Device
+from workbench.learner.inference import Episode, Inference
+from workbench.learner.meters import Meters
+from workbench.learner.policy import PublishedPolicy
+from workbench.learner.service import ActorStreams
+from workbench.replay.queue import UnrollQueue
+from workbench.replay.unrolls import UnrollAssembler
+from workbench.rundir import RunDirectory
+from workbench.testing import CountingEnv
+from workbench.trajectory import EnvironmentSpec, Flags, Unroll
+from workbench.wire.messages import Hello
+from workbench.wire.rpc import serve
+
+
+class CountingNetwork(nn.Module):
+    """Its value is the number of observations of the episode that it has seen, this one included; its first logit is
+    the number of frames in the stack that are not empty. Its state is that count."""
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def initial_state(self, batch: int) -> tuple[torch.Tensor, ...]:
+        return (torch.zeros(batch, 1),)
+
+    def forward(self, observation, previous_action, reward, start, state):
+        frames = observation.unflatten(2, (self.spec.frame_stack, -1)).flatten(3)
+        logits = torch.zeros(*start.shape, self.spec.num_actions)
+        logits[..., 0] = frames.ne(0).any(-1).sum(-1)
+        (count,) = state
+        values = []
+        for t in range(len(start)):
+            count = count.masked_fill(start[t, :, None], 0.0) + 1
+            values.append(count[:, 0])
+        return NetworkOutput(logits, torch.stack(values)), (count,)
+
+
+@dataclass
+class Rig:
+    """The learner's half that acts: real streams, batcher, tables and unrolls; nothing trains."""
+
+    run: RunDirectory
+    config: RunConfig
+    spec: EnvironmentSpec
+    overlap: int = 0
+    unrolls: list[Unroll] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        config, spec = self.config, self.spec
+        self.batcher = Batcher(max_batch=config.max_batch, timeout_s=config.batch_timeout_ms / 1000)
+        self.streams = ActorStreams(
+            envs_per_actor=config.envs_per_actor, batcher=self.batcher, meters=Meters(), admit=self._admit
+        )
+        self.queue = UnrollQueue(100_000)
+        algorithm, network = VTrace(config.hyperparameters, spec=spec), CountingNetwork(spec)
+        self.algorithm, self.network = algorithm, network
+        self.policy = PublishedPolicy(network, version=0)
+        assembler = UnrollAssembler(
+            spec, num_envs=1, unroll_length=config.hyperparameters.unroll_length, overlap=self.overlap,
+            behaviour=algorithm.behaviour_fields(), state_shapes=((1,),),
+        )
+        self.inference = Inference(
+            spec, algorithm=algorithm, policy=self.policy, assembler=assembler, queue=self.queue,
+            device=Device("cpu", precision="fp32"), num_envs=1, generator=torch.Generator().manual_seed(0),
+            meters=Meters(), on_episode=self.episodes.append,
+        )
+        self.lives = 0
+
+    def _admit(self, hello: Hello) -> int:
+        assert hello.spec == self.spec, (hello.spec, self.spec)
+        self.lives += 1
+        return self.lives
+
+    def _serve_inference(self) -> None:
+        try:
+            self.inference.serve(self.batcher)
+        except BaseException as error:
+            self.failures.append(error)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Rig]:
+        thread = threading.Thread(target=self._serve_inference, daemon=True)
+        server = serve(
+            self.run.learner_address, self.run.token(), calls={}, streams={"play": self.streams.play}, threads=64
+        )
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.batcher.close()
+            self.queue.close()
+            self.streams.close()
+            server.stop(0)
+            thread.join(5)
+        assert not self.failures, self.failures
+
+    def collect(self, number: int, *, timeout_s: float = 60.0) -> None:
+        """Wait until `number` more unrolls are there."""
+        deadline = time.monotonic() + timeout_s
+        wanted = len(self.unrolls) + number
+        while len(self.unrolls) < wanted:
+            assert time.monotonic() < deadline, f"{len(self.unrolls)} of {wanted} unrolls after {timeout_s} s"
+            assert not self.failures, self.failures
+            self.unrolls += self.queue.take(1, timeout_s=0.2)
+
+    def collect_of_each(self, env_ids: range, number: int) -> None:
+        """Wait until every one of these environments has given `number` unrolls."""
+        while any(sum(one.env_id == env_id for one in self.unrolls) < number for env_id in env_ids):
+            self.collect(len(env_ids))
+
+
+@contextlib.contextmanager
+def rig(spec: EnvironmentSpec, *, overlap: int = 0, **fields) -> Iterator[Rig]:
+    """A running rig in a home of its own."""
+    with tempfile.TemporaryDirectory(prefix="wb") as folder:
+        before = os.environ.get("WORKBENCH_HOME")
+        os.environ["WORKBENCH_HOME"] = folder
+        try:
+            config = RunConfig.build("testing/counting-v0", **fields)
+            run = rundir.create("counting", {"config": config.to_json(), "created": 0.0})
+        finally:
+            os.environ.pop("WORKBENCH_HOME")
+            if before is not None:
+                os.environ["WORKBENCH_HOME"] = before
+        with Rig(run, config, spec, overlap).running() as running:
+            yield running
+
+
+@contextlib.contextmanager
+def actor(run: RunDirectory, index: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A real actor process."""
+    code = "import sys; from workbench.actor.main import main; sys.exit(main(sys.argv[1], int(sys.argv[2])))"
+    with open(run.logs / f"actor-{index}.log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(run.path), str(index)], stdin=subprocess.PIPE, stdout=log, stderr=log,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def check_unroll(unroll: Unroll, lengths: list[int]) -> None:
+    """Every step of an unroll is the one after the step before, with its own reward, flags, action, and outputs."""
+    counts = [CountingEnv.decode(frame) for frame in unroll.observation]
+    assert len({count.life for count in counts}) == 1, "an unroll mixes two lives"
+    for t, count in enumerate(counts):
+        flags = Flags(int(unroll.flags[t]))
+        assert bool(flags & Flags.START) == (count.step == 0)
+        if count.step:
+            assert not flags & (Flags.TERMINATED | Flags.TRUNCATED)
+            assert unroll.reward[t] == np.float32(CountingEnv.expected_reward(count.episode, count.step))
+            assert unroll.previous_action[t] == count.action
+        else:
+            assert unroll.previous_action[t] == 0
+            if flags & (Flags.TERMINATED | Flags.TRUNCATED):
+                ended = lengths[(count.episode - 1) % len(lengths)]
+                assert unroll.reward[t] == np.float32(CountingEnv.expected_reward(count.episode - 1, ended))
+            else:
+                assert count.episode == 0 and unroll.reward[t] == 0
+        assert unroll.behaviour["value"][t] == count.step + 1, "the recurrent state is of another step"
+        truncated = bool(flags & Flags.TRUNCATED)
+        expected = lengths[(count.episode - 1) % len(lengths)] + 1 if truncated else 0
+        assert unroll.bootstrap_value[t] == expected, "not the value of the true final observation"
+        if t:
+            before = counts[t - 1]
+            follows = (before.episode, before.step + 1) if count.step else (before.episode + 1, 0)
+            assert (count.episode, count.step) == follows, f"step {t} does not follow: {before} {count}"
+            if not count.step:
+                assert before.step == lengths[before.episode % len(lengths)] - 1
+            else:
+                assert unroll.action[t - 1] == count.action
+    if counts[0].step:
+        assert unroll.initial_state[0][0] == counts[0].step, "the stored state is not the one before the first step"
+
+
+def check_replayed(rig: Rig) -> None:
+    """Training sees what inference saw: the network, run over whole unrolls, says again what was recorded."""
+    batch = collate(rig.unrolls)
+    stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+    output, _ = rig.network(stacked, batch.previous_action, batch.reward, batch.start, batch.initial_state)
+    assert torch.equal(output.value, batch.behaviour["value"])
+    assert torch.equal(output.policy_logits, batch.behaviour["policy_logits"])
+
+
+def check_consecutive(unrolls: list[Unroll], *, shared: int) -> None:
+    """Unrolls of one life follow each other with `shared` common steps: none lost, none twice."""
+    by_life: dict[tuple[int, int], list[Unroll]] = {}
+    for unroll in unrolls:
+        by_life.setdefault((unroll.env_id, unroll.run_id), []).append(unroll)
+    for life in by_life.values():
+        for before, after in zip(life[:-1], life[1:], strict=True):
+            for name in ("observation", "reward", "flags", "previous_action", "action", "policy_version"):
+                np.testing.assert_array_equal(getattr(before, name)[-shared:], getattr(after, name)[:shared])
+        first = CountingEnv.decode(life[0].observation[0])
+        assert (first.episode, first.step) == (0, 0), "the first steps of a life are lost"

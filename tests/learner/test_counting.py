@@ -1,0 +1,129 @@
+"""The unroll machinery against an environment and a network that count, through real actors and real gRPC."""
+
+import itertools
+import signal
+
+import pytest
+from tests.learner.counting import CountingEnv, Flags, actor, check_consecutive, check_replayed, check_unroll, rig
+
+from workbench.trajectory import EnvironmentSpec
+
+VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
+IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3)
+
+
+def options(lengths, ends, image=False):
+    return {"episode_length": list(lengths), "ends": ends, "image": image}
+
+
+def lives_of(running, env_ids):
+    return {unroll.run_id for unroll in running.unrolls if unroll.env_id in env_ids}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "ends", "unroll_length", "overlap"),
+    [
+        ([7], "terminated", 5, 0),
+        ([1, 2, 3], "alternate", 4, 0),
+        ([5, 4], "truncated", 5, 0),
+        ([50], "terminated", 1, 0),
+        ([7, 3], "alternate", 6, 4),
+        ([9], "truncated", 3, 8),
+    ],
+)
+def test_no_step_is_lost_repeated_or_shifted(lengths, ends, unroll_length, overlap):
+    fields = {"actors": 2, "envs_per_actor": 6, "groups_per_actor": 2, "max_batch": 6, "unroll_length": unroll_length}
+    with (
+        rig(VECTOR, overlap=overlap, environment_options=options(lengths, ends), **fields) as running,
+        actor(running.run, 0),
+        actor(running.run, 1),
+    ):
+        running.collect_of_each(range(12), 15)
+    for unroll in running.unrolls:
+        check_unroll(unroll, lengths)
+        assert len(unroll.reward) == overlap + unroll_length + 1
+    check_consecutive(running.unrolls, shared=overlap + 1)
+    check_replayed(running)
+
+
+def test_frames_are_stacked_in_training_as_they_were_in_inference():
+    lengths = [2, 9, 3]
+    with (
+        rig(
+            IMAGE, environment_options=options(lengths, "alternate", image=True), actors=1, envs_per_actor=4,
+            groups_per_actor=2, max_batch=4, unroll_length=5, network="small-cnn",
+        ) as running,
+        actor(running.run, 0),
+    ):
+        running.collect(120)
+    for unroll in running.unrolls:
+        check_unroll(unroll, lengths)
+    check_replayed(running)
+
+
+def test_partial_batches_run_when_an_actor_sends_less_than_a_batch():
+    lengths = [4]
+    with (
+        rig(
+            VECTOR, environment_options=options(lengths, "terminated"), actors=2, envs_per_actor=5,
+            groups_per_actor=3, max_batch=1000, batch_timeout_ms=1.0, unroll_length=3,
+        ) as running,
+        actor(running.run, 0),
+        actor(running.run, 1),
+    ):
+        running.collect_of_each(range(10), 10)
+    for unroll in running.unrolls:
+        check_unroll(unroll, lengths)
+    check_consecutive(running.unrolls, shared=1)
+
+
+def test_an_actor_that_is_killed_and_comes_back_mixes_no_two_lives():
+    lengths = [6, 11]
+    fields = {"actors": 2, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4, "unroll_length": 7}
+    with (
+        rig(VECTOR, environment_options=options(lengths, "alternate"), **fields) as running,
+        actor(running.run, 1),
+    ):
+        for _ in range(4):
+            with actor(running.run, 0) as mortal:
+                seen = lives_of(running, range(4))
+                while lives_of(running, range(4)) == seen:
+                    running.collect(10)
+                mortal.send_signal(signal.SIGKILL)
+        running.collect(20)
+    for unroll in running.unrolls:
+        check_unroll(unroll, lengths)
+    check_consecutive(running.unrolls, shared=1)
+    assert len(lives_of(running, range(4))) == 4
+    assert len(lives_of(running, range(4, 8))) == 1, "the other actor was disturbed"
+
+
+def test_returns_and_lengths_of_episodes_are_the_environments_own():
+    lengths = [1, 5, 3]
+    with (
+        rig(VECTOR, environment_options=options(lengths, "alternate"), actors=1, envs_per_actor=3,
+            groups_per_actor=1, max_batch=3, unroll_length=4) as running,
+        actor(running.run, 0),
+    ):
+        running.collect(60)
+    for env_id in range(3):
+        mine = [one for one in running.episodes if one.env_id == env_id]
+        assert len(mine) > 10
+        for number, episode in enumerate(mine):
+            length = lengths[number % len(lengths)]
+            assert episode.length_steps == length
+            rewards = [CountingEnv.expected_reward(number, step) for step in range(1, length + 1)]
+            assert episode.episode_return == pytest.approx(sum(rewards), rel=1e-5)
+
+
+def test_every_kind_of_end_was_seen():
+    """The checks above would pass on nothing: make sure that their cases occur."""
+    lengths = [2, 3]
+    with (
+        rig(VECTOR, environment_options=options(lengths, "alternate"), actors=1, envs_per_actor=2, groups_per_actor=1,
+            max_batch=2, unroll_length=4) as running,
+        actor(running.run, 0),
+    ):
+        running.collect(20)
+    flags = set(itertools.chain.from_iterable(unroll.flags.tolist() for unroll in running.unrolls))
+    assert {int(Flags.TERMINATED | Flags.START), int(Flags.TRUNCATED | Flags.START), int(Flags.START), 0} <= flags

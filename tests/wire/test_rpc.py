@@ -1,0 +1,100 @@
+"""Calls over real gRPC servers on Unix sockets."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import grpc
+import pytest
+
+from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, WorkbenchError
+from workbench.wire.rpc import Caller, method_path, open_channel, serve, token_metadata
+
+
+@pytest.fixture
+def address():
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"unix:{folder}/s"
+
+
+@pytest.fixture
+def server(address):
+    def refuse(value):
+        raise OutOfBounds(f"value={value}")
+
+    def echo_stream(requests, context):
+        yield from requests
+
+    running = serve(
+        address, "secret", calls={"add": lambda a, b: a + b, "refuse": refuse, "crash": lambda: 1 / 0},
+        streams={"echo": echo_stream},
+    )
+    yield running
+    running.stop(0)
+
+
+def test_a_call_returns_what_the_function_returned(server):
+    assert Caller(server.address, "secret").call("add", a=1, b=2) == 3
+
+
+def test_an_error_arrives_as_the_class_it_was_raised_as(server):
+    with pytest.raises(OutOfBounds, match="value=7"):
+        Caller(server.address, "secret").call("refuse", value=7)
+
+
+def test_a_fault_in_a_function_reaches_the_caller_and_the_server_goes_on(server):
+    caller = Caller(server.address, "secret")
+    with pytest.raises(WorkbenchError, match="ZeroDivisionError"):
+        caller.call("crash")
+    assert caller.call("add", a=2, b=2) == 4
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "secre", "secret2"])
+def test_a_call_without_the_token_is_refused(server, token):
+    with pytest.raises(AccessDenied):
+        Caller(server.address, token).call("add", a=1, b=2)
+
+
+def test_a_stream_without_the_token_is_refused(server):
+    with open_channel(server.address) as channel:
+        replies = channel.stream_stream(method_path("echo"))(iter([b"x"]), metadata=token_metadata("wrong"))
+        with pytest.raises(grpc.RpcError) as caught:
+            list(replies)
+    assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_stream_with_the_token_is_served(server):
+    with open_channel(server.address) as channel:
+        replies = channel.stream_stream(method_path("echo"))(iter([b"x", b"y"]), metadata=token_metadata("secret"))
+        assert list(replies) == [b"x", b"y"]
+
+
+def test_a_call_that_nobody_answers_names_the_address(address):
+    with pytest.raises(ConnectionLost, match=Path(address).name):
+        Caller(address, "secret").call("add", a=1, b=2)
+
+
+def test_an_unknown_method_is_named(server):
+    with pytest.raises(WorkbenchError, match="subtract"):
+        Caller(server.address, "secret").call("subtract")
+
+
+def test_the_socket_is_for_its_owner_alone(server):
+    assert stat.S_IMODE(os.stat(server.address.removeprefix("unix:")).st_mode) == 0o600
+
+
+def test_a_callers_repr_shows_no_token(server):
+    assert "secret" not in repr(Caller(server.address, "secret"))
+
+
+def test_a_server_starts_where_a_killed_one_left_its_socket(address):
+    first = serve(address, "t", calls={"who": lambda: 1})
+    path = address.removeprefix("unix:")
+    first.stop(0)
+    Path(path).touch()
+    second = serve(address, "t", calls={"who": lambda: 2})
+    try:
+        assert Caller(address, "t").call("who") == 2
+    finally:
+        second.stop(0)

@@ -1,0 +1,39 @@
+"""`python -m workbench` and `workbench`: the command line, and the entry of each background process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def _background(entry: str, arguments: Sequence[str]) -> int:
+    """Run the process that another process of the workbench asked for."""
+    if entry == "_supervisor":
+        from workbench.supervisor.main import main as supervise
+
+        return supervise(arguments[0])
+    if entry == "_learner":
+        from workbench.learner.main import main as learn
+
+        return learn(arguments[0])
+    if entry == "_actor":
+        from workbench.actor.main import main as act
+
+        return act(arguments[0], int(arguments[arguments.index("--index") + 1]))
+    from workbench.learner.evaluate import main as evaluate
+
+    return evaluate(arguments[0])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command in `arguments` (default: the process's own). The exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in ("_supervisor", "_learner", "_actor", "_evaluate"):
+        return _background(given[0], given[1:])
+    from workbench.command_line import run
+
+    return run(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+"""`launch` and `resume`: check everything here, in the caller's process, and only then start anything."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from workbench import checkpoints, environments, launchers, rundir
+from workbench.checkpoints import Checkpoint
+from workbench.client import waiting
+from workbench.client.control import Control, stored_status
+from workbench.client.run import Run
+from workbench.client.status import ENDED
+from workbench.config import NETWORKS, RunConfig
+from workbench.environments import by_value
+from workbench.errors import (
+    ConnectionLost,
+    InvalidInput,
+    RunExists,
+    RunFailed,
+    RunNotAlive,
+    UnknownName,
+    WaitTimeout,
+)
+from workbench.launchers.contract import Launched, Launcher
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+
+Factory = Callable[..., Any]
+
+_SUPERVISOR_S = 60.0  # its start, and up to 10 s for the processes of a dead one to end
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def launch(
+    environment: str | Factory,
+    *,
+    algorithm: str = "vtrace",
+    name: str | None = None,
+    launcher: str = "local",
+    network: str | Factory | None = None,
+    checkpoint: Checkpoint | Run | str | Path | None = None,
+    wait_ready: bool = True,
+    ready_timeout_s: float = 180.0,
+    progress: bool | None = None,
+    **fields: Any,
+) -> Run:
+    """A new run that learns in the background, once it trains (or at once, without `wait_ready`).
+
+    Args:
+        environment: a name such as "ALE/Pong-v5" or "CartPole-v1", or a class or function that makes one; code typed
+            in a cell travels by value.
+        name: of the run; None: the first free one, such as pong-vtrace-1.
+        network: a name such as "impala-deep-lstm", a function from EnvironmentSpec to nn.Module, or None: chosen by
+            the observations.
+        checkpoint: whose weights to start from; of a run, its newest good one.
+        progress: whether to show a line while waiting; None: where a person looks on.
+        fields: of the run and of its algorithm (`actors=2`, `learning_rate=6e-4`), see `workbench.config`.
+
+    Raises:
+        InvalidInput: UnknownName, OutOfBounds and so on; nothing was started.
+        RunExists, HomeNotWritable, MissingPackage: nothing was started.
+        EnvironmentFailed, NetworkFailed, RunFailed: the run failed while it started; with the traceback.
+        WaitTimeout: it does not train after `ready_timeout_s`; it goes on.
+    """
+    place = launchers.by_name(launcher)
+    config, code = _checked(environment, algorithm, network, fields)
+    record = {
+        "created": time.time(),
+        "config": config.to_json(),
+        "state": "starting",
+        "supervisor_pid": None,
+        "error": None,
+        "parent": _parent(checkpoint),
+        "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
+        "versions": _versions(),
+    }
+    directory = _created(name, config, record)
+    for file, data in code.items():
+        rundir.write_atomically(directory.code / file, data)
+    return _start(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
+
+
+def resume(
+    name: str | Path,
+    *,
+    launcher: str = "local",
+    wait_ready: bool = True,
+    ready_timeout_s: float = 180.0,
+    progress: bool | None = None,
+    **changes: Any,
+) -> Run:
+    """A stopped, failed, finished or dead run, started again from its newest good checkpoint; a live one as it is.
+
+    Args:
+        changes: live fields and `actors`, to go on with.
+
+    Raises:
+        RunNotFound: with the nearest name.
+        InvalidInput: a change is wrong, or the run has reached total_frames; nothing was started.
+        as `launch` for what happens while it starts.
+    """
+    place, directory = launchers.by_name(launcher), rundir.find(name)
+    control = Control(directory)
+    if directory.read()["state"] == "stopping":
+        waiting.until_ended(control, ready_timeout_s)
+    if _answers(control):
+        return _changed(Run(directory), changes)
+    config = _with_changes(directory.config(), changes)
+    if directory.read()["state"] == "finished" and stored_status(directory).frames >= config.total_frames:
+        raise InvalidInput(
+            f"{directory.name} has finished: it reached total_frames={config.total_frames}. "
+            f"Give a larger one: wb.resume({directory.name!r}, total_frames={2 * config.total_frames})."
+        )
+
+    def prepare() -> None:
+        directory.write(state="starting", error=None, supervisor_pid=None, config=config.to_json())
+
+    return _start(
+        directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress
+    )
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def _checked(
+    environment: str | Factory, algorithm: str, network: str | Factory | None, fields: dict[str, Any]
+) -> tuple[RunConfig, dict[str, bytes]]:
+    """The configuration, and the code to ship by file name. Raises InvalidInput."""
+    factory = environment if callable(environment) else environments.registered_factory(str(environment))
+    label = environment if isinstance(environment, str) else _label(environment)
+    if isinstance(network, str) and network not in NETWORKS:
+        raise UnknownName.among("network", network, NETWORKS)
+    shown = network if isinstance(network, str) else None
+    config = RunConfig.build(label, algorithm=algorithm, network=shown, **fields)
+    if factory is None:
+        environments.check_name(label, config.environment_options)
+    shipped = {"environment.pkl": factory, "network.pkl": network if callable(network) else None}
+    return config, {file: by_value.dumps(one) for file, one in shipped.items() if one is not None}
+
+
+def _label(factory: Any) -> str:
+    """What a class or function is called in lists."""
+    if not callable(factory):
+        raise InvalidInput(
+            f"environment={factory!r} must be a name or something that makes an environment, not a "
+            f"{type(factory).__name__}. Give the class or a function, not an environment that exists already."
+        )
+    return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
+
+
+def _parent(checkpoint: Checkpoint | Run | str | Path | None) -> str | None:
+    return None if checkpoint is None else str(chosen_checkpoint(checkpoint).path)
+
+
+def chosen_checkpoint(given: Checkpoint | Run | str | Path) -> Checkpoint:
+    """The checkpoint itself, the one in a folder, or a run's newest good one; verified. Raises InvalidInput."""
+    if isinstance(given, Checkpoint):
+        found = given
+    elif isinstance(given, Run) or not (Path(given) / "meta.json").exists():
+        directory = given.directory if isinstance(given, Run) else _run_of(given)
+        newest, wrong = checkpoints.newest_good(directory.checkpoints)
+        if newest is None:
+            raise InvalidInput(f"{directory.name} has no good checkpoint yet. {' '.join(wrong)}".strip())
+        found = newest
+    else:
+        found = checkpoints.at(Path(given))
+    found.verify()
+    return found
+
+
+def _run_of(given: str | Path) -> RunDirectory:
+    path = Path(given).expanduser()
+    if path.is_absolute() and not (path / "run.json").exists():
+        raise InvalidInput(f"there is no checkpoint in {path}.")
+    return rundir.find(given)
+
+
+def _with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
+    live = {key: value for key, value in changes.items() if key != "actors"}
+    return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("rl-workbench", "torch", "gymnasium"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+# --- starting ---------------------------------------------------------------------------------------------------------
+
+
+def _created(name: str | None, config: RunConfig, record: dict[str, Any]) -> RunDirectory:
+    """The new run's directory, by its name or the first free one. Raises RunExists, InvalidInput, HomeNotWritable."""
+    if name is not None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidInput(
+                f"name={name!r} cannot name a run: use up to 100 letters, digits and . _ -, a letter or digit first."
+            )
+        return rundir.create(name, record)
+    for number in count(1):
+        try:
+            return rundir.create(f"{_stem(config.environment)}-{config.algorithm}-{number}", record)
+        except RunExists:
+            continue
+    raise AssertionError("unreachable")
+
+
+def _stem(environment: str) -> str:
+    """ALE/Pong-v5 → pong, CartPole-v1 → cartpole."""
+    last = re.sub(r"-v\d+$", "", environment.rpartition("/")[2].rpartition(":")[2])
+    return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:60] or "run"
+
+
+def _start(
+    directory: RunDirectory,
+    launcher: Launcher,
+    prepare: Callable[[], None] = lambda: None,
+    *,
+    wait_ready: bool,
+    ready_timeout_s: float,
+    progress: bool | None,
+) -> Run:
+    """Start the supervisor and wait for it. An interrupt leaves the run alone, and says its name."""
+    control = Control(directory)
+    with _leaving_it_alone(directory.name):
+        with lock.held(lock.of_start(directory), wait_s=0.0) as mine:
+            if not mine:
+                raise RunExists(f"{directory.name} is being started by somebody else. wb.attach({directory.name!r}).")
+            prepare()
+            launched = launcher.start(directory)
+            _await_supervisor(control, launched)
+        if wait_ready:
+            waiting.until_ready(control, launched, ready_timeout_s, progress=progress)
+    control.close()
+    run = Run(directory)
+    run.status  # noqa: B018  # so that its repr shows how it is now
+    return run
+
+
+@contextmanager
+def _leaving_it_alone(name: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"{name} goes on in the background: wb.attach({name!r}) gives its handle, .stop() ends it.")
+        raise
+
+
+def _await_supervisor(control: Control, launched: Launched) -> None:
+    """Wait until the supervisor answers, or has ended the run already."""
+    name, deadline = control.directory.name, time.monotonic() + _SUPERVISOR_S
+    while time.monotonic() < deadline:
+        if control.directory.read()["state"] in ENDED or _answers(control):
+            return
+        if launched.poll() is not None:
+            if control.directory.read()["state"] in ENDED:
+                return
+            raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
+        time.sleep(0.05)
+    raise WaitTimeout(f"the supervisor of {name} is silent after {_SUPERVISOR_S:g} s. Its log:\n{launched.logs()}")
+
+
+def _answers(control: Control) -> bool:
+    try:
+        return bool(control.call("ping", timeout_s=2.0)["name"] == control.directory.name)
+    except (RunNotAlive, ConnectionLost):
+        return False
+
+
+def _changed(run: Run, changes: dict[str, Any]) -> Run:
+    """A live run with the changes made."""
+    _with_changes(run.config, changes)
+    live = {key: value for key, value in changes.items() if key != "actors"}
+    if live:
+        run.tune(**live)
+    if "actors" in changes:
+        run.scale(actors=changes["actors"])
+    return run

@@ -1,0 +1,277 @@
+"""The command line for people: train, launch, runs, status, tune, stop, evaluate, lab.
+
+Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
+exit code 2; an interrupt is exit code 130.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from workbench.config import ALGORITHMS, RunConfig, Setting, settings
+from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
+
+FIRST_NOTEBOOK = "01-first-run.ipynb"
+_POSITIONAL = ("environment", "algorithm", "network", "environment_options")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"workbench: {message} (see {self.prog} --help)\n")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what `arguments` say. The exit code."""
+    given = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = given.command
+    try:
+        return command(given)
+    except WorkbenchError as error:
+        first, *more = str(error).splitlines() or [type(error).__name__]
+        where = " (workbench status NAME shows all of it)" if more else ""
+        print(f"workbench: {first}{where}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `workbench runs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+# --- the parser -------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="workbench", description=__doc__.splitlines()[0] if __doc__ else "", allow_abbrev=False)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    def add(name: str, command: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
+        made.set_defaults(command=command)
+        return made
+
+    train = add("train", _train, "launch a run and show its progress until it ends; an interrupt leaves it running")
+    train.add_argument("--stop-on-interrupt", action="store_true", help="an interrupt stops the run")
+    launch = add("launch", _launch, "launch a run in the background and print its name once it trains")
+    for one in (train, launch):
+        _add_run_options(one)
+    add("runs", _runs, "list all runs")
+    _add_name(add("status", _status, "show how a run is")).add_argument("--json", action="store_true", help="as JSON")
+    tune = _add_name(add("tune", _tune, "change live fields of a run"))
+    tune.add_argument("changes", nargs="+", metavar="FIELD=VALUE", help="such as learning_rate=3e-4")
+    stop = _add_name(add("stop", _stop, "end a run with a last checkpoint"))
+    stop.add_argument("--timeout-s", type=float, default=60.0, help="how long the learner may take (default: 60)")
+    evaluate = add("evaluate", _evaluate, "play whole episodes with a checkpoint's policy")
+    evaluate.add_argument("checkpoint", help="folder of a checkpoint, or name of a run (its newest)")
+    evaluate.add_argument("--episodes", type=int, default=10, help="(default: 10)")
+    evaluate.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    evaluate.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
+    add("lab", _lab, "open JupyterLab on the first notebook")
+    return parser
+
+
+def _add_name(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("name", help="name or directory of the run")
+    return parser
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("environment", help="such as ALE/Pong-v5 or CartPole-v1")
+    parser.add_argument("--algorithm", default="vtrace", help=f"one of {', '.join(ALGORITHMS)} (default: vtrace)")
+    parser.add_argument("--name", help="of the run; default: the first free one, such as pong-vtrace-1")
+    parser.add_argument("--network", help="name of the network; default: chosen by the observations")
+    parser.add_argument("--checkpoint", help="folder of a checkpoint, or name of a run, whose weights to start from")
+    parser.add_argument("--launcher", default="local", help="(default: local)")
+    parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
+                        help="option of the environment, value as JSON or text; may be given several times")
+    for name, one in _all_settings().items():
+        if name not in _POSITIONAL:
+            parser.add_argument(_option(name), dest=name, metavar=one.kind.__name__.upper(), help=_help(one),
+                                default=argparse.SUPPRESS)
+
+
+def _all_settings() -> dict[str, Setting]:
+    found = dict(settings(RunConfig))
+    for algorithm in ALGORITHMS.values():
+        found.update(settings(algorithm))
+    return found
+
+
+def _option(name: str) -> str:
+    return "--" + name.strip("_").replace("_", "-")
+
+
+def _help(one: Setting) -> str:
+    choices = f", one of {', '.join(one.choices)}" if one.choices else ""
+    text = f"{one.help}{choices}{f', in {one.unit}' if one.unit else ''} (default: {one.default})"
+    return text.replace("%", "%%")
+
+
+def parse_value(one: Setting, text: str) -> Any:
+    """`text` as the setting's type, within its bounds. Raises OutOfBounds."""
+    if one.optional and text.lower() == "none":
+        return None
+    parse: Mapping[type, Callable[[str], Any]] = {int: _number, float: float, bool: _boolean, dict: json.loads}
+    try:
+        return one.check(parse.get(one.kind, str)(text))
+    except (ValueError, TypeError) as error:
+        if isinstance(error, WorkbenchError):
+            raise
+        raise OutOfBounds(f"{one.name}={text!r} must be of type {one.kind.__name__}.") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text.replace("_", ""))
+    except ValueError:
+        return float(text)  # 1e7
+
+
+def _boolean(text: str) -> bool:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if text.lower() not in words:
+        raise ValueError(text)
+    return words[text.lower()]
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+def _started(given: argparse.Namespace) -> Any:
+    from workbench.client.start import launch
+
+    known = _all_settings()
+    fields = {name: parse_value(one, getattr(given, name)) for name, one in known.items()
+              if name not in _POSITIONAL and hasattr(given, name)}
+    options = dict(_pair(text) for text in given.options)
+    return launch(
+        given.environment, algorithm=given.algorithm, name=given.name, network=given.network,
+        checkpoint=given.checkpoint, launcher=given.launcher,
+        environment_options={name: _json_or_text(value) for name, value in options.items()}, **fields,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InvalidInput(f"{text!r} must look like name=value.")
+    return name, value
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _train(given: argparse.Namespace) -> int:
+    started = _started(given)
+    try:
+        status = started.wait(progress=True)
+    except KeyboardInterrupt:
+        if given.stop_on_interrupt:
+            print(f"\nstopping {started.name} ...", file=sys.stderr)
+            print(started.stop().line())
+        else:
+            name = started.name
+            print(f"\n{name} goes on in the background. Stop it: workbench stop {name}", file=sys.stderr)
+        return 130
+    except RunFailed as error:
+        print(error.__cause__ or error, file=sys.stderr)  # all of it: nobody else shows this traceback
+        return 2
+    print(f"{started.name}: {status.line()}")
+    return 0
+
+
+def _launch(given: argparse.Namespace) -> int:
+    print(_started(given).name)
+    return 0
+
+
+def _runs(_: argparse.Namespace) -> int:
+    from workbench.client.listing import runs
+
+    print(runs())
+    return 0
+
+
+def _status(given: argparse.Namespace) -> int:
+    import dataclasses
+
+    from workbench.client.run import attach
+
+    status = attach(given.name).status
+    if given.json:
+        print(json.dumps(dataclasses.asdict(status), indent=1))
+        return 0
+    print(f"{status.name}: {status.line()}")
+    for actor in status.actors:
+        life = "alive" if actor.alive else "dead"
+        print(f"  actor {actor.index}: {life}, {actor.steps_per_second:,.0f} steps/s, {actor.restarts} restarts")
+    for text in (status.hint, status.warning, status.error):
+        if text:
+            print(text)
+    return 0
+
+
+def _tune(given: argparse.Namespace) -> int:
+    from workbench.client.run import attach
+
+    handle = attach(given.name)
+    known = handle.config.all_settings()
+    changes = {}
+    for name, text in map(_pair, given.changes):
+        if name not in known:
+            raise UnknownName.among("hyperparameter", name, known)
+        changes[name] = parse_value(known[name], text)
+    told = handle.tune(**changes)
+    for name, new in told["new"].items():
+        print(f"{name}: {told['old'][name]} → {new}")
+    return 0
+
+
+def _stop(given: argparse.Namespace) -> int:
+    from workbench.client.run import attach
+
+    status = attach(given.name).stop(timeout_s=given.timeout_s)
+    print(f"{status.name}: {status.line()}")
+    return 0
+
+
+def _evaluate(given: argparse.Namespace) -> int:
+    from workbench.client.evaluation import evaluate
+
+    print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample))
+    return 0
+
+
+def _lab(_: argparse.Namespace) -> int:
+    """Copies the notebook here if it is not there, and becomes JupyterLab."""
+    import importlib.util
+
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise MissingPackage("`workbench lab` needs JupyterLab. Install it: pip install 'rl-workbench[lab]'")
+    here = Path.cwd() / FIRST_NOTEBOOK
+    if not here.exists():
+        shutil.copyfile(_packaged_notebook(), here)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(here)])
+
+
+def _packaged_notebook() -> Path:
+    """The first notebook, in the wheel or in a checkout."""
+    package = Path(__file__).parent
+    for folder in (package / "notebooks", package.parent / "notebooks"):
+        if (folder / FIRST_NOTEBOOK).exists():
+            return folder / FIRST_NOTEBOOK
+    raise WorkbenchError(f"{FIRST_NOTEBOOK} is not part of this installation.")
