@@ -30,12 +30,11 @@ _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the lea
 class Run:
     """A run that goes on in the background. `wb.launch`, `wb.attach` and `wb.resume` return one."""
 
-    def __init__(self, directory: RunDirectory) -> None:
+    def __init__(self, directory: RunDirectory, status: RunStatus | None = None) -> None:
         self._directory = checked(directory)
         self._control = Control(directory)
         self._reader = MetricsReader(directory.metrics)
-        self._last = stored_status(directory)
-        self._last_at = time.monotonic() - self._last.age_s
+        self._seen(status or stored_status(directory))
 
     @property
     def name(self) -> str:

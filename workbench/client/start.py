@@ -242,12 +242,11 @@ def _start(
             prepare()
             launched = launcher.start(directory)
             _await_supervisor(control, launched)
+        status = None
         if wait_ready:
-            waiting.until_ready(control, launched, ready_timeout_s, progress=progress)
+            status = waiting.until_ready(control, launched, ready_timeout_s, progress=progress)
     control.close()
-    run = Run(directory)
-    run.status  # noqa: B018  # so that its repr shows how it is now
-    return run
+    return Run(directory, status)
 
 
 @contextmanager

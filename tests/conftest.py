@@ -1,0 +1,92 @@
+"""What all tests share: a private home, and the end of everything that was started in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from workbench import rundir
+from workbench.client.control import Control
+from workbench.errors import WorkbenchError
+from workbench.supervisor import lock
+
+# A run that is quick to start and to step, and small.
+SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _threads() -> None:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+def processes_of(run_dir: Path) -> list[psutil.Process]:
+    """Living processes that were started for the run in `run_dir`."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = process.info["cmdline"] or []
+        if str(run_dir) in command and "workbench" in command and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def eventually(check: Callable[[], Any], *, within_s: float = 30.0, what: str = "") -> Any:
+    """The first true value of `check`, tried until the deadline; fails with `what` after it."""
+    deadline = time.monotonic() + within_s
+    while True:
+        value = check()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what or check}"
+        time.sleep(0.05)
+
+
+def _end_all() -> None:
+    for directory in rundir.every():
+        if lock.is_alive(directory):
+            with suppress(WorkbenchError):
+                Control(directory).call("stop", grace_s=0.0)
+    for directory in rundir.every():
+        deadline = time.monotonic() + 10
+        while processes_of(directory.path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for process in processes_of(directory.path):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+def _private_home() -> Iterator[Path]:
+    before = os.environ.get("WORKBENCH_HOME")
+    path = Path(tempfile.mkdtemp(prefix="wb-"))  # short: a socket's path may have 107 bytes
+    os.environ["WORKBENCH_HOME"] = str(path)
+    try:
+        yield path
+    finally:
+        os.environ["WORKBENCH_HOME"] = str(path)
+        _end_all()
+        shutil.rmtree(path, ignore_errors=True)
+        if before is None:
+            del os.environ["WORKBENCH_HOME"]
+        else:
+            os.environ["WORKBENCH_HOME"] = before
+
+
+@pytest.fixture(scope="module")
+def module_home() -> Iterator[Path]:
+    """A home for the tests of one file; every run in it is ended after them."""
+    yield from _private_home()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home for one test; every run in it is ended after it."""
+    yield from _private_home()

@@ -1,0 +1,101 @@
+"""Imports point down only, and torch stays where the accelerator is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import workbench
+
+PACKAGE = Path(workbench.__file__).parent
+
+LAYERS = [
+    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints"},
+    {"algorithms"},
+    {"replay", "networks", "environments", "testing"},
+    {"wire"},
+    {"supervisor", "learner", "actor"},
+    {"launchers"},
+    {"client"},
+    {"widgets"},
+    {"lessons"},
+    {"__init__", "__main__", "command_line"},
+]
+STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other
+TORCH = {"algorithms", "networks", "replay", "learner"}
+# A run shows its panel when asked to; the panel is loaded in that moment, if ipywidgets is there.
+DOORS = {("client.run", "widgets.panel")}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names of all that a module imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path} has a relative import"
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "workbench"}
+    return found
+
+
+def inner(names: set[str]) -> set[str]:
+    return {name.removeprefix("workbench.") for name in names if name.startswith("workbench.")}
+
+
+def layer(top: str) -> int:
+    return next(number for number, names in enumerate(LAYERS) if top in names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_imports_point_down(path: Path) -> None:
+    here = dotted(path)
+    mine = here.partition(".")[0]
+    for name in inner(imported(path)):
+        if (here, name) in DOORS:
+            continue
+        top = name.partition(".")[0]
+        if not (PACKAGE / top).is_dir() and not (PACKAGE / f"{top}.py").exists():
+            continue  # a name of workbench/__init__.py, which is above everything that may use it
+        assert layer(top) <= layer(mine), f"{here} imports {name}, which is above it"
+        assert top == mine or not {top, mine} <= STRANGERS, f"{here} imports {name}: another process"
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_torch_is_imported_only_where_the_accelerator_is(path: Path) -> None:
+    if any(name.partition(".")[0] == "torch" for name in imported(path)):
+        assert dotted(path).partition(".")[0] in TORCH, f"{dotted(path)} imports torch"
+
+
+def test_every_module_has_a_layer() -> None:
+    tops = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in modules()}
+    assert tops <= set().union(*LAYERS)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "workbench",
+        "workbench.actor.main",
+        "workbench.supervisor.main",
+        "workbench.client.start, workbench.client.evaluation, workbench.client.listing",
+        "workbench.command_line",
+        "workbench.widgets.panel",
+    ],
+)
+def test_a_process_without_an_accelerator_loads_no_torch(module: str) -> None:
+    code = f"import sys; import {module}; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

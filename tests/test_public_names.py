@@ -1,0 +1,45 @@
+"""The public surface is a sorted list, every name on it exists and has a docstring, and none is hidden by a module."""
+
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import workbench as wb
+
+
+def test_public_names_are_sorted() -> None:
+    assert wb.__all__ == sorted(wb.__all__)
+
+
+@pytest.mark.parametrize("name", wb.__all__)
+def test_every_public_name_exists_and_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(wb, name))
+
+
+def test_no_module_hides_a_public_name() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(wb.__path__)}
+    assert modules & set(wb.__all__) <= {"errors"}
+
+
+@pytest.mark.parametrize("name", [name for name in wb.__all__ if inspect.isfunction(getattr(wb, name))])
+def test_public_functions_take_one_or_two_positional_arguments(name: str) -> None:
+    parameters = inspect.signature(getattr(wb, name)).parameters.values()
+    positional = [one for one in parameters if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    assert len(positional) <= (2 if name == "register_environment" else 1)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="lunch"):
+        _ = wb.lunch  # type: ignore[attr-defined]
+
+
+def test_importing_workbench_loads_nothing_heavy() -> None:
+    code = "import sys, workbench; print([m for m in ('torch', 'pandas', 'altair', 'grpc', 'numpy') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_all_names_are_listed_for_completion() -> None:
+    assert set(wb.__all__) <= set(dir(wb))
