@@ -14,7 +14,7 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints"},
+    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "lessons"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},
@@ -22,7 +22,6 @@ LAYERS = [
     {"launchers"},
     {"client"},
     {"widgets"},
-    {"lessons"},
     {"__init__", "__main__", "command_line"},
 ]
 STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from workbench import lessons
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
 
-FIRST_NOTEBOOK = "01-first-run.ipynb"
 _POSITIONAL = ("environment", "algorithm", "network", "environment_options")
 
 
@@ -262,16 +262,8 @@ def _lab(_: argparse.Namespace) -> int:
 
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingPackage("`workbench lab` needs JupyterLab. Install it: pip install 'rl-workbench[lab]'")
-    here = Path.cwd() / FIRST_NOTEBOOK
+    here = Path.cwd() / lessons.FIRST
     if not here.exists():
-        shutil.copyfile(_packaged_notebook(), here)
+        shutil.copyfile(lessons.lesson(), here)
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(here)])
 
-
-def _packaged_notebook() -> Path:
-    """The first notebook, in the wheel or in a checkout."""
-    package = Path(__file__).parent
-    for folder in (package / "notebooks", package.parent / "notebooks"):
-        if (folder / FIRST_NOTEBOOK).exists():
-            return folder / FIRST_NOTEBOOK
-    raise WorkbenchError(f"{FIRST_NOTEBOOK} is not part of this installation.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import time
@@ -79,8 +80,8 @@ def test_every_live_field_has_a_control_with_its_bounds(panel: RunPanel, directo
     for name, setting in live.items():
         control = panel.controls[name]
         assert float(control.field.value) == setting.default if setting.default is not None else True
-        assert f"from {setting.low:g} to {setting.high:g}" in control.field.tooltip
-        assert setting.source in control.field.tooltip
+        assert f"from {setting.low:g} to {setting.high:g}" in control.name.value
+        assert html.escape(setting.source) in control.name.value
         if control.slider is not None:
             from workbench.widgets.controls import highest, lowest
 

@@ -118,8 +118,6 @@ def check_environment(
         What `make` raises.
     """
     build = _vector_maker(make_env, dict(options or {}))
-    if _is_single(make_env):
-        _check_spaces(make_env, dict(options or {}), steps, seed)
     with contextlib.closing(build(seed)) as env:
         seen, trajectory = _rollout(env, steps, seed)
         _check_same(trajectory, _rollout(env, steps, seed)[1], "same seed, same trajectory",
@@ -131,6 +129,8 @@ def check_environment(
         _check_same(trajectory, _rollout(env, steps, seed, others=1)[1], "independence",
                     "what environment 0 does must not depend on the actions of the others", only=0)
         env.close()  # closing twice is allowed: `closing` does it again
+    if _is_single(make_env):
+        _check_spaces(make_env, dict(options or {}), steps, seed)
     return seen
 
 

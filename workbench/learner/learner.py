@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -303,8 +304,9 @@ class Learner:
                 future.set_exception(error)
 
     def status(self) -> dict[str, Any]:
-        """The last second's status; see the recorder."""
-        return {"state": self.state, "reason": self.reason, **(self.recorder.status if self._ready.is_set() else {})}
+        """Counters as they are now, speeds and means of the last second; see the recorder."""
+        told: dict[str, Any] = {"state": self.state, "reason": self.reason}
+        return {**told, **self.recorder.status, **asdict(self.progress)} if self._ready.is_set() else told
 
     def pause(self) -> None:
         """Hold training and acting."""

@@ -38,7 +38,7 @@ def default_name(spec: EnvironmentSpec) -> str:
 
 
 def build(
-    name: str | None, spec: EnvironmentSpec, *, factory: NetworkFactory | None = None, seed: int
+    name: str | None, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None, seed: int
 ) -> nn.Module:
     """A new network for `spec`, the same for the same seed; PyTorch's global random state is left as it was.
 
@@ -84,7 +84,7 @@ def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:
     return network
 
 
-def check(network: nn.Module, spec: EnvironmentSpec) -> None:
+def check(network: nn.Module, *, spec: EnvironmentSpec) -> None:
     """Runs the network on two steps of three rows. Raises NetworkFailed that names what is wrong and what is right."""
     steps, batch = 2, 3
     if not callable(getattr(network, "initial_state", None)):

@@ -27,6 +27,7 @@ class Control:
 
     Attributes:
         view: what a panel shows.
+        name: of the setting; what it is shows up under the pointer.
         slider: None where there are no bounds to slide between.
         field: the exact value as text, in any notation that Python reads; "none" where that is allowed.
     """
@@ -35,11 +36,11 @@ class Control:
         self.setting, self.value, self._ask = setting, value, ask
         self._mirroring = False
         self.slider = _slider(setting)
-        self.field = ipywidgets.Text(continuous_update=False, tooltip=tooltip(setting), layout={"width": "92px"})
-        self.message = ipywidgets.HTML(layout={"margin": "0 0 0 148px", "display": "none"})
-        name = ipywidgets.Label(setting.name, tooltip=tooltip(setting), layout={"width": "144px"})
-        unit = ipywidgets.Label(setting.unit, layout={"width": "82px"})
-        row = [name, self.slider or ipywidgets.Box(layout={"width": "170px"}), self.field, unit]
+        self.field = ipywidgets.Text(continuous_update=False, layout={"width": "88px"})
+        self.message = ipywidgets.HTML(layout={"width": "390px", "display": "none"})
+        said = html.escape(description(setting), quote=True)
+        self.name = ipywidgets.HTML(f'<span title="{said}">{setting.name}</span>', layout={"width": "152px"})
+        row = [self.name, self.slider or ipywidgets.Box(layout={"width": "134px"}), self.field]
         self.view = ipywidgets.VBox([ipywidgets.HBox(row), self.message])
         self.show(value)
         self.field.observe(self._typed, names="value")
@@ -62,7 +63,7 @@ class Control:
         self._mirror()
 
     def _say(self, message: str) -> None:
-        self.message.value = f'<span role="alert" style="color:#d0564f">{html.escape(message)}</span>'
+        self.message.value = f'<span role="alert" style="color:#d0564f;line-height:1.3">{html.escape(message)}</span>'
         self.message.layout.display = "" if message else "none"
 
     def _mirror(self) -> None:
@@ -90,7 +91,7 @@ class Control:
             self._ask(self.setting.name, value)
 
 
-def tooltip(setting: Setting) -> str:
+def description(setting: Setting) -> str:
     """What the setting is, with its bounds, default and source."""
     lines = [f"{setting.name}: {setting.help}"]
     if setting.low is not None and setting.high is not None:
@@ -131,7 +132,7 @@ def highest(slider: Any) -> float:
 def _slider(setting: Setting) -> Any:
     if setting.kind is not float or setting.low is None or setting.high is None or setting.optional:
         return None
-    look = dict(continuous_update=False, readout=False, tooltip=tooltip(setting), layout={"width": "170px"})
+    look = dict(continuous_update=False, readout=False, layout={"width": "130px"})
     if setting.scale == "log" and setting.default > 0:
         middle = math.log10(setting.default)
         low = math.log10(setting.low) if setting.low > 0 else -math.inf

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import ipywidgets
 from IPython.display import DisplayHandle, display
 
+from workbench.client.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.widgets import picture, snapshot
 from workbench.widgets.background import REFRESHER, Actions
@@ -37,6 +38,8 @@ class Steerable(Protocol):
 
     @property
     def path(self) -> Path: ...
+    @property
+    def status(self) -> RunStatus: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def stop(self) -> Any: ...
@@ -58,7 +61,7 @@ class RunPanel:
         self._directory = RunDirectory(run.path)
         self._lock = threading.RLock()
         self._actions = Actions()
-        self._lines: deque[str] = deque(maxlen=LINES)
+        self._lines: deque[list[str]] = deque(maxlen=LINES)
         self._handle: DisplayHandle | None = None
         self._frozen: dict[str, Any] | None = None
         self._complaint = ""
@@ -72,7 +75,7 @@ class RunPanel:
     def refresh(self, *, draw: bool = False) -> Snapshot:
         """Bring text, buttons and controls up to date, and the charts if `draw`; returns what was read."""
         with self._lock:
-            now = snapshot.read(self._directory, series=draw)
+            now = snapshot.read(self._directory, status=self._run.status, series=draw)
             self._show(now)
             if draw:
                 self._draw(now)
@@ -160,7 +163,7 @@ class RunPanel:
 
     def _show(self, now: Snapshot) -> None:
         self.headline.value = picture.headline(now)
-        self.sentence.value = f'<div style="font-size:13px">{html.escape(snapshot.sentence(now))}</div>'
+        self.sentence.value = f'<div style="font-size:13px;line-height:1.4">{html.escape(snapshot.sentence(now))}</div>'
         self.progress.value = min(1.0, now.status.frames / now.config.total_frames)
         for name, states in _ENABLED.items():
             self.buttons[name].disabled = now.status.state not in states
@@ -173,10 +176,17 @@ class RunPanel:
             self.buttons[name].layout.display = "" if asking else "none"
         self.buttons["stop"].layout.display = "none" if asking else ""
 
-    def _note(self, line: str, *, bad: bool = False) -> None:
+    def _note(self, line: str, *, bad: bool = False, instead: list[str] | None = None) -> list[str]:
+        """Show a line under the buttons, `instead` of an earlier one where given; returns it."""
         colour = ' style="color:#d0564f" role="alert"' if bad else ""
-        self._lines.append(f"<div{colour}>{time.strftime('%H:%M:%S')} {html.escape(line)}</div>")
-        self.log.value = f'<div style="font-size:12px;line-height:1.4">{"".join(self._lines)}</div>'
+        said = f"<div{colour}>{time.strftime('%H:%M:%S')} {html.escape(line)}</div>"
+        if instead is None:
+            self._lines.append(instead := [said])
+        else:
+            instead[:] = [said]
+        shown = "".join(text for one in self._lines for text in one)
+        self.log.value = f'<div style="font-size:12px;line-height:1.4">{shown}</div>'
+        return instead
 
     # What a person asks for
 
@@ -185,12 +195,12 @@ class RunPanel:
             try:
                 result = action()
             except Exception as error:  # shown under the buttons, whatever it is
-                self._note(f"{what}: {error}", bad=True)
+                self._note(f"{what}: {error}", bad=True, instead=line)
             else:
-                self._note(what if result is None else f"{what}: {result!r}")
+                self._note(f"{what}: {'done' if result is None else repr(result)}", instead=line)
             self._refresh_quietly()
 
-        self._note(f"{what} …")
+        line = self._note(f"{what} …")
         self._actions.submit(do)
 
     def _tune(self, name: str, value: Any) -> None:
@@ -249,7 +259,7 @@ class RunPanel:
             REFRESHER.add(self)
 
     def _static(self) -> dict[str, Any]:
-        return picture.bundle(snapshot.read(self._directory))
+        return picture.bundle(snapshot.read(self._directory, status=self._run.status))
 
 
 _BUTTON = {"width": "auto"}

@@ -21,7 +21,7 @@ Rows = list[list[alt.TopLevelMixin]]
 BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "waiting": "#5b6b7d",
           "paused": "#a8690a", "stopping": "#a8690a",
           "stopped": "#5b6b7d", "finished": "#1f66b0", "failed": "#b3261e", "dead": "#b3261e"}
-PNG_SCALE = 1.6  # sharp enough when a browser shows it at its natural width
+PNG_SCALE = 1.3  # shown a little smaller than that; a notebook keeps it twice
 LATEST_EVENTS = 6
 
 

@@ -1,6 +1,6 @@
 """What a panel knows of a run at one moment, read from the run's directory alone, and said in words.
 
-Works while the run trains and long after it is dead: everything comes from run.json and metrics.sqlite.
+Works while the run trains and long after it is dead: all but a fresher status comes from run.json and metrics.sqlite.
 """
 
 from __future__ import annotations
@@ -51,8 +51,13 @@ class Snapshot:
         return not self.status.alive
 
 
-def read(directory: RunDirectory, *, series: bool = True) -> Snapshot:
-    """The run as its directory shows it; `series=False` leaves out what only charts need. Raises RunNotFound."""
+def read(directory: RunDirectory, *, status: RunStatus | None = None, series: bool = True) -> Snapshot:
+    """The run as its directory shows it. Raises RunNotFound.
+
+    Args:
+        status: what the run itself said just now, if it could be asked.
+        series: whether to read what only charts need.
+    """
     reader = MetricsReader(directory.metrics)
     kept, _ = reader.status() or ({}, 0.0)
     known: dict[str, Any] = {}
@@ -61,7 +66,7 @@ def read(directory: RunDirectory, *, series: bool = True) -> Snapshot:
         known["policy_lag"] = (lag["edges"], lag["counts"]) if lag else None
         known["series"] = {name: pd.DataFrame(reader.series(name, max_points=MOST_ROWS)) for name in SCALARS}
     return Snapshot(
-        directory.name, directory.config(), stored_status(directory), hint=kept.get("hint", ""),
+        directory.name, directory.config(), status or stored_status(directory), hint=kept.get("hint", ""),
         events=reader.events()[-LATEST_EVENTS:], **known,
     )
 
@@ -76,7 +81,7 @@ def sentence(snapshot: Snapshot) -> str:
     if status.episode_return is not None:
         parts.append(f"mean return {status.episode_return:.4g}")
     if status.policy_lag is not None:
-        parts.append(f"policy lag {status.policy_lag:.3g} updates")
+        parts.append(f"policy lag {status.policy_lag:.1f} updates")
     if (left := seconds_left(snapshot)) is not None:
         parts.append(f"about {duration(left)} left")
     return " · ".join(parts)

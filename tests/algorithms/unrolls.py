@@ -1,0 +1,66 @@
+"""Random unrolls, and a network whose outputs are its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from workbench.algorithms import NetworkOutput
+from workbench.trajectory import Array, EnvironmentSpec, Flags, Unroll
+
+
+def random_unroll(
+    spec: EnvironmentSpec, *, length: int, rng: np.random.Generator, state: Sequence[Array] = (), ends: float = 0.3
+) -> Unroll:
+    """An unroll with arbitrary contents; a share `ends` of its steps follows some kind of end."""
+    steps = length + 1
+    kinds = [Flags.TERMINATED | Flags.START, Flags.TRUNCATED | Flags.START, Flags.LIFE_LOST,
+             Flags.TERMINATED | Flags.TRUNCATED | Flags.START]
+    flags = np.where(rng.random(steps) < ends, rng.choice([int(kind) for kind in kinds], steps), 0).astype(np.uint8)
+    started = (flags & Flags.START) != 0
+    truncated = (flags & (Flags.TRUNCATED | Flags.TERMINATED)) == Flags.TRUNCATED
+
+    def frames(*lead: int) -> Array:
+        return rng.integers(0, 256, (*lead, *spec.observation_shape)).astype(spec.observation_dtype)
+
+    return Unroll(
+        env_id=0,
+        run_id=0,
+        observation=frames(steps),
+        stack_prefix=frames(spec.frame_stack - 1),
+        reward=rng.normal(0, 2, steps).astype(np.float32),
+        flags=flags,
+        previous_action=np.where(started, 0, rng.integers(0, spec.num_actions, steps)),
+        action=rng.integers(0, spec.num_actions, steps),
+        policy_version=np.arange(steps),
+        bootstrap_value=np.where(truncated, rng.normal(0, 3, steps), 0).astype(np.float32),
+        behaviour={
+            "policy_logits": rng.normal(size=(steps, spec.num_actions)).astype(np.float32),
+            "value": rng.normal(size=steps).astype(np.float32),
+        },
+        initial_state=tuple(state),
+    )
+
+
+class TableNetwork(nn.Module):
+    """Says what its tables hold, whatever it sees."""
+
+    def __init__(self, policy_logits: Tensor, value: Tensor) -> None:
+        super().__init__()
+        self.policy_logits, self.value = nn.Parameter(policy_logits), nn.Parameter(value)
+
+    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+        return ()
+
+    def forward(self, *inputs: Tensor | tuple[Tensor, ...]) -> tuple[NetworkOutput, tuple[Tensor, ...]]:
+        return NetworkOutput(self.policy_logits, self.value), ()
+
+
+def random_tables(length: int, batch: int, actions: int, rng: np.random.Generator) -> TableNetwork:
+    def normal(*shape: int) -> Tensor:
+        return torch.from_numpy(rng.normal(size=shape).astype(np.float32))
+
+    return TableNetwork(normal(length + 1, batch, actions), normal(length + 1, batch))

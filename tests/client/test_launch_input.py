@@ -1,0 +1,149 @@
+"""Wrong input to `launch`: one clear error, and nothing is started or left behind."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, processes_of
+from workbench.config import NETWORKS
+from workbench.errors import (
+    CheckpointCorrupt,
+    EnvironmentFailed,
+    HomeNotWritable,
+    InvalidInput,
+    NetworkFailed,
+    OutOfBounds,
+    RunNotFound,
+    UnknownName,
+)
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "error", "text"),
+    [
+        ("CartPole-v11", {}, UnknownName, "Did you mean 'CartPole-v1'"),
+        ("ALE/Pongg-v5", {}, UnknownName, "Did you mean 'ALE/Pong-v5'"),
+        ("CartPole-v1", {"algorithm": "vtrce"}, UnknownName, "Did you mean 'vtrace'"),
+        ("CartPole-v1", {"learning_rat": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
+        ("CartPole-v1", {"network": "natur"}, UnknownName, "Did you mean 'nature'"),
+        ("CartPole-v1", {"launcher": "locl"}, UnknownName, "Did you mean 'local'"),
+        ("CartPole-v1", {"learning_rate": 2.0}, OutOfBounds, "learning_rate=2.0 is out of bounds"),
+        ("CartPole-v1", {"actors": 0}, OutOfBounds, r"actors=0 is out of bounds: it must lie in \[1, 4096\]"),
+        ("CartPole-v1", {"device": "gpu"}, OutOfBounds, "device='gpu' is not one of 'auto', 'cpu', 'cuda', 'xla'"),
+        ("CartPole-v1", {"name": "../elsewhere"}, InvalidInput, "cannot name a run"),
+        ("CartPole-v1", {"name": ""}, InvalidInput, "cannot name a run"),
+        ("CartPole-v1", {"checkpoint": "/nowhere/at/all"}, InvalidInput, "there is no checkpoint in /nowhere/at/all"),
+        ("CartPole-v1", {"checkpoint": "no-such-run"}, RunNotFound, "no-such-run"),
+        (42, {}, InvalidInput, "environment=42 must be a name or something that makes an environment"),
+    ],
+)
+def test_wrong_input_is_one_clear_error_and_starts_nothing(
+    home: Path, environment: Any, given: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        wb.launch(environment, **given)
+    assert len(wb.runs()) == 0
+    assert processes_of(home) == []
+
+
+def test_an_environment_that_exists_already_is_refused(home: Path) -> None:
+    with pytest.raises(InvalidInput, match="Give the class or a function"):
+        wb.launch(gymnasium.make("CartPole-v1"))
+
+
+def test_code_that_cannot_travel_is_refused(home: Path) -> None:
+    lock = threading.Lock()
+
+    def factory() -> gymnasium.Env:
+        lock.acquire()
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.raises(InvalidInput, match="cannot be sent to another process"):
+        wb.launch(factory)
+    assert len(wb.runs()) == 0
+
+
+def test_a_home_that_cannot_be_written_is_named(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "a-file"
+    blocked.touch()
+    monkeypatch.setenv("WORKBENCH_HOME", str(blocked))
+    with pytest.raises(HomeNotWritable, match=r"a-file/runs: Not a directory. Set WORKBENCH_HOME"):
+        wb.launch("CartPole-v1")
+
+
+def test_a_damaged_checkpoint_is_refused(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text("{")
+    with pytest.raises(CheckpointCorrupt):
+        wb.launch("CartPole-v1", checkpoint=tmp_path)
+    assert len(wb.runs()) == 0
+
+
+def test_network_names_are_those_that_can_be_built() -> None:
+    code = "from workbench import networks; print(*networks.NAMES)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == sorted(NETWORKS)
+
+
+@pytest.mark.parametrize("where", ["constructor", "reset", "step"])
+def test_the_traceback_of_an_environment_reaches_the_caller(home: Path, where: str) -> None:
+    class Broken(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def __init__(self) -> None:
+            self.complain("constructor")
+
+        def complain(self, here: str) -> None:
+            if here == where:
+                raise ValueError(f"no luck in {here}")
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.complain("reset")
+            return self.observation_space.sample(), {}
+
+        def step(self, action: int) -> Any:
+            self.complain("step")
+            return self.observation_space.sample(), 0.0, False, False, {}
+
+    with pytest.raises(EnvironmentFailed, match=f"ValueError: no luck in {where}") as caught:
+        wb.launch(Broken, name="broken", **SMALL)
+    assert "self.complain" in str(caught.value)
+    run = wb.attach("broken")
+    assert run.status.state == "failed"
+    assert "no luck" in (run.status.error or "")
+    with pytest.raises(wb.errors.RunFailed, match="no luck"):
+        run.wait(frames=1)
+    with pytest.raises(wb.errors.RunNotAlive, match=r"wb.resume\('broken'\)"):
+        run.pause()
+    assert processes_of(run.path) == []
+    assert stat.S_IMODE((run.path / "code" / "environment.pkl").stat().st_mode) == 0o600
+
+
+def test_a_network_of_the_wrong_shape_reaches_the_caller(home: Path) -> None:
+    def network(spec: Any) -> Any:
+        import torch
+        from workbench.networks import NetworkOutput
+
+        class Wrong(torch.nn.Module):
+            def initial_state(self, batch: int) -> Any:
+                return ()
+
+            def forward(self, observation: Any, action: Any, reward: Any, start: Any, state: Any) -> Any:
+                steps, batch = observation.shape[:2]
+                return NetworkOutput(torch.zeros(steps, batch, 7), torch.zeros(steps, batch)), ()
+
+        return Wrong()
+
+    with pytest.raises(NetworkFailed, match=r"policy_logits .*\(2, 3, 2\)"):
+        wb.launch("CartPole-v1", network=network, name="wrong", **SMALL)
+    assert processes_of(home / "runs" / "wrong") == []

@@ -1,0 +1,255 @@
+"""One small run, looked at and steered through its handle; every wrong input leaves it as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, eventually
+from workbench.errors import (
+    AccessDenied,
+    InvalidInput,
+    NotLive,
+    OutOfBounds,
+    RunExists,
+    RunNotFound,
+    UnknownName,
+    WaitTimeout,
+)
+
+NAME = "cartpole-vtrace-1"
+
+
+@pytest.fixture(scope="module")
+def run(module_home: Path) -> Iterator[wb.Run]:
+    yield wb.launch("CartPole-v1", seed=1, **SMALL)
+
+
+def test_the_first_free_name_is_made_of_environment_and_algorithm(run: wb.Run) -> None:
+    assert run.name == NAME
+    assert (run.path / "token").stat().st_mode & 0o777 == 0o600
+    assert run.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_waiting_returns_at_the_target(run: wb.Run, capsys: pytest.CaptureFixture[str]) -> None:
+    target = run.status.updates + 10
+    status = run.wait(updates=target, timeout_s=60)
+    assert status.updates >= target
+    assert status.state == "training"
+    assert capsys.readouterr().out == ""  # nobody looks on
+
+
+def test_waiting_returns_at_the_first_of_several_targets(run: wb.Run) -> None:
+    status = run.wait(frames=run.status.frames + 10, episode_return=1e9, timeout_s=60)
+    assert status.episode_return is None or status.episode_return < 1e9
+
+
+def test_a_progress_bar_shows_when_asked_for(run: wb.Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.wait(frames=run.status.frames + 100, timeout_s=60, progress=True)
+    assert NAME in capsys.readouterr().out
+
+
+def test_waiting_too_long_says_how_the_run_is_and_leaves_it_alone(run: wb.Run) -> None:
+    with pytest.raises(WaitTimeout, match=r"has not reached episode_return=1e\+09 after 0.5 s; it goes on. Now: training"):
+        run.wait(episode_return=1e9, timeout_s=0.5)
+    assert run.status.state == "training"
+
+
+def test_status_knows_every_process(run: wb.Run) -> None:
+    status = eventually(lambda: (s := run.status).actors[0].steps and s.actors[1].steps and s)
+    assert [actor.index for actor in status.actors] == [0, 1]
+    assert all(actor.alive and actor.environments == 4 for actor in status.actors)
+    assert len({status.supervisor_pid, status.learner_pid, *(actor.pid for actor in status.actors)}) == 4
+    assert status.device == "cpu"
+    assert status.error is None
+
+
+def test_repr_costs_nothing_and_tells_the_age(run: wb.Run) -> None:
+    run.status  # noqa: B018
+    away = run.path.rename(run.path.with_name("away"))
+    try:
+        assert "cartpole-vtrace-1: training" in repr(run)
+        assert repr(run).endswith("s ago)")
+    finally:
+        away.rename(run.path)
+
+
+def test_a_deleted_run_is_not_found(run: wb.Run) -> None:
+    away = run.path.rename(run.path.with_name("away"))
+    try:
+        for look in (lambda: run.status, lambda: run.metric_names, lambda: run.checkpoints, run.pause, run.stop):
+            with pytest.raises(RunNotFound, match=r"wb\.runs\(\)"):
+                look()
+    finally:
+        away.rename(run.path)
+    assert run.status.state == "training"
+
+
+def test_metrics_are_tables(run: wb.Run) -> None:
+    eventually(lambda: "loss" in run.metric_names and "episode_return" in run.metric_names)
+    table = run.metrics("episode_return")
+    assert list(table.columns) == ["frames", "steps", "updates", "time_s", "value"]
+    assert len(table) > 0
+
+
+def test_a_misspelt_metric_gets_the_nearest_name(run: wb.Run) -> None:
+    eventually(lambda: "loss" in run.metric_names)
+    with pytest.raises(UnknownName, match=r"unknown metric 'los'. Did you mean 'loss'\?"):
+        run.metrics("los")
+
+
+def test_tune_changes_the_run_and_is_an_event(run: wb.Run) -> None:
+    assert run.tune(learning_rate=2.5e-4) == {"old": {"learning_rate": 6e-4}, "new": {"learning_rate": 2.5e-4}}
+    assert run.hyperparameters["learning_rate"].value == 2.5e-4
+    event = run.events.query("kind == 'tune'").iloc[-1]
+    assert event["message"] == "learning_rate 0.0006 → 0.00025"
+    eventually(lambda: run.metrics("learning_rate")["value"].iloc[-1] == 2.5e-4, what="the learner uses it")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "text"),
+    [
+        ({"learning_rte": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
+        ({"learning_rate": 7.0}, OutOfBounds, "learning_rate=7.0 is out of bounds"),
+        ({"learning_rate": float("nan")}, OutOfBounds, "out of bounds"),
+        ({"learning_rate": "fast"}, OutOfBounds, "must be of type float"),
+        ({"batch_size": 64}, NotLive, "batch_size is fixed once a run has started"),
+        ({"entropy_cost": 0.02, "unroll_length": 5}, NotLive, "unroll_length is fixed"),
+        ({}, InvalidInput, "nothing to change"),
+    ],
+)
+def test_a_wrong_change_is_one_clear_error_and_changes_nothing(run: wb.Run, changes, error, text) -> None:
+    before, updates = run.config, run.status.updates
+    with pytest.raises(error, match=text):
+        run.tune(**changes)
+    assert run.config == before
+    assert run.wait(updates=updates + 1, timeout_s=30).state == "training"
+
+
+def test_the_supervisor_checks_changes_by_itself(run: wb.Run) -> None:
+    with pytest.raises(OutOfBounds, match="learning_rate"):
+        run._control.call("tune", changes={"learning_rate": -1.0})
+    with pytest.raises(InvalidInput, match="there is no actor 99"):
+        run.restart_actor(99)
+
+
+def test_paused_stands_still_and_goes_on(run: wb.Run) -> None:
+    with run.paused() as same:
+        assert same is run
+        before = run.status
+        assert before.state == "paused"
+        with run.paused():
+            pass
+        assert run.status.state == "paused"  # it was paused before the inner block
+    after = run.wait(updates=before.updates + 3, timeout_s=30)
+    assert after.state == "training"
+    assert {"pause", "resume"} <= set(run.events["kind"])
+
+
+def test_scaling_up_and_down_is_live(run: wb.Run) -> None:
+    pids = [actor.pid for actor in run.status.actors]
+    run.scale(actors=3)
+    grown = eventually(lambda: len((s := run.status).actors) == 3 and s.actors[2].steps > 0 and s)
+    assert [actor.pid for actor in grown.actors[:2]] == pids
+    run.scale(actors=1)
+    shrunk = eventually(lambda: len((s := run.status).actors) == 1 and s)
+    assert shrunk.actors[0].pid == pids[0]
+    eventually(lambda: not any(_lives(actor.pid) for actor in grown.actors[1:]), what="the others have ended")
+    run.wait(updates=run.status.updates + 3, timeout_s=30)
+    run.scale(actors=2)
+    eventually(lambda: all(actor.steps for actor in run.status.actors) and len(run.status.actors) == 2)
+    assert list(run.events.query("kind == 'scale'")["message"])[:2] == ["actors 2 → 3", "actors 3 → 1"]
+
+
+def _lives(pid: int | None) -> bool:
+    return pid is not None and Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("actors", [0, -1, 5000])
+def test_scaling_out_of_bounds_changes_nothing(run: wb.Run, actors: int) -> None:
+    with pytest.raises(OutOfBounds, match=rf"actors={actors} is out of bounds: it must lie in \[1, 4096\]"):
+        run.scale(actors=actors)
+    assert len(run.status.actors) == 2
+
+
+def test_a_checkpoint_is_on_disk_when_the_call_returns(run: wb.Run) -> None:
+    made = run.checkpoint()
+    made.verify()
+    assert made.requested
+    assert made.path in [one.path for one in run.checkpoints]
+
+
+def test_hyperparameters_show_bounds_in_text_and_html(run: wb.Run) -> None:
+    table = run.hyperparameters
+    assert table["learning_rate"].low == 0.0
+    assert "learning_rate" in repr(table)
+    assert "<table>" in table._repr_html_()
+    with pytest.raises(UnknownName, match="'entropy_cost'"):
+        table["entropy_csot"]
+
+
+def test_runs_lists_it(run: wb.Run) -> None:
+    eventually(lambda: wb.runs()[NAME].frames > 0)
+    assert wb.runs()[NAME].state == "training"
+    assert NAME in repr(wb.runs())
+
+
+def test_a_second_handle_steers_the_same_run(run: wb.Run) -> None:
+    other = wb.attach(run.path)
+    other.tune(entropy_cost=0.005)
+    assert run.hyperparameters["entropy_cost"].value == 0.005
+    other.close()
+    assert run.status.state == "training"
+
+
+def test_another_process_sees_the_whole_history(run: wb.Run) -> None:
+    code = f"import workbench as wb; r = wb.attach({NAME!r}); print(r.events['kind'].iloc[0], len(r.metrics('loss')), r.state)"
+    kind, points, state = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert (kind, state) == ("launch", "training")
+    assert int(points) > 0
+
+
+def test_a_name_is_used_once(run: wb.Run) -> None:
+    with pytest.raises(RunExists, match=rf"there is a run '{NAME}' already"):
+        wb.launch("CartPole-v1", name=NAME)
+    assert run.status.state == "training"
+
+
+def test_resuming_a_live_run_gives_its_handle(run: wb.Run) -> None:
+    same = wb.resume(NAME, entropy_cost=0.004)
+    assert same.status.supervisor_pid == run.status.supervisor_pid
+    assert run.hyperparameters["entropy_cost"].value == 0.004
+
+
+def test_a_misspelt_run_gets_the_nearest_name(run: wb.Run) -> None:
+    with pytest.raises(RunNotFound, match=f"Did you mean '{NAME}'"):
+        wb.attach("cartpole-vtrace-2")
+
+
+def test_a_token_that_others_can_read_is_refused(run: wb.Run) -> None:
+    token = run.path / "token"
+    os.chmod(token, 0o644)
+    try:
+        with pytest.raises(AccessDenied, match="chmod 600"):
+            wb.attach(NAME).pause()
+    finally:
+        os.chmod(token, 0o600)
+    assert run.status.state == "training"
+
+
+def test_a_bare_run_shows_something_in_a_cell(run: wb.Run) -> None:
+    code = f"""
+import workbench as wb
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("import workbench as wb; run = wb.attach({NAME!r}); run")
+"""
+    shown = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=120)
+    assert shown.stdout.strip(), shown.stderr
+    assert "Traceback" not in shown.stdout + shown.stderr

@@ -1,0 +1,180 @@
+"""What a run survives, on one run that is killed in every way, and what is said when it does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, eventually, processes_of
+from workbench.errors import InvalidInput, RunNotAlive
+
+NAME = "tough"
+
+LAUNCH = f"""
+import time, workbench as wb
+wb.launch("CartPole-v1", name={NAME!r}, **{SMALL!r})
+print("launched", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def orphan(module_home: Path) -> str:
+    """A run whose launching process was killed with SIGKILL."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCH], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as kernel:
+        try:
+            assert kernel.stdout is not None
+            assert kernel.stdout.readline() == "launched\n"
+        finally:
+            os.killpg(kernel.pid, signal.SIGKILL)
+    return NAME
+
+
+@pytest.fixture
+def run(orphan: str) -> wb.Run:
+    """The run, alive and training, whatever the test before did to it."""
+    run = wb.attach(orphan)
+    return run if run.status.state == "training" else wb.resume(orphan)
+
+
+def kill(pid: int | None) -> None:
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_run_outlives_the_process_that_launched_it(run: wb.Run) -> None:
+    status = run.wait(updates=run.status.updates + 5, timeout_s=60)
+    assert status.state == "training"
+    assert run.events["kind"].iloc[0] == "launch"
+
+
+def test_a_killed_actor_is_restarted(run: wb.Run) -> None:
+    before = run.status
+    kill(before.actors[0].pid)
+    after = eventually(
+        lambda: (s := run.status).actors[0].pid not in (None, before.actors[0].pid) and s.actors[0].steps > 0 and s
+    )
+    assert after.actors[0].restarts == before.actors[0].restarts + 1
+    assert after.actors[1].pid == before.actors[1].pid
+    assert after.learner_pid == before.learner_pid
+    assert "actor-0 restarted after signal 9 (SIGKILL)" in set(run.events["message"])
+
+
+def test_an_actor_can_be_restarted_on_demand(run: wb.Run) -> None:
+    before = run.status.actors[1].pid
+    run.restart_actor(1)
+    eventually(lambda: run.status.actors[1].pid not in (None, before))
+
+
+def test_an_actor_that_hangs_is_named(run: wb.Run) -> None:
+    eventually(lambda: all(actor.steps > 0 for actor in run.status.actors))
+    pid = run.status.actors[0].pid
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: "actor 0 has made no step for" in run.status.reason, within_s=40)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: run.status.reason == "")
+
+
+def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
+    made = run.checkpoint()
+    before = run.status
+    kill(before.learner_pid)
+    eventually(lambda: "the learner ended with signal 9" in run.status.reason or run.status.learner_pid)
+    after = eventually(
+        lambda: (s := run.status).learner_pid not in (None, before.learner_pid) and s.updates > made.updates and s,
+        within_s=60,
+    )
+    assert after.supervisor_pid == before.supervisor_pid
+    assert after.frames > made.frames
+    events = run.events
+    assert "learner restarted after signal 9 (SIGKILL)" in set(events["message"])
+    assert f"continues from the checkpoint at {made.frames:,} frames" in set(events["message"])
+
+
+def test_a_paused_run_stays_paused_when_its_learner_dies(run: wb.Run) -> None:
+    run.checkpoint()
+    run.pause()
+    before = run.status.learner_pid
+    kill(before)
+    eventually(lambda: run.status.learner_pid not in (None, before), within_s=60)
+    eventually(lambda: (s := run.status).state == "paused" and s.reason == "paused by hand", within_s=60)
+    run.resume()
+    run.wait(updates=run.status.updates + 2, timeout_s=60)
+
+
+def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.Run) -> None:
+    made = run.checkpoint()
+    kill(run.status.supervisor_pid)
+    eventually(lambda: not processes_of(run.path), within_s=10, what="no orphan is left")
+    status = run.status
+    assert status.state == "dead"
+    assert status.reason == f"its supervisor is gone. wb.resume('{NAME}') continues it from its newest checkpoint."
+    assert status.frames >= made.frames
+    assert wb.runs()[NAME].state == "dead"
+    assert len(run.metrics("loss")) > 0
+    with pytest.raises(RunNotAlive, match=r"tough is dead: .* wb.resume\('tough'\)"):
+        run.tune(learning_rate=1e-3)
+    with pytest.raises(RunNotAlive, match="is dead at"):
+        run.wait(frames=10**12, timeout_s=5)
+    again = wb.resume(NAME, learning_rate=4e-4, actors=1)
+    assert again.status.frames >= made.frames
+    assert again.hyperparameters["learning_rate"].value == 4e-4
+    assert len(again.status.actors) == 1
+    assert "resume" in set(again.events["kind"])
+    again.scale(actors=2)
+
+
+def test_a_run_is_supervised_once(run: wb.Run) -> None:
+    second = subprocess.run(
+        [sys.executable, "-m", "workbench", "_supervisor", str(run.path)], capture_output=True, text=True, timeout=60
+    )
+    assert second.returncode == 1
+    assert "has a supervisor already" in second.stderr
+    assert run.wait(updates=run.status.updates + 2, timeout_s=60).state == "training"
+
+
+def test_a_hangup_is_ignored_and_sigterm_is_an_orderly_stop(run: wb.Run) -> None:
+    pid = run.status.supervisor_pid
+    assert pid
+    os.kill(pid, signal.SIGHUP)
+    assert run.wait(updates=run.status.updates + 2, timeout_s=60).supervisor_pid == pid
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: run.status.state == "stopped", within_s=30)
+    assert run.checkpoints[-1].frames == run.status.frames
+    eventually(lambda: not processes_of(run.path), within_s=10)
+
+
+def test_stop_writes_a_last_checkpoint_and_ends_everything(run: wb.Run) -> None:
+    status = run.stop()
+    assert status.state == "stopped"
+    assert run.checkpoints[-1].frames == status.frames
+    eventually(lambda: not processes_of(run.path), within_s=10)
+    assert run.stop().state == "stopped"
+    with pytest.raises(RunNotAlive, match="is stopped"):
+        run.checkpoint()
+    assert not any(one.status() == psutil.STATUS_ZOMBIE for one in psutil.Process().children())
+
+
+def test_a_finished_run_says_so_and_goes_on_with_more_frames(run: wb.Run) -> None:
+    run.tune(total_frames=run.status.frames + 2000)
+    status = run.wait(timeout_s=60)
+    assert status.state == "finished"
+    assert status.frames >= run.config.total_frames
+    assert run.events["kind"].iloc[-1] == "finished"
+    eventually(lambda: not processes_of(run.path), within_s=10)
+    with pytest.raises(InvalidInput, match=r"it reached total_frames=.* Give a larger one: wb.resume\('tough', total"):
+        wb.resume(NAME)
+    again = wb.resume(NAME, total_frames=10**8)
+    assert again.wait(frames=status.frames + 100, timeout_s=60).state == "training"

@@ -1,0 +1,225 @@
+"""The adapter of single Gymnasium environments: the same trajectories as without it, and every way to fail."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+
+from workbench.environments import make
+from workbench.environments.contract import seeds_of
+from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch, UnknownName
+from workbench.testing import CountingEnv
+from workbench.trajectory import Flags
+
+
+@pytest.mark.parametrize("name, steps", [("CartPole-v1", 300), ("MountainCar-v0", 450), ("Acrobot-v1", 60)])
+def test_every_transition_is_that_of_the_plain_environment(name, steps):
+    env = make(name, num_envs=3, seed=11)
+    plain = [gymnasium.make(name) for _ in range(3)]
+    batch = env.reset()
+    firsts = [one.reset(seed=int(seed))[0] for one, seed in zip(plain, seeds_of(11, 3), strict=True)]
+    assert np.array_equal(batch.observation, np.array(firsts, np.float32))
+    rng = np.random.default_rng(0)
+    for _ in range(steps):
+        actions = rng.integers(env.spec.num_actions, size=3)
+        batch = env.step(actions)
+        finals = dict(zip(batch.final_index.tolist(), batch.final_observation if len(batch.final_index) else [],
+                          strict=True))
+        for index, one in enumerate(plain):
+            observation, reward, terminated, truncated, _ = one.step(actions[index])
+            flags = Flags.TERMINATED * terminated | Flags.TRUNCATED * (truncated and not terminated)
+            if terminated or truncated:
+                flags |= Flags.START
+                if not terminated:
+                    assert np.array_equal(finals.pop(index), observation.astype(np.float32))
+                observation = one.reset()[0]
+            assert batch.flags[index] == flags
+            assert batch.reward[index] == np.float32(reward)
+            assert np.array_equal(batch.observation[index], observation.astype(np.float32))
+        assert not finals
+    env.close()
+
+
+@pytest.mark.parametrize("image", [False, True])
+def test_counting_shows_no_step_lost_repeated_or_shifted(image):
+    lengths = [1, 4, 3]
+    env = make("testing/counting-v0", num_envs=5, seed=0,
+               options={"episode_length": lengths, "ends": "alternate", "image": image})
+    batch = env.reset()
+    lives = [CountingEnv.decode(observation).life for observation in batch.observation]
+    assert len(set(lives)) == 5
+    episode, step = 0, 0
+    for number in range(40):
+        batch = env.step(np.full(5, number % 3))
+        step += 1
+        reward, action, ends = CountingEnv.expected_reward(episode, step), number % 3, step == lengths[episode % 3]
+        assert np.array_equal(batch.reward, np.full(5, reward, np.float32))
+        if ends and episode % 2:
+            finals = [CountingEnv.decode(observation) for observation in batch.final_observation]
+            assert finals == [(life, episode, step, action) for life in lives]
+        if ends:
+            episode, step, action = episode + 1, 0, -1
+        shown = [CountingEnv.decode(observation) for observation in batch.observation]
+        assert shown == [(life, episode, step, action) for life in lives]
+
+
+def single(**changes):
+    """A factory of an environment that does what `changes` say, and otherwise behaves."""
+
+    class Single(gymnasium.Env):
+        observation_space = changes.get("observation_space", Box(-1, 1, (2,), np.float32))
+        action_space = changes.get("action_space", Discrete(2))
+
+        def reset(self, *, seed=None, options=None):
+            return changes.get("reset", (np.zeros(2, np.float32), {}))
+
+        def step(self, action):
+            values = {"observation": np.zeros(2, np.float32), "reward": 0.0, "terminated": False,
+                      "truncated": False, "info": {}}  # fmt: skip
+            return changes.get("step", tuple({**values, **changes}[name] for name in values))
+
+    return Single
+
+
+BROKEN = {
+    "step must return five": ({"step": (np.zeros(2, np.float32), 0.0, False, {})}, "must return .observation, reward"),
+    "reset must return two": ({"reset": np.zeros(2, np.float32)}, r"in reset: it must return \(observation, info\)"),
+    "shape in step": ({"observation": np.zeros(3, np.float32)}, r"shape \(3,\); the observation space has shape .2,"),
+    "shape in reset": ({"reset": (np.zeros((1, 2)), {})}, r"in reset: observation of shape \(1, 2\)"),
+    "dtype": ({"observation": np.array(["a", "b"])}, "observation of dtype <U1"),
+    "complex": ({"observation": np.zeros(2, complex)}, "observation of dtype complex128"),
+    "not an array": ({"observation": None}, "observation of shape"),
+    "NaN": ({"observation": np.array([0, np.nan])}, "value nan, which is not finite"),
+    "infinite in reset": ({"reset": (np.array([np.inf, 0]), {})}, "in reset: observation has the value inf"),
+    "NaN at a truncation": ({"observation": np.array([0, np.nan]), "truncated": True}, "value nan"),
+    "no reward": ({"reward": None}, "reward None is not a number"),
+    "a word as reward": ({"reward": "1.0"}, "reward '1.0' is not a number"),
+    "an array as reward": ({"reward": np.zeros(2)}, "is not a number"),
+    "NaN as reward": ({"reward": float("nan")}, "reward nan is not a finite"),
+    "too large a reward": ({"reward": 1e300}, "is not a finite float32"),
+    "terminated": ({"terminated": 1}, "terminated must be True or False, not 1"),
+    "truncated": ({"truncated": None}, "truncated must be True or False, not None"),
+}
+
+
+@pytest.mark.parametrize("changes, words", BROKEN.values(), ids=BROKEN)
+def test_what_is_returned_wrongly_is_an_error_that_says_the_rule(changes, words):
+    env = make("mine", num_envs=2, seed=0, factory=single(**changes))
+    with pytest.raises(EnvironmentFailed, match=words) as caught:
+        env.reset()
+        env.step(np.zeros(2, int))
+    assert "'mine' (index 0)" in str(caught.value)
+
+
+def test_images_of_floats_are_refused_and_not_rounded_to_black():
+    space = Box(0, 255, (8, 8), np.uint8)
+    env = make("mine", num_envs=1, seed=0,
+               factory=single(observation_space=space, reset=(np.full((8, 8), 0.5, np.float32), {})))
+    with pytest.raises(EnvironmentFailed, match="dtype float32; the observation space has dtype uint8"):
+        env.reset()
+
+
+def test_numbers_of_any_kind_become_float32():
+    env = make("mine", num_envs=1, seed=0, factory=single(
+        observation_space=Box(-5, 5, (2,), np.int64), reset=([1, 2], {}), observation=[3, 4], reward=np.int64(2),
+        terminated=np.False_))
+    assert env.reset().observation.tolist() == [[1.0, 2.0]]
+    batch = env.step(np.array([1]))
+    assert batch.observation.dtype == batch.reward.dtype == np.float32
+    assert batch.observation.tolist() == [[3.0, 4.0]] and batch.reward.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"observation_space": Dict({"a": Box(0, 1, (2,))})}, r"Dict.*FlattenObservation"),
+    ({"observation_space": Discrete(4)}, r"Discrete\(4\)"),
+    ({"observation_space": Box(0, 1, (3, 8, 8), np.float32)}, r"Box\(0.0, 1.0, \(3, 8, 8\), float32\)"),
+    ({"observation_space": Box(0, 1, (), np.float32)}, r"Box"),
+    ({"action_space": Box(-1, 1, (2,), np.float32)}, r"action space Box.*Discrete"),
+    ({"action_space": MultiBinary(3)}, r"action space MultiBinary"),
+])  # fmt: skip
+def test_an_unsupported_space_is_named_with_what_is_supported(changes, words):
+    with pytest.raises(ShapeMismatch, match=words):
+        make("mine", num_envs=1, seed=0, factory=single(**changes))
+
+
+@pytest.mark.parametrize("shape, expected", [
+    ((10, 12, 3), (3, 10, 12)), ((3, 10, 12), (3, 10, 12)), ((10, 12), (1, 10, 12)), ((1, 36, 36), (1, 36, 36))
+])  # fmt: skip
+def test_the_channels_of_an_image_come_first(shape, expected):
+    image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    env = make("mine", num_envs=1, seed=0, factory=single(observation_space=Box(0, 255, shape, np.uint8),
+                                                         reset=(image, {})))
+    first = env.reset().observation[0]
+    assert first.shape == expected and first.dtype == np.uint8
+    assert np.array_equal(first, np.moveaxis(image, -1, 0) if shape[-1] == 3 else image.reshape(expected))
+    assert env.render(0).shape == (*expected[1:], 3)
+
+
+@pytest.mark.parametrize("where", ["constructor", "reset", "step"])
+def test_an_error_in_the_environment_carries_one_line_and_the_traceback(where):
+    def run() -> None:
+        env = make("testing/failing-v0", num_envs=3, seed=0, options={"where": where, "at": 2, "message": "ran dry"})
+        env.reset()
+        for _ in range(20):
+            env.step(np.zeros(3, int))
+
+    with pytest.raises(EnvironmentFailed) as caught:
+        run()
+    first, _, rest = str(caught.value).partition("\n")
+    assert first == f"environment 'testing/failing-v0' (index 0) raised RuntimeError in {where}: ran dry"
+    assert "Traceback (most recent call last):" in rest
+    assert "raise RuntimeError(" in rest and rest.endswith("RuntimeError: ran dry")
+
+
+def test_the_environments_made_before_a_failing_constructor_are_closed():
+    closed = []
+
+    class Third(CountingEnv):
+        made = 0
+
+        def __init__(self):
+            super().__init__()
+            type(self).made += 1
+            if type(self).made == 3:
+                raise OSError("no licence for a third")
+
+        def close(self):
+            closed.append(self)
+
+    with pytest.raises(EnvironmentFailed, match=r"\(index 2\) raised OSError in constructor: no licence"):
+        make("mine", num_envs=4, seed=0, factory=Third)
+    assert len(closed) == 2
+
+
+def test_something_that_is_no_environment_is_named():
+    with pytest.raises(EnvironmentFailed, match="not a gymnasium.Env"):
+        make("mine", num_envs=1, seed=0, factory=lambda: 3)
+
+
+def test_an_option_reaches_the_environment_and_a_wrong_one_is_named():
+    env = make("CartPole-v1", num_envs=1, seed=0, options={"max_episode_steps": 2})
+    env.reset()
+    assert [int(env.step(np.array([0])).flags[0]) for _ in range(2)] == [0, Flags.TRUNCATED | Flags.START]
+    with pytest.raises(UnknownName, match="option of CartPole-v1 'max_episode_step'.*'max_episode_steps'"):
+        make("CartPole-v1", num_envs=1, seed=0, options={"max_episode_step": 2})
+    with pytest.raises(UnknownName, match="'episode_length'"):
+        make("mine", num_envs=1, seed=0, options={"episode_lenght": 2}, factory=CountingEnv)
+
+
+def test_drawing_without_its_package_names_the_command():
+    class Undrawable(CountingEnv):
+        render_mode = "rgb_array"
+
+        def render(self):
+            raise gymnasium.error.DependencyNotInstalled('run `pip install "gymnasium[classic-control]"`')
+
+    env = make("mine", num_envs=1, seed=0, factory=Undrawable)
+    env.reset()
+    with pytest.raises(MissingPackage, match="pip install"):
+        env.render(0)
+
+
+def test_vectors_have_no_picture():
+    env = make("CartPole-v1", num_envs=1, seed=0)
+    env.reset()
+    assert env.render(0) is None

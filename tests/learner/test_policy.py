@@ -1,0 +1,52 @@
+"""Published weights: whole, and of the version they say."""
+
+import threading
+
+import torch
+from torch import nn
+
+from workbench.learner.policy import PublishedPolicy
+
+
+def filled(value: float) -> nn.Module:
+    module = nn.Linear(300, 300)
+    for parameter in module.parameters():
+        nn.init.constant_(parameter, value)
+    return module
+
+
+def test_a_reader_never_sees_half_an_update():
+    source = filled(0.0)
+    policy = PublishedPolicy(source, version=0)
+    stop = threading.Event()
+    wrong: list[tuple[float, float, int]] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            with policy.reading() as (network, version):
+                low = min(float(parameter.min()) for parameter in network.parameters())
+                high = max(float(parameter.max()) for parameter in network.parameters())
+            if not low == high == version:
+                wrong.append((low, high, version))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for version in range(1, 300):
+        with torch.no_grad():
+            for parameter in source.parameters():
+                parameter.fill_(version)
+        policy.publish(version)
+    stop.set()
+    for reader in readers:
+        reader.join(10)
+    assert not wrong, wrong[:3]
+    assert policy.version == 299
+
+
+def test_training_does_not_move_what_inference_holds():
+    source = filled(1.0)
+    policy = PublishedPolicy(source, version=0)
+    with policy.reading() as (network, _), torch.no_grad():
+        source.weight.fill_(7.0)
+        assert float(network.weight.max()) == 1.0

@@ -1,0 +1,88 @@
+"""What the learner's streams refuse, over real gRPC."""
+
+import queue
+
+import grpc
+import numpy as np
+import pytest
+from tests.learner.counting import rig
+
+from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.wire.messages import GroupStep, Hello, Welcome
+from workbench.wire.rpc import method_path, open_channel, token_metadata
+
+SPEC = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
+FIELDS = {"actors": 1, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4, "unroll_length": 5}
+
+
+class Talk:
+    """A stream written by hand."""
+
+    def __init__(self, running, first: bytes) -> None:
+        self.outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.outbox.put(first)
+        self.channel = open_channel(running.run.learner_address)
+        rpc = self.channel.stream_stream(method_path("play"))
+        self.replies = rpc(iter(self.outbox.get, None), metadata=token_metadata(running.run.token()), timeout=20)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.outbox.put(None)
+        self.replies.cancel()
+        self.channel.close()
+
+
+def hello(**changes) -> bytes:
+    fields = {"actor": 0, "run_id": 5, "environments": 4, "groups": 2, "spec": SPEC, **changes}
+    return Hello(**fields).encode()
+
+
+def group(number: int, first_env: int, count: int = 2) -> bytes:
+    step = StepBatch(np.zeros((count, 4), np.float32), np.zeros(count, np.float32), np.full(count, 8, np.uint8))
+    return GroupStep(number, first_env, step).encode()
+
+
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        (b"no json", "hello"),
+        (hello(environments=7), "envs_per_actor=4"),
+        (hello(actor=-1), "out of bounds"),
+        (hello(actor=10**6), "out of bounds"),
+    ],
+)
+def test_a_hello_that_does_not_fit_is_refused_with_the_reason(first, says):
+    with rig(SPEC, **FIELDS) as running, Talk(running, first) as talk:
+        with pytest.raises(grpc.RpcError) as caught:
+            next(talk.replies)
+    assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert says in caught.value.details()
+
+
+def test_an_actor_that_is_connected_cannot_be_replaced_by_another_stream():
+    with rig(SPEC, **FIELDS) as running, Talk(running, hello()) as first:
+        Welcome.decode(next(first.replies))
+        with Talk(running, hello(run_id=6)) as second, pytest.raises(grpc.RpcError) as caught:
+            next(second.replies)
+        assert caught.value.code() == grpc.StatusCode.ALREADY_EXISTS
+        first.outbox.put(group(0, 0))
+        assert next(first.replies), "the first stream goes on"
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[b"rubbish"], [group(0, 0), group(0, 0)], [group(0, 3)], [group(0, 0)[:-1]]],
+    ids=["rubbish", "sent twice", "beyond the actor", "cut short"],
+)
+def test_a_stream_that_sends_what_does_not_fit_is_cut_off_alone(messages):
+    fields = {**FIELDS, "actors": 2, "max_batch": 1000, "batch_timeout_ms": 200.0}
+    with rig(SPEC, **fields) as running, Talk(running, hello(actor=1)) as good, Talk(running, hello()) as bad:
+        next(good.replies), next(bad.replies)
+        for message in messages:
+            bad.outbox.put(message)
+        assert len(list(bad.replies)) <= 1, "the stream ends"
+        good.outbox.put(group(1, 2))
+        assert next(good.replies)
+        assert running.streams.connected == 1

@@ -1,0 +1,121 @@
+"""Optimizer steps, their guards, and checkpoints of all that they need."""
+
+import numpy as np
+import pytest
+import torch
+
+from workbench import algorithms, checkpoints, networks
+from workbench.config import RunConfig
+from workbench.errors import CheckpointCorrupt
+from workbench.learner import checkpointing
+from workbench.learner.device import Device
+from workbench.learner.training import Trainer
+from workbench.trajectory import EnvironmentSpec, Unroll
+
+SPEC = EnvironmentSpec("vector", (4,), "float32", 2)
+
+
+def unrolls(config: RunConfig, *, seed: int, nan: bool = False) -> list[Unroll]:
+    random, steps = np.random.default_rng(seed), config.hyperparameters.unroll_length + 1
+    found = []
+    for env_id in range(config.hyperparameters.batch_size):
+        reward = random.normal(size=steps).astype(np.float32)
+        reward[0] = np.nan if nan else 0
+        reward[2] = np.nan if nan else 1
+        found.append(Unroll(
+            env_id, 1, random.normal(size=(steps, 4)).astype(np.float32), np.zeros((0, 4), np.float32), reward,
+            np.zeros(steps, np.uint8), random.integers(0, 2, steps), random.integers(0, 2, steps),
+            np.zeros(steps, np.int64), np.zeros(steps, np.float32),
+            {"policy_logits": random.normal(size=(steps, 2)).astype(np.float32), "value": np.zeros(steps, np.float32)},
+            (),
+        ))
+    return found
+
+
+def trainer_of(config: RunConfig, *, seed: int = 0) -> Trainer:
+    network = networks.build(config.network, spec=SPEC, seed=seed)
+    device = Device("cpu", precision="fp32")
+    return Trainer(network, algorithms.build(config, spec=SPEC), device, config.hyperparameters)
+
+
+def train(trainer: Trainer, config: RunConfig, *, seed: int, learning_rate: float = 1e-3, nan: bool = False) -> list[str]:
+    told: list[str] = []
+    trainer.update(unrolls(config, seed=seed, nan=nan), config=config.hyperparameters, learning_rate=learning_rate,
+                   on_bad=told.append)
+    return told
+
+
+def weights(trainer: Trainer) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in trainer.network.parameters()])
+
+
+def test_an_update_that_is_not_finite_changes_nothing_and_is_told():
+    config = RunConfig.build("x", batch_size=2, unroll_length=4)
+    trainer = trainer_of(config)
+    before = weights(trainer).clone()
+    assert "nan" in train(trainer, config, seed=0, nan=True)[0]
+    assert (trainer.updates, trainer.bad_updates) == (0, 1)
+    assert torch.equal(weights(trainer), before)
+    assert not train(trainer, config, seed=0)
+    assert (trainer.updates, trainer.bad_updates) == (1, 0)
+    assert not torch.equal(weights(trainer), before)
+
+
+def test_the_gradient_is_clipped_to_its_global_norm():
+    config = RunConfig.build("x", batch_size=2, unroll_length=4, max_gradient_norm=1e-3)
+    trainer = trainer_of(config)
+    train(trainer, config, seed=0)
+    norm = torch.nn.utils.get_total_norm([p.grad for p in trainer.parameters if p.grad is not None])
+    assert norm == pytest.approx(1e-3, rel=1e-3)
+    assert trainer.drain()[0]["gradient_norm"] > 1e-3, "the metric is the norm before clipping"
+
+
+def test_a_learning_rate_of_zero_changes_nothing():
+    config = RunConfig.build("x", batch_size=2, unroll_length=4)
+    trainer = trainer_of(config)
+    before = weights(trainer).clone()
+    train(trainer, config, seed=0, learning_rate=0.0)
+    assert torch.equal(weights(trainer), before)
+
+
+def test_the_policy_lag_is_counted_in_updates():
+    config = RunConfig.build("x", batch_size=2, unroll_length=4)
+    trainer = trainer_of(config)
+    for seed in range(3):
+        train(trainer, config, seed=seed)
+    _, lags, _ = trainer.drain()
+    assert lags[:4].tolist() == [8, 8, 8, 0]
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
+@pytest.mark.parametrize("target_entropy", [None, 0.5])
+def test_training_goes_on_after_a_checkpoint_as_if_nothing_had_been(tmp_path, optimizer, target_entropy):
+    config = RunConfig.build("x", batch_size=2, unroll_length=4, optimizer=optimizer, target_entropy=target_entropy)
+    unbroken = trainer_of(config)
+    for seed in range(6):
+        train(unbroken, config, seed=seed)
+    first = trainer_of(config)
+    for seed in range(3):
+        train(first, config, seed=seed)
+    generator = torch.Generator().manual_seed(3)
+    meta = {"frames": 1, "steps": 1, "updates": 3, "time_s": 1.0, "episodes": 0, "episode_return": None}
+    groups = checkpointing.groups_of(first, generator)
+    expected = torch.rand(3, generator=generator)
+    written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
+    second, other = trainer_of(config, seed=1), torch.Generator()
+    checkpointing.restore(written, second, other, weights_only=False)
+    for seed in range(3, 6):
+        train(second, config, seed=seed)
+    assert torch.equal(weights(second), weights(unbroken))
+    assert torch.equal(torch.rand(3, generator=other), expected), "the sampling generator goes on too"
+
+
+def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):
+    config = RunConfig.build("x", batch_size=2, unroll_length=4)
+    meta = {"frames": 1, "steps": 1, "updates": 3, "time_s": 1.0, "episodes": 0, "episode_return": None}
+    generator = torch.Generator()
+    groups = checkpointing.groups_of(trainer_of(config), generator)
+    written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
+    other = trainer_of(RunConfig.build("x", batch_size=2, unroll_length=4, network="mlp-lstm"))
+    with pytest.raises(CheckpointCorrupt, match="does not fit this run's network"):
+        checkpointing.restore(written, other, generator, weights_only=False)
