@@ -43,15 +43,16 @@ def execute(notebook: Path, executed: Path, parameters: dict[str, Any]) -> str:
     cells = nbformat.read(notebook, as_version=4)
     _insert(cells, parameters)
     executed.parent.mkdir(parents=True, exist_ok=True)
-    config = Config()
-    config.KernelManager.transport = "ipc"
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nb-") as folder:
         os.environ.update(JUPYTER_RUNTIME_DIR=folder, JUPYTER_PREFER_ENV_PATH="1", PYDEVD_DISABLE_FILE_VALIDATION="1")
         os.environ.pop("JUPYTER_PATH", None)
+        config = Config()
+        config.KernelManager.transport = "ipc"
+        config.KernelManager.ip = f"{folder}/ipc"  # absolute: the kernel's working directory is not ours
         client = nbclient.NotebookClient(
-            cells, timeout=CELL_TIMEOUT_S, kernel_name="python3", config=config, store_widget_state=False,
-            resources={"metadata": {"path": folder}}, on_cell_executed=_report,
+            cells, timeout=CELL_TIMEOUT_S, startup_timeout=120, kernel_name="python3", config=config,
+            store_widget_state=False, resources={"metadata": {"path": folder}}, on_cell_executed=_report,
         )
         try:
             client.execute()
@@ -82,8 +83,10 @@ def _insert(cells: Any, parameters: dict[str, Any]) -> None:
 def _report(cell: Any, cell_index: int, execute_reply: Any) -> None:
     """Print what the cell printed, and the text of what it showed."""
     for output in cell.get("outputs", []):
-        if output.output_type == "stream" and output.name == "stdout":
-            print(output.text, end="", flush=True)
+        if output.output_type == "stream":
+            # A progress bar writes over its line again and again; what counts, and is kept, is how it ends.
+            output.text = "\n".join(line.split("\r")[-1] for line in output.text.split("\n"))
+            print(output.text, end="", flush=True, file=sys.stderr if output.name == "stderr" else sys.stdout)
         elif output.output_type in ("display_data", "execute_result"):
             print(output.data.get("text/plain", ""), flush=True)
 

@@ -37,7 +37,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_workbench_loads_nothing_heavy() -> None:
-    code = "import sys, workbench; print([m for m in ('torch', 'pandas', 'altair', 'grpc', 'numpy') if m in sys.modules])"
+    heavy = ("torch", "pandas", "altair", "grpc", "numpy")
+    code = f"import sys, workbench; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 

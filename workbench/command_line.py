@@ -13,13 +13,16 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench import lessons
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
 
-_POSITIONAL = ("environment", "algorithm", "network", "environment_options")
+if TYPE_CHECKING:
+    from workbench.client.run import Run
+
+_POSITIONAL = ("environment", "algorithm", "network", "environment_options")  # not made from their settings
 
 
 class _Parser(argparse.ArgumentParser):
@@ -147,7 +150,7 @@ def _boolean(text: str) -> bool:
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def _started(given: argparse.Namespace) -> Any:
+def _started(given: argparse.Namespace, *, wait_ready: bool) -> Run:
     from workbench.client.start import launch
 
     known = _all_settings()
@@ -157,7 +160,8 @@ def _started(given: argparse.Namespace) -> Any:
     return launch(
         given.environment, algorithm=given.algorithm, name=given.name, network=given.network,
         checkpoint=given.checkpoint, launcher=given.launcher,
-        environment_options={name: _json_or_text(value) for name, value in options.items()}, **fields,
+        environment_options={name: _json_or_text(value) for name, value in options.items()},
+        wait_ready=wait_ready, **fields,
     )
 
 
@@ -176,7 +180,7 @@ def _json_or_text(text: str) -> Any:
 
 
 def _train(given: argparse.Namespace) -> int:
-    started = _started(given)
+    started = _started(given, wait_ready=False)  # so that an interrupt from here on knows the run
     try:
         status = started.wait(progress=True)
     except KeyboardInterrupt:
@@ -195,7 +199,7 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _launch(given: argparse.Namespace) -> int:
-    print(_started(given).name)
+    print(_started(given, wait_ready=True).name)
     return 0
 
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from unrolls import random_unroll
 
+from tests.algorithms.unrolls import random_unroll
 from workbench import algorithms
 from workbench.algorithms import collate, join_frames, push_frames, stack_frames
 from workbench.config import RunConfig

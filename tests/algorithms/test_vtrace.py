@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from unrolls import TableNetwork, random_tables, random_unroll
 
+from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
 from workbench import networks
 from workbench.algorithms import Batch, Loss, NetworkOutput, VTrace, collate, vtrace
 from workbench.config import VTraceConfig

@@ -38,10 +38,14 @@ class Emulator:
         self.ale.loadROM(roms.get_rom_path(game))
         self.actions = self.ale.getLegalActionSet() if full else self.ale.getMinimalActionSet()
 
-    def restart(self, *, noops: int = 0, fire: bool = False) -> np.ndarray:
+    def restart(self, *, fire: bool = False) -> np.ndarray:
         self.ale.reset_game()
-        for action in [1] * fire + [0] * noops:
-            self.ale.act(action)
+        if fire:
+            self.ale.act(1)
+        return preprocessed(self.ale.getScreenGrayscale())
+
+    def no_op(self) -> np.ndarray:
+        self.ale.act(0)
         return preprocessed(self.ale.getScreenGrayscale())
 
     def step(self, action: int) -> tuple[np.ndarray, float]:
@@ -128,7 +132,7 @@ def test_a_cut_off_game_leaves_the_others_alone(made):
 @pytest.mark.parametrize("noop_max", [3, 30])
 def test_no_ops_after_a_reset_are_drawn_from_0_to_noop_max(made, noop_max):
     emulator = Emulator("freeway")  # its cars move in every frame
-    frames = [emulator.restart(noops=noops) for noops in range(32)]
+    frames = [emulator.restart(), *(emulator.no_op() for _ in range(31))]
     env = made("ALE/Freeway-v5", num_envs=8, noop_max=noop_max, max_frames_per_episode=4, **QUIET)
     env.reset()
     seen = set()

@@ -28,7 +28,7 @@ class EntropyCost:
 
             loss = -cost·H + cost·(H - target)       the first without the gradient of cost, the second without H's
 
-        With `target_entropy` None the weight is `entropy_cost` and the parameter gets no gradient.
+        With `target_entropy` None, or speed 0, the weight is `entropy_cost` and the parameter gets no gradient.
         """
         if target_entropy is None or self.speed == 0:
             self._started_from = None

@@ -18,12 +18,16 @@ def interactive() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+class _Bar(tqdm):  # type: ignore[type-arg, unused-ignore]
+    monitor_interval = 0  # no thread of tqdm's own
+
+
 class Progress:
     """A bar from `start` to `total` frames (or updates); without a total, a line of text. Use in a `with` block."""
 
     def __init__(self, name: str, *, unit: str = "", total: float | None = None, start: float = 0, shown: bool) -> None:
         layout = "{desc} |{bar:24}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}]{postfix}" if total else "{desc}"
-        self._bar: Any = tqdm(
+        self._bar: Any = _Bar(
             desc=name, unit=unit, total=total, initial=start, disable=not shown, file=sys.stdout, bar_format=layout,
             unit_scale=True, mininterval=0.2, dynamic_ncols=True,
         )  # fmt: skip

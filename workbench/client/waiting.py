@@ -74,7 +74,7 @@ def until(
         unit = "updates" if "updates" in wanted and "frames" not in wanted else "frames"
         for status, late in _looks(control.status, timeout_s):
             bar.show(getattr(status, unit), status.line())
-            if _reached(status, wanted):
+            if _reached(status, wanted) and status.state != "failed":
                 return status
             if status.state in (*ENDED, "dead"):
                 return _ended(control, status, wanted)

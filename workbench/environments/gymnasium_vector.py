@@ -1,8 +1,8 @@
 """Gymnasium environments stepped one after another in this process, behind the vector contract.
 
-Gymnasium's SyncVectorEnv is not used: it spends more time on spaces and infos than CartPole on its physics. Whatever
-an environment raises or returns wrongly becomes an EnvironmentFailed that names environment, index and rule and ends
-with the traceback.
+Gymnasium's SyncVectorEnv is not used: it copies a NaN without looking, and its errors do not say which environment
+they came from. Here whatever an environment raises or returns wrongly becomes an EnvironmentFailed that names the
+environment, its index and the rule, and ends with the traceback. Both take the same time.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class GymnasiumVector:
 
     def step(self, actions: Array) -> StepBatch:
         """The step that follows `actions`."""
-        numbers = (checked_actions(actions, self.spec, self.num_envs) + self._first_action).tolist()
+        actions = checked_actions(actions, self.spec, self.num_envs) + self._first_action
         batch = StepBatch(
             self._empty(self.num_envs), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
         finals: dict[int, Array] = {}
-        for index, action in enumerate(numbers):  # as int, which spaces check faster than NumPy's integers
+        for index, action in enumerate(actions):
             row = batch.observation[index]
             reward, terminated, truncated = self._step_one(index, action, row)
             batch.reward[index] = reward
@@ -120,7 +120,7 @@ class GymnasiumVector:
         except Exception as error:
             raise self._raised(index, where, error) from error
 
-    def _step_one(self, index: int, action: int, row: Array) -> tuple[float, bool, bool]:
+    def _step_one(self, index: int, action: Any, row: Array) -> tuple[float, bool, bool]:
         """Steps environment `index` and writes its observation into `row`: reward, terminated, truncated."""
         try:
             result = self._envs[index].step(action)

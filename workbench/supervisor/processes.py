@@ -24,6 +24,7 @@ POLL_S = 0.02
 
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 10.0
+_FATAL_GRACE_S = 3.0  # for a child that has left its error and does not end
 _FAILURE_WINDOW_S = 60.0  # failures older than this are forgotten
 _LOG_TAIL_BYTES = 4000
 
@@ -135,6 +136,9 @@ class Child:
         """How this life ended, once; None while it goes on or after that was told."""
         if self._process is None:
             return None
+        gave_up = self._error.exists()
+        if gave_up and not self._asked_to_end:  # it has said why it ends; threads that hang must not keep it
+            self._kill_at = min(self._kill_at, time.monotonic() + _FATAL_GRACE_S)
         if time.monotonic() > self._kill_at:
             self.kill()
         if not _has_ended(self._process.pid):
@@ -145,7 +149,7 @@ class Child:
             self._process.stdin.close()
         self._process = None
         recent = 0 if self._asked_to_end else self.back_off.failed()
-        return Ending(code, self._left_error() if code == FATAL else None, recent, first=self.restarts == 0)
+        return Ending(code, self._left_error() if code == FATAL or gave_up else None, recent, first=self.restarts == 0)
 
     def end(self, grace_s: float) -> None:
         """Ask this life to end; `poll` kills it after `grace_s` seconds."""

@@ -72,6 +72,7 @@ class Supervisor:
         self._stalls = Stalls(self._told_at)
         self._asked_at = self._published_at = 0.0
         self._written: dict[str, Any] = {}
+        self._warning = ""  # why the run's files cannot be written
         self._endings: dict[int | None, str] = {}
 
     # --- what RPC threads use -----------------------------------------------------------------------------------
@@ -94,6 +95,7 @@ class Supervisor:
                 **self._told,
                 "state": self.state,
                 "reason": self._reason(),
+                "warning": self._told.get("warning") or self._warning,
                 "error": f"{error['type']}: {error['message']}" if error else None,
                 "supervisor_pid": self._written.get("supervisor_pid"),
                 "learner_pid": self._crew.learner.pid,
@@ -151,7 +153,7 @@ class Supervisor:
         progress = Progress(frames, steps, updates, float(told.get("time_s", 0.0)))
         try:
             self.writer.event(kind, message, progress=progress, data=data or None)
-        except Exception:
+        except OSError:
             traceback.print_exc()
         print(f"{time.strftime('%F %T')} {kind}: {message}", file=sys.stderr, flush=True)
 
@@ -278,7 +280,10 @@ class Supervisor:
             try:
                 self.record(state=self.state, error=self._outcome.error if self._outcome else None)
                 self.writer.status(self.status())
-            except Exception:
+                self.writer.commit()
+                self._warning = ""
+            except OSError as error:
+                self._warning = str(error)
                 traceback.print_exc()
 
     def record(self, **changes: Any) -> None:
@@ -317,6 +322,7 @@ class Supervisor:
                 self._told |= {key: getattr(last, key) for key in ("frames", "steps", "updates", "time_s")}
             data = {"error": asdict(outcome)["error"]} if outcome.error else {}
             self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
-            with suppress(Exception):
+            with suppress(OSError):
                 self.writer.status(self.status())
+                self.writer.commit()
             self.record(state=outcome.state, error=outcome.error, supervisor_pid=None)

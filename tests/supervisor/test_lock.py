@@ -1,0 +1,59 @@
+"""A run's lock says whether somebody supervises it, however that somebody ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import eventually
+from workbench.supervisor import lock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from workbench.supervisor import lock
+assert lock.hold(Path(sys.argv[1]), wait_s=0) is not None
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_lock_is_held_by_one_and_freed_by_sigkill(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not lock.is_held(path)
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            assert lock.is_held(path)
+            assert lock.hold(path, wait_s=0.1) is None
+        finally:
+            holder.kill()
+    assert not lock.is_held(path)
+
+
+def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    descriptor = lock.hold(path, wait_s=0)
+    assert descriptor is not None
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(descriptor,)
+    ) as child:
+        try:
+            os.close(descriptor)
+            assert lock.is_held(path)
+        finally:
+            child.kill()
+    eventually(lambda: not lock.is_held(path), within_s=5)
+
+
+def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    assert not lock.is_held(path)
+    with lock.held(path, wait_s=0) as got:
+        assert got
+        with lock.held(path, wait_s=0) as second:
+            assert not second

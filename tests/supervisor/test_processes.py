@@ -1,0 +1,79 @@
+"""A child process: its log, its end, its back-off, and what it started itself. The child is the real command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import eventually
+from workbench.supervisor.processes import BackOff, Child, Ending, wait_for_all
+
+
+@pytest.fixture
+def lock_file(tmp_path: Path) -> Iterator[int]:
+    descriptor = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.fixture
+def child(tmp_path: Path, lock_file: int) -> Iterator[Child]:
+    """An actor of a run that is not there: it ends with an error of its own."""
+    made = Child("actor-0", ["_actor", str(tmp_path / "no-run"), "--index", "0"], logs=tmp_path,
+                 environment=os.environ, keep_open=lock_file)  # fmt: skip
+    yield made
+    made.kill()
+    wait_for_all([made])
+
+
+def test_an_ending_is_told_once_and_counted(child: Child) -> None:
+    child.start()
+    assert child.alive
+    ending: Ending = eventually(child.poll)
+    assert ending.code != 0
+    assert ending.first
+    assert ending.recent == 1
+    assert child.poll() is None
+    assert not child.alive
+    assert "no-run" in child.log_tail()
+
+
+def test_a_child_that_ended_starts_again_after_its_back_off(child: Child) -> None:
+    child.start()
+    eventually(child.poll)
+    assert not child.start_if_due()
+    assert eventually(child.start_if_due, within_s=2)
+    assert child.restarts == 1
+    assert eventually(child.poll).first is False
+
+
+def test_a_child_that_was_killed_says_by_which_signal(child: Child) -> None:
+    child.start()
+    child.kill()
+    assert str(eventually(child.poll)) == "signal 9 (SIGKILL)"
+
+
+def test_a_child_that_was_asked_to_end_has_not_failed(child: Child) -> None:
+    child.start()
+    child.end(grace_s=5.0)
+    assert eventually(child.poll).recent == 0
+
+
+def test_the_error_that_a_child_left_is_told_even_if_it_hangs(child: Child, tmp_path: Path) -> None:
+    child.start()
+    (tmp_path / "actor-0.error.json").write_text('{"type": "EnvironmentFailed", "message": "boom\\nTraceback"}')
+    ending = eventually(child.poll)
+    assert ending.error == {"type": "EnvironmentFailed", "message": "boom\nTraceback"}
+    assert str(ending) == "EnvironmentFailed: boom"
+
+
+def test_back_off_doubles_to_ten_seconds() -> None:
+    back_off = BackOff()
+    waits = []
+    for _ in range(10):
+        back_off.failed()
+        waits.append(back_off.waiting_s())
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10], abs=0.05)

@@ -1,0 +1,108 @@
+"""The command line, as a person types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, eventually, processes_of
+from workbench.__main__ import main
+
+OPTIONS = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+
+
+def workbench(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "workbench", *arguments], capture_output=True, text=True, timeout=timeout_s
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["launch", "CartPole-v11"], "Did you mean 'CartPole-v1'"),
+        (["launch", "CartPole-v1", "--learning-rat=1"], "unrecognized arguments: --learning-rat=1"),
+        (["launch", "CartPole-v1", "--learning-rate=7"], "learning_rate=7.0 is out of bounds"),
+        (["launch", "CartPole-v1", "--actors=two"], "actors='two' must be of type int"),
+        (["launch", "CartPole-v1", "--actors=0"], "actors=0 is out of bounds"),
+        (["launch", "CartPole-v1", "--environment-option=fast"], "'fast' must look like name=value"),
+        (["train", "CartPole-v1", "--algorithm=vtrac"], "Did you mean 'vtrace'"),
+        (["status", "nobody"], "there is no run 'nobody'"),
+        (["stop", "nobody"], "there is no run 'nobody'"),
+        (["tune", "nobody", "learning_rate=1e-4"], "there is no run 'nobody'"),
+        (["evaluate", "nobody"], "there is no run 'nobody'"),
+        (["dance"], "invalid choice: 'dance'"),
+        ([], "required"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_code_2(
+    home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+) -> None:
+    try:
+        code = main(arguments)
+    except SystemExit as end:  # argparse
+        code = int(end.code or 0)
+    out, told = capsys.readouterr()
+    assert code == 2
+    assert text in told
+    assert len(told.strip().splitlines()) == 1
+    assert out == ""
+    assert len(wb.runs()) == 0
+
+
+def test_every_command_and_every_setting_is_in_the_help() -> None:
+    assert all(name in workbench("--help").stdout for name in ("train", "launch", "runs", "status", "tune", "stop"))
+    shown = workbench("launch", "--help").stdout
+    assert "--learning-rate" in shown
+    assert "--lambda" in shown
+    assert "--envs-per-actor" in shown
+
+
+def test_runs_of_an_empty_home(home: Path) -> None:
+    assert workbench("runs").stdout.startswith("no runs in")
+
+
+def test_launch_status_tune_evaluate_stop(home: Path) -> None:
+    assert workbench("launch", "CartPole-v1", "--name=typed", "--total-frames=1e9", *OPTIONS).stdout == "typed\n"
+    assert "typed" in workbench("runs").stdout
+    told = json.loads(workbench("status", "typed", "--json").stdout)
+    assert told["state"] == "training"
+    assert "actor 1: alive" in workbench("status", "typed").stdout
+    assert workbench("tune", "typed", "learning_rate=3e-4").stdout == "learning_rate: 0.0006 → 0.0003\n"
+    wrong = workbench("tune", "typed", "batch_size=3")
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("workbench: batch_size is fixed once a run has started")
+    assert workbench("stop", "typed").stdout.startswith("typed: stopped")
+    assert eventually(lambda: not processes_of(home / "runs" / "typed"))
+    shown = workbench("evaluate", "typed", "--episodes=3").stdout
+    assert shown.startswith("Evaluation(CartPole-v1 at ")
+    assert "3 episodes" in shown
+
+
+def test_train_shows_progress_until_the_run_finishes(home: Path) -> None:
+    done = workbench("train", "CartPole-v1", "--name=short", "--total-frames=3000", *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    assert "short: finished" in done.stdout
+    assert wb.attach("short").status.state == "finished"
+
+
+def test_an_interrupt_of_train_leaves_the_run_or_stops_it(home: Path) -> None:
+    command = [sys.executable, "-u", "-m", "workbench", "train", "CartPole-v1", "--name=kept", *OPTIONS]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as train:
+        try:
+            eventually(lambda: "kept" in [one.name for one in wb.runs()] and wb.attach("kept").state == "training",
+                       within_s=60)
+            os.kill(train.pid, signal.SIGINT)
+            _, told = train.communicate(timeout=30)
+        finally:
+            train.kill()
+    assert train.returncode == 130
+    assert "Traceback" not in told
+    assert wb.attach("kept").status.state == "training"

@@ -1,0 +1,68 @@
+"""The built wheel works outside the checkout, and the pins are complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel's contents, as pip lays them out."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(CHECKOUT), cwd=folder)
+    (wheel,) = folder.glob("rl_workbench-*.whl")
+    target = folder / "site"
+    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(target))
+    run(*pip, str(wheel), cwd=folder)
+    return target
+
+
+def run(*arguments: str, cwd: Path, path: Path | None = None) -> str:
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **({"PYTHONPATH": str(path)} if path else {})}
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_imports_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    said = run("-c", "import workbench; print(workbench.__file__)", cwd=tmp_path, path=installed)
+    assert Path(said.strip()) == installed / "workbench" / "__init__.py"
+
+
+def test_the_wheels_command_line_answers_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    assert "launch" in run("-m", "workbench", "--help", cwd=tmp_path, path=installed)
+    assert (installed / "bin" / "workbench").exists()
+
+
+def test_the_first_lesson_travels_in_the_wheel(installed: Path, tmp_path: Path) -> None:
+    said = run("-c", "from workbench.lessons import lesson; print(lesson())", cwd=tmp_path, path=installed)
+    assert Path(said.strip()) == installed / "workbench" / "notebooks" / "01-first-run.ipynb"
+
+
+def test_the_wheel_carries_its_types_and_licence(installed: Path) -> None:
+    assert (installed / "workbench" / "py.typed").exists()
+    assert list(installed.glob("rl_workbench-*.dist-info/licenses/LICENSE"))
+
+
+def test_every_dependency_is_pinned_without_a_host_or_a_path() -> None:
+    lines = [line for line in (CHECKOUT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    for line in lines:
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", line), line
+    pinned = {normal(line.split("==")[0]) for line in lines}
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    names = {normal(re.split(r"[\s\[<>=!;]", one)[0]) for one in wanted} - {normal(project["name"])}
+    assert names <= pinned, names - pinned
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
