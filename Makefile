@@ -16,7 +16,7 @@ setup: .venv/.installed
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch hatchling
+	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch hatchling editables
 	$(PIP) --no-build-isolation --editable '.[dev]'
 	touch $@
 

@@ -4,8 +4,8 @@ import itertools
 import signal
 
 import pytest
-from tests.learner.counting import CountingEnv, Flags, actor, check_consecutive, check_replayed, check_unroll, rig
 
+from tests.learner.counting import CountingEnv, Flags, actor, check_consecutive, check_replayed, check_unroll, rig
 from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)

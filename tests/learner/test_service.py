@@ -5,8 +5,8 @@ import queue
 import grpc
 import numpy as np
 import pytest
-from tests.learner.counting import rig
 
+from tests.learner.counting import rig
 from workbench.trajectory import EnvironmentSpec, StepBatch
 from workbench.wire.messages import GroupStep, Hello, Welcome
 from workbench.wire.rpc import method_path, open_channel, token_metadata
@@ -54,9 +54,8 @@ def group(number: int, first_env: int, count: int = 2) -> bytes:
     ],
 )
 def test_a_hello_that_does_not_fit_is_refused_with_the_reason(first, says):
-    with rig(SPEC, **FIELDS) as running, Talk(running, first) as talk:
-        with pytest.raises(grpc.RpcError) as caught:
-            next(talk.replies)
+    with rig(SPEC, **FIELDS) as running, Talk(running, first) as talk, pytest.raises(grpc.RpcError) as caught:
+        next(talk.replies)
     assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
     assert says in caught.value.details()
 

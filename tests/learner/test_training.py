@@ -38,7 +38,9 @@ def trainer_of(config: RunConfig, *, seed: int = 0) -> Trainer:
     return Trainer(network, algorithms.build(config, spec=SPEC), device, config.hyperparameters)
 
 
-def train(trainer: Trainer, config: RunConfig, *, seed: int, learning_rate: float = 1e-3, nan: bool = False) -> list[str]:
+def train(
+    trainer: Trainer, config: RunConfig, *, seed: int, learning_rate: float = 1e-3, nan: bool = False
+) -> list[str]:
     told: list[str] = []
     trainer.update(unrolls(config, seed=seed, nan=nan), config=config.hyperparameters, learning_rate=learning_rate,
                    on_bad=told.append)

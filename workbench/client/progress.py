@@ -18,7 +18,7 @@ def interactive() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-class _Bar(tqdm):  # type: ignore[type-arg, unused-ignore]
+class _Bar(tqdm):  # type: ignore[misc]  # tqdm is not typed here
     monitor_interval = 0  # no thread of tqdm's own
 
 

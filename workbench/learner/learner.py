@@ -42,7 +42,6 @@ from workbench.trajectory import EnvironmentSpec
 from workbench.wire.messages import Hello
 from workbench.wire.rpc import Handler, Server, serve
 
-_READY_TIMEOUT_S = 120.0  # building the network, for an actor that waits for its welcome
 _COMMAND_TIMEOUT_S = 120.0
 _POLL_S = 0.1
 
@@ -66,6 +65,7 @@ class Learner:
         self._ready = threading.Event()
         self._commands: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self._stopping = False
+        self._ended = False
         self._failure: BaseException | None = None
         self._lives = 0
 
@@ -84,6 +84,7 @@ class Learner:
                 self._build()
                 self._work()
         finally:
+            self._ended = True
             self.batcher.close()
             self.streams.close()
             server.stop(grace_s=0.5)
@@ -272,8 +273,9 @@ class Learner:
             self.spec = hello.spec
             self._spec_given.set()
         check_same_environment(self.spec, hello.spec)
-        if not self._ready.wait(_READY_TIMEOUT_S):
-            raise WorkbenchError(f"the network was not built within {_READY_TIMEOUT_S:g} s")
+        while not self._ready.wait(_POLL_S):
+            if self._ended:
+                raise WorkbenchError("the learner is ending")
         self._lives += 1
         entropy = [self.config.seed, hello.actor, self._lives if self.trainer.updates else 0, self.trainer.updates]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -129,7 +130,12 @@ class Child:
         """Begin a life if there is none and the back-off is over; returns whether it did."""
         if self.alive or self.back_off.waiting_s() > 0:
             return False
-        self.start()
+        try:
+            self.start()
+        except OSError:  # no memory or no process to be had now: as any failure
+            traceback.print_exc()
+            self.back_off.failed()
+            return False
         return True
 
     def poll(self) -> Ending | None:

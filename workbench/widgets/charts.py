@@ -63,7 +63,7 @@ def lines(series: Mapping[str, pd.DataFrame], *, title: str, zero: bool = False,
     data = _long(series)
     log = log and len(data) > 0 and bool((data["value"] > 0).all())
     scale = alt.Scale(type="log") if log else alt.Scale(zero=zero)
-    axis = alt.Axis(format=".0e", tickCount=3) if log else alt.Axis(format="~s" if zero else "", tickCount=5)
+    axis = alt.Axis(format=".0e", tickCount=3) if log else alt.Axis(format="~s" if zero else "~g", tickCount=5)
     names = list(series)
     legend = _LEGEND if len(names) > 1 else None
     # Both marks of a layer, so that a series of a single row is visible too.
@@ -97,7 +97,7 @@ def histogram(edges: Sequence[float], counts: Sequence[float], *, title: str, x:
         "share": [count / total for count in counts[:last]],
     })
     return alt.Chart(data, title=title).mark_bar(color=COLOURS[0], binSpacing=1).encode(
-        x=alt.X("low:Q", bin="binned", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=4)), x2="high:Q",
+        x=alt.X("low:Q", bin="binned", title=x, axis=alt.Axis(tickCount=4, tickMinStep=1, format="d")), x2="high:Q",
         y=alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4)),
     )
 

@@ -2,7 +2,7 @@
 
 The panel reads the run's directory about once a second in a thread shared by all panels, and asks the run for what
 its buttons and controls want. Charts are drawn in the kernel by vl-convert and sent as one SVG, so that nothing is
-loaded from anywhere; drawing takes about a twentieth of the time. When the run ends, or `freeze()` is called, the
+loaded from anywhere; drawing takes at most a tenth of the time. When the run ends, or `freeze()` is called, the
 live output is replaced by a picture that a saved notebook keeps.
 """
 
@@ -27,8 +27,8 @@ from workbench.widgets.background import REFRESHER, Actions
 from workbench.widgets.controls import Control, as_text
 from workbench.widgets.snapshot import Snapshot
 
-DRAW_PERIOD_S = (2.0, 20.0)  # shortest and longest
-DRAW_SHARE = 0.06  # of the time may go into drawing, so that a busy machine draws less often
+DRAW_PERIOD_S = (2.0, 10.0)  # shortest and longest
+DRAW_SHARE = 0.1  # of the time may go into drawing, so that a busy machine draws less often
 UNSEEN_S = 60.0  # a panel that no front end shows is followed this long
 LINES = 4
 
@@ -62,7 +62,7 @@ class RunPanel:
         self._lock = threading.RLock()
         self._actions = Actions()
         self._lines: deque[list[str]] = deque(maxlen=LINES)
-        self._handle: DisplayHandle | None = None
+        self._handles: list[DisplayHandle] = []  # one per place where it is shown
         self._frozen: dict[str, Any] | None = None
         self._complaint = ""
         self._closed = False
@@ -97,8 +97,8 @@ class RunPanel:
         with self._lock:
             self.refresh(draw=True)
             self._frozen = self._static()
-            if self._handle is not None:
-                self._handle.update(self._frozen, raw=True)
+            for handle in self._handles:
+                handle.update(self._frozen, raw=True)
 
     def close(self) -> None:
         """Remove the panel; the run goes on."""
@@ -118,8 +118,8 @@ class RunPanel:
 
     def _ipython_display_(self) -> None:
         bundle = self._repr_mimebundle_()
-        self._handle = DisplayHandle(f"workbench-{uuid.uuid4().hex}")
-        display(bundle, raw=True, display_id=self._handle.display_id)
+        self._handles.append(DisplayHandle(f"workbench-{uuid.uuid4().hex}"))
+        display(bundle, raw=True, display_id=self._handles[-1].display_id)
         if self._frozen is None and not self._closed:
             self._seen = time.monotonic()
             REFRESHER.add(self)

@@ -1,0 +1,217 @@
+"""How close the whole system comes to what its parts allow together, in one run on one machine.
+
+    python benchmarks/throughput.py [--rounds 3] [--seconds 15] [--environment ALE/Pong-v5] [--precision auto]
+
+Each part is measured alone, on one core, in a process of its own: (a) stepping the environments of one actor with
+random actions, (b) the network's inference at the run's batch size, (c) training updates on unrolls of the run's
+shape. (d) is the whole system: processes, gRPC, batching, unrolls, metrics. Parts and system take turns for several
+rounds; medians count. On C cores that share all work the parts allow C / (1/a + 1/b + 1/c) steps/s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from workbench.config import RunConfig
+
+RESULT = Path(__file__).parent / "results" / "throughput.md"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+WARM_UP_UPDATES = 15
+
+
+def rate(work: Callable[[], int], seconds: float) -> float:
+    """Steps per second of `work`, which returns how many it did; a tenth of the time warms up."""
+    for limit in (seconds / 10, seconds):
+        done, started = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - started) < limit:
+            done += work()
+    return done / elapsed
+
+
+def environments_alone(config: RunConfig, seconds: float) -> float:
+    """Steps/s of one actor's groups in turn with random actions, on one core."""
+    import numpy as np
+
+    from workbench import environments
+
+    count = config.envs_per_actor // config.groups_per_actor
+    groups = [environments.make(config.environment, num_envs=count, seed=number, options=config.environment_options)
+              for number in range(config.groups_per_actor)]
+    for number, group in enumerate(groups):
+        group.reset(seed=number)
+    random = np.random.default_rng(0)
+
+    def work() -> int:
+        for group in groups:
+            group.step(random.integers(0, group.spec.num_actions, count))
+        return count * len(groups)
+
+    return rate(work, seconds)
+
+
+def spec_of(config: RunConfig):
+    from workbench import environments
+
+    one = environments.make(config.environment, num_envs=1, seed=0, options=config.environment_options)
+    one.close()
+    return one.spec
+
+
+def inference_alone(config: RunConfig, seconds: float) -> float:
+    """Steps/s of the network at the run's inference batch, on one thread."""
+    import torch
+
+    from workbench import networks
+    from workbench.learner.device import choose
+
+    torch.set_num_threads(1)
+    spec, batch = spec_of(config), config.actors * config.envs_per_actor // 2
+    device, network = choose(config, spec), networks.build(config.network, spec=spec, seed=0).eval()
+    observation = torch.randint(0, 255, (1, batch, *spec.stacked_shape)).to(getattr(torch, spec.observation_dtype))
+    inputs = (observation, torch.zeros(1, batch, dtype=torch.int64), torch.zeros(1, batch),
+              torch.zeros(1, batch, dtype=torch.bool), network.initial_state(batch))
+
+    def work() -> int:
+        with torch.inference_mode(), device.autocast():
+            network(*inputs)
+        return batch
+
+    return rate(work, seconds)
+
+
+def training_alone(config: RunConfig, seconds: float) -> float:
+    """Steps/s of whole updates (collate, loss, backward, optimizer), on one thread."""
+    import numpy as np
+    import torch
+
+    from workbench import algorithms, networks
+    from workbench.learner.device import choose
+    from workbench.learner.training import Trainer
+    from workbench.trajectory import Unroll
+
+    torch.set_num_threads(1)
+    spec, hyper = spec_of(config), config.hyperparameters
+    network, device = networks.build(config.network, spec=spec, seed=0), choose(config, spec)
+    trainer = Trainer(network, algorithms.build(config, spec=spec), device, hyper)
+    random, length = np.random.default_rng(0), hyper.unroll_length + 1
+
+    def unroll(env_id: int) -> Unroll:
+        frames = random.integers(0, 255, (length, *spec.observation_shape)).astype(spec.observation_dtype)
+        prefix = np.zeros((spec.frame_stack - 1, *spec.observation_shape), spec.observation_dtype)
+        actions = random.integers(0, spec.num_actions, length)
+        behaviour = {"policy_logits": np.zeros((length, spec.num_actions), np.float32),
+                     "value": np.zeros(length, np.float32)}
+        return Unroll(env_id, 1, frames, prefix, random.normal(size=length).astype(np.float32),
+                      np.zeros(length, np.uint8), actions, actions, np.zeros(length, np.int64),
+                      np.zeros(length, np.float32), behaviour,
+                      tuple(part[0].numpy() for part in network.initial_state(1)))
+
+    unrolls = [unroll(number) for number in range(hyper.batch_size)]
+
+    def work() -> int:
+        trainer.update(unrolls, config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
+        return hyper.batch_size * hyper.unroll_length
+
+    return rate(work, seconds)
+
+
+def whole_system(config: RunConfig, seconds: float) -> float:
+    """Trained steps/s of a launched run after its warm-up: updates x batch_size x unroll_length."""
+    import workbench as wb
+
+    fields = config.to_json()
+    hyper = fields.pop("hyperparameters")
+    with tempfile.TemporaryDirectory(prefix="wb") as home:
+        os.environ["WORKBENCH_HOME"] = home
+        run = wb.launch(**fields, **hyper)
+        try:
+            run.wait(updates=WARM_UP_UPDATES, timeout_s=300, progress=False)
+            first, started = run.status.updates, time.perf_counter()
+            time.sleep(seconds)
+            last, elapsed = run.status.updates, time.perf_counter() - started
+        finally:
+            run.stop()
+    return (last - first) * hyper["batch_size"] * hyper["unroll_length"] / elapsed
+
+
+PARTS = {"environments": environments_alone, "inference": inference_alone, "training": training_alone,
+         "system": whole_system}
+
+
+def measure(part: str, arguments: argparse.Namespace) -> float:
+    """Steps/s of one part, in a process of its own."""
+    command = [sys.executable, __file__, "--part", part, "--environment", arguments.environment, "--seconds",
+               str(arguments.seconds), "--precision", arguments.precision]
+    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, check=True, stdout=subprocess.PIPE, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def hardware() -> str:
+    """CPU and cores of this machine, in words."""
+    model = platform.processor() or "CPU"
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return f"{model}, {len(os.sched_getaffinity(0))} cores, no GPU used"
+
+
+def report(config: RunConfig, rounds: dict[str, list[float]], arguments: argparse.Namespace) -> str:
+    """The table, as Markdown."""
+    cores = len(os.sched_getaffinity(0))
+    frames = spec_of(config).frames_per_step
+    median = {part: statistics.median(values) for part, values in rounds.items()}
+    allowed = cores / sum(1 / median[part] for part in ("environments", "inference", "training"))
+    titles = {"environments": "(a) environments alone, one core", "inference": "(b) inference alone, one core",
+              "training": "(c) training alone, one core", "system": f"(d) whole system, {cores} cores"}
+    rows = [f"| {titles[part]} | {median[part]:,.0f} | {median[part] * frames:,.0f} | "
+            f"{min(rounds[part]):,.0f} to {max(rounds[part]):,.0f} |" for part in PARTS]
+    hyper = config.hyperparameters
+    return "\n".join([
+        f"`python benchmarks/throughput.py --rounds {arguments.rounds} --seconds {arguments.seconds:g} "
+        f"--environment {config.environment} --precision {arguments.precision}`", "",
+        f"{hardware()}; {config.actors} actors x {config.envs_per_actor} environments in {config.groups_per_actor} "
+        f"groups, unroll {hyper.unroll_length}, batch {hyper.batch_size}; median of {arguments.rounds} rounds.", "",
+        "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|", *rows,
+        f"| (a), (b) and (c) allow together on {cores} cores | {allowed:,.0f} | {allowed * frames:,.0f} | |", "",
+        f"**(d) / allowed = {median['system'] / allowed:.0%}**", "",
+    ])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--environment", default="ALE/Pong-v5")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--part", choices=tuple(PARTS), help=argparse.SUPPRESS)
+    parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
+    arguments = parser.parse_args()
+    config = RunConfig.build(arguments.environment, precision=arguments.precision, total_frames=10**9)
+    if arguments.part:
+        print(json.dumps(PARTS[arguments.part](config, arguments.seconds)))
+        return
+    rounds: dict[str, list[float]] = {part: [] for part in PARTS}
+    for number in range(arguments.rounds):
+        for part in PARTS:
+            rounds[part].append(measure(part, arguments))
+            print(f"round {number + 1}: {part} {rounds[part][-1]:,.0f} steps/s", file=sys.stderr, flush=True)
+    table = report(config, rounds, arguments)
+    print(table)
+    if arguments.write:
+        RESULT.parent.mkdir(exist_ok=True)
+        RESULT.write_text(f"# Throughput: the whole system against its parts\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()
