@@ -14,7 +14,7 @@ from workbench.wire.messages import GroupStep
 def request(first: int, count: int) -> Request:
     zeros = np.zeros(count, np.float32)
     step = GroupStep(0, 0, StepBatch(zeros[:, None], zeros, zeros.astype(np.uint8)))
-    return Request(np.arange(first, first + count), 1, step, lambda _: None, lambda: True)
+    return Request(np.arange(first, first + count), 1, step, lambda _: None, lambda: True, time.perf_counter())
 
 
 def sizes(batch):

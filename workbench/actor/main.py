@@ -77,21 +77,21 @@ class Stream:
 def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
     """Step `groups` for as long as the stream lives. Ends by grpc.RpcError or EnvironmentFailed."""
     first_envs = np.cumsum([0, *(group.num_envs for group in groups)]).tolist()
+    sent = [0.0] * len(groups)
 
-    def send(number: int, step: StepBatch, stepping_s: float, waiting_s: float) -> None:
-        stream.send(GroupStep(number, first_envs[number], step, stepping_s, waiting_s))
+    def send(number: int, step: StepBatch, **times: float) -> None:
+        stream.send(GroupStep(number, first_envs[number], step, **times))
+        sent[number] = time.perf_counter()
 
     for number, group in enumerate(groups):
-        started = time.perf_counter()
-        step = group.reset(seed=seed + first_envs[number])
-        send(number, step, time.perf_counter() - started, 0.0)
-    before = time.perf_counter()
+        send(number, group.reset(seed=seed + first_envs[number]))
+    idle_since = time.perf_counter()
     for reply in stream:
         received = time.perf_counter()
         step = groups[reply.group].step(reply.actions)
-        stepped = time.perf_counter()
-        send(reply.group, step, stepped - received, received - before)
-        before = time.perf_counter()
+        send(reply.group, step, stepping_s=time.perf_counter() - received, idle_s=received - idle_since,
+             round_trip_s=received - sent[reply.group])
+        idle_since = time.perf_counter()
 
 
 def connect_and_play(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from workbench.trajectory import Array
 from workbench.wire.messages import GroupActions, GroupStep
@@ -25,6 +25,7 @@ class Request:
         run_id: life of the actor that sent it.
         reply: called with the actions, from the inference thread.
         is_alive: False once the actor's stream has ended.
+        arrived: when it came, by time.perf_counter().
     """
 
     env_ids: Array
@@ -32,7 +33,7 @@ class Request:
     message: GroupStep
     reply: Callable[[GroupActions], None]
     is_alive: Callable[[], bool]
-    arrived: float = field(default_factory=time.perf_counter)
+    arrived: float
 
     @property
     def size(self) -> int:

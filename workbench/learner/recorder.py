@@ -85,22 +85,21 @@ class EpisodeLog:
             return float(np.mean(self._returns)), float(np.mean(self._lengths))
 
 
-def shares(sums: Sums, *, elapsed_s: float, actors: int) -> dict[str, float]:
-    """Shares of the last look's time, each in [0, 1], that each part worked or waited.
+def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int) -> dict[str, float]:
+    """Shares of the last look's time, each in [0, 1].
 
-    `environments`: actors stepping; `wire`: actors waiting beyond batching, inference and a full queue;
-    `batch_wait`: a group waiting for its batch to fill (mean over groups in flight); `inference`, `queue_blocked`:
-    the inference thread computing, and blocked by a slow learner; `training`, `training_wait`: the training thread.
+    Of an actor's time: `environments`, stepping. Of a group's: `wire`, its messages on the way; `batch_wait`, waiting
+    for its batch to run. Of the inference thread's: `inference`, and `queue_blocked` by a slow learner. Of the
+    training thread's: `training`, and `training_wait` for unrolls.
     """
-    def share(name: str, threads: int = 1) -> float:
-        return min(1.0, sums.total(name) / (elapsed_s * max(threads, 1)))
 
-    served = sums.total("inference") + sums.total("queue_blocked") + sums.total("batch_wait")
-    waiting = share("actor_waiting", actors)
+    def share(name: str, of: int = 1) -> float:
+        return min(1.0, sums.total(name) / (elapsed_s * max(of, 1)))
+
     return {
         "environments": share("actor_stepping", actors),
-        "wire": max(0.0, waiting - min(1.0, served / elapsed_s)),
-        "batch_wait": share("batch_wait"),
+        "wire": share("wire", groups),
+        "batch_wait": share("batch_wait", groups),
         "inference": share("inference"),
         "queue_blocked": share("queue_blocked"),
         "training": share("update"),
@@ -112,14 +111,14 @@ def hint(parts: Mapping[str, float], *, on_cpu: bool) -> str:
     """One sentence on what the learner waits for, and what may help."""
     if parts["training"] >= 0.8:
         more = "a GPU or learner_threads" if on_cpu else "a larger batch_size or a smaller network"
-        return f"{parts['training']:.0%} of the time training: {more} would help most"
+        return f"training {parts['training']:.0%} of the time: {more} would help most"
     if parts["environments"] >= 0.7:
-        return f"{parts['training_wait']:.0%} of the time waiting for environments; more actors or cores would help"
+        return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
     if parts["inference"] >= 0.7:
-        return f"inference works {parts['inference']:.0%} of the time; a larger max_batch would help"
-    if parts["batch_wait"] >= 0.5:
-        return f"groups wait {parts['batch_wait']:.0%} of the time for batches to fill; lower batch_timeout_ms"
-    return f"training {parts['training']:.0%} of the time, waiting {parts['training_wait']:.0%}"
+        return f"inference works {parts['inference']:.0%} of the time: a larger max_batch would help"
+    if parts["batch_wait"] >= 0.5 > parts["queue_blocked"]:
+        return f"groups wait {parts['batch_wait']:.0%} of the time for batches to fill: lower batch_timeout_ms"
+    return f"training {parts['training']:.0%} of the time, waiting for unrolls {parts['training_wait']:.0%}"
 
 
 def process_load(process: psutil.Process) -> dict[str, float]:
@@ -177,8 +176,8 @@ class Recorder:
         counters = {"frames": progress.frames, "steps": progress.steps, "updates": progress.updates}
         speeds = {f"{name}_per_second": speed for name, speed in self._rates.of(counters).items()}
         sums = learner.meters.drain()
-        actors = learner.streams.connected
-        parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=actors)
+        streams = learner.streams
+        parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=streams.connected, groups=streams.groups)
         means, lags, ratios = learner.trainer.drain()
         load = {**process_load(self._process), "accelerator_memory_gb": learner.device.memory_gb()}
         scalars = {**speeds, **means, **lag_summary(lags), **self._latencies(sums), **load,

@@ -30,6 +30,7 @@ class ActorLife:
     steps: int = 0
     outbox: queue.SimpleQueue[bytes | None] = field(default_factory=queue.SimpleQueue)
     pending: set[int] = field(default_factory=set)
+    served_s: dict[int, float] = field(default_factory=dict)  # by group: from its last message to its actions
 
     def is_alive(self) -> bool:
         """False once the stream has ended."""
@@ -115,14 +116,19 @@ class ActorStreams:
         life.last_seen = time.monotonic()
         life.steps += count
         self._meters.add("actor_stepping", message.stepping_s)
-        self._meters.add("actor_waiting", message.waiting_s)
+        if message.round_trip_s:
+            self._meters.add("wire", max(0.0, message.round_trip_s - life.served_s.get(message.group, 0.0)))
         first = hello.actor * self._envs_per_actor + message.first_env
+        arrived = time.perf_counter()
 
         def reply(actions: GroupActions) -> None:
+            life.served_s[message.group] = time.perf_counter() - arrived
             life.pending.discard(message.group)
             life.outbox.put(actions.encode())
 
-        self._batcher.put(Request(np.arange(first, first + count), hello.run_id, message, reply, life.is_alive))
+        self._batcher.put(
+            Request(np.arange(first, first + count), hello.run_id, message, reply, life.is_alive, arrived)
+        )
 
     def close(self) -> None:
         """End all streams."""
@@ -133,6 +139,11 @@ class ActorStreams:
     def connected(self) -> int:
         """Actors with a live stream."""
         return sum(life.alive for life in list(self.lives.values()))
+
+    @property
+    def groups(self) -> int:
+        """Groups of environments of live streams."""
+        return sum(life.hello.groups for life in list(self.lives.values()) if life.alive)
 
 
 def check_same_environment(expected: EnvironmentSpec, given: EnvironmentSpec) -> None:

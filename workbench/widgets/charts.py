@@ -63,7 +63,7 @@ def lines(series: Mapping[str, pd.DataFrame], *, title: str, zero: bool = False,
     data = _long(series)
     log = log and len(data) > 0 and bool((data["value"] > 0).all())
     scale = alt.Scale(type="log") if log else alt.Scale(zero=zero)
-    axis = alt.Axis(format=".0e", tickCount=3) if log else alt.Axis(format="~s" if zero else "~g", tickCount=5)
+    axis = alt.Axis(format=".0e", tickCount=3) if log else alt.Axis(format="~s" if zero else "~r", tickCount=5)
     names = list(series)
     legend = _LEGEND if len(names) > 1 else None
     # Both marks of a layer, so that a series of a single row is visible too.
@@ -92,12 +92,13 @@ def histogram(edges: Sequence[float], counts: Sequence[float], *, title: str, x:
     """Bars of the share of each bin; `edges` has one more entry than `counts`. Empty bins at the end are left out."""
     last = max((i for i, count in enumerate(counts) if count), default=0) + 1
     total = max(float(sum(counts)), 1.0)
+    ticks = [float(edge) for edge in edges[: last + 1 : 1 + last // 6]]
     data = pd.DataFrame({
         "low": [float(edge) for edge in edges[:last]], "high": [float(edge) for edge in edges[1 : last + 1]],
         "share": [count / total for count in counts[:last]],
     })
     return alt.Chart(data, title=title).mark_bar(color=COLOURS[0], binSpacing=1).encode(
-        x=alt.X("low:Q", bin="binned", title=x, axis=alt.Axis(tickCount=4, tickMinStep=1, format="d")), x2="high:Q",
+        x=alt.X("low:Q", bin="binned", title=x, axis=alt.Axis(values=ticks, format="~r")), x2="high:Q",
         y=alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4)),
     )
 

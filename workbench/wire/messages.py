@@ -21,7 +21,7 @@ from workbench.errors import ShapeMismatch
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
 PROTOCOL = 1
-_REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, waiting s
+_REQUEST = struct.Struct("<4sHHIIfff")  # magic, group, K, N, first environment, stepping s, idle s, round trip s
 _REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
 _MAGIC = b"WBS1"
 
@@ -77,21 +77,23 @@ class GroupStep:
     Attributes:
         group: number of the group within its actor.
         first_env: the actor's number of the group's first environment; the others follow.
-        stepping_s, waiting_s: time the actor spent stepping this group, and waiting for any actions, since its
-            message before.
+        stepping_s, idle_s: time the actor took to step this group, and waited before that for any actions.
+        round_trip_s: time from this group's message before to its actions.
     """
 
     group: int
     first_env: int
     step: StepBatch
     stepping_s: float = 0.0
-    waiting_s: float = 0.0
+    idle_s: float = 0.0
+    round_trip_s: float = 0.0
 
     def encode(self) -> bytes:
         """The request message."""
         step = self.step
         header = _REQUEST.pack(
-            _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env, self.stepping_s, self.waiting_s
+            _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env,
+            self.stepping_s, self.idle_s, self.round_trip_s,
         )
         parts = [header, step.reward.astype("<f4").tobytes(), step.flags.tobytes(), step.observation.tobytes()]
         if len(step.final_index):
@@ -104,7 +106,7 @@ class GroupStep:
         """The step in `data`; its arrays are views. Raises ShapeMismatch if lengths or indices do not fit."""
         if len(data) < _REQUEST.size:
             raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
-        magic, group, finals, count, first_env, stepping_s, waiting_s = _REQUEST.unpack_from(data)
+        magic, group, finals, count, first_env, *times = _REQUEST.unpack_from(data)
         expected = _REQUEST.size + count * (5 + spec.observation_bytes) + finals * (2 + spec.observation_bytes)
         if magic != _MAGIC or len(data) != expected or not 0 < count <= 65_536:
             raise ShapeMismatch(
@@ -118,7 +120,7 @@ class GroupStep:
         if finals and (index.max() >= count or len(np.unique(index)) != finals):
             raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}.")
         final = at.take(spec.observation_dtype, finals, spec.observation_shape) if finals else None
-        return cls(group, first_env, StepBatch(observation, reward, flags, index, final), stepping_s, waiting_s)
+        return cls(group, first_env, StepBatch(observation, reward, flags, index, final), *times)
 
 
 @dataclass
