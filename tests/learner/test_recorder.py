@@ -1,0 +1,67 @@
+"""Shares of time, speeds, and the sentence that is made of them."""
+
+import numpy as np
+import pytest
+
+from workbench.learner.meters import Meters
+from workbench.learner.recorder import Clock, Rates, hint, lag_summary, shares
+
+QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,
+         "training_wait": 0.9}
+
+
+def test_shares_are_of_the_threads_that_could_have_worked():
+    meters = Meters()
+    for _ in range(2):
+        meters.add("actor_stepping", 1.0)  # two actors, one second each
+    meters.add("update", 1.5)
+    meters.add("batch_wait", 4.0)  # four groups
+    found = shares(meters.drain(), elapsed_s=2.0, actors=2, groups=4)
+    assert found["environments"] == pytest.approx(0.5)
+    assert found["training"] == pytest.approx(0.75)
+    assert found["batch_wait"] == pytest.approx(0.5)
+    assert found["wire"] == 0.0
+
+
+def test_what_was_drained_is_not_counted_again():
+    meters = Meters()
+    meters.add("update", 1.0)
+    assert meters.drain().total("update") == 1.0
+    assert meters.drain().total("update") == 0.0
+    assert meters.drain().mean("update") is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"training": 0.95}, "training 95%"),
+        ({"environments": 0.9}, "more actors or cores"),
+        ({"inference": 0.8}, "max_batch"),
+        ({"batch_wait": 0.7}, "batch_timeout_ms"),
+        ({"batch_wait": 0.7, "queue_blocked": 0.6}, "waiting for unrolls"),
+    ],
+)
+def test_the_hint_names_what_is_waited_for(changed, says):
+    assert says in hint({**QUIET, **changed}, on_cpu=True)
+
+
+def test_the_clock_stands_still_while_paused():
+    clock = Clock(100.0)
+    assert clock.seconds == 100.0
+    clock.run(True)
+    clock.run(False)
+    stopped = clock.seconds
+    assert 100.0 <= stopped < 101.0
+    assert clock.seconds == stopped
+
+
+def test_a_speed_is_a_difference_over_the_time_between_two_looks():
+    rates = Rates()
+    assert rates.of({"frames": 1000})["frames"] == 0.0, "the first look has nothing to compare with"
+    assert rates.of({"frames": 1000})["frames"] == 0.0
+    assert rates.of({"frames": 2000})["frames"] > 0
+
+
+def test_policy_lag_is_summed_up_in_updates():
+    assert lag_summary(np.array([0, 0, 0])) == {}
+    assert lag_summary(np.array([2, 0, 2])) == {"policy_lag_mean": 1.0, "policy_lag_max": 2.0}

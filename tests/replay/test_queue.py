@@ -1,0 +1,63 @@
+"""The bounded queue between inference and training."""
+
+import threading
+
+import numpy as np
+
+from workbench.replay.queue import UnrollQueue
+from workbench.trajectory import Unroll
+
+
+def unroll(number: int) -> Unroll:
+    nothing = np.zeros(0)
+    return Unroll(number, 1, *[nothing] * 8, {}, ())
+
+
+def numbers(unrolls):
+    return [one.env_id for one in unrolls]
+
+
+def test_unrolls_leave_in_the_order_in_which_they_came():
+    queue = UnrollQueue(8)
+    for number in range(4):
+        queue.put(unroll(number))
+    assert numbers(queue.take(2, timeout_s=1)) == [0, 1]
+    assert numbers(queue.take(2, timeout_s=1)) == [2, 3]
+
+
+def test_a_full_queue_holds_the_writer_until_there_is_room():
+    queue = UnrollQueue(2)
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(3):
+            queue.put(unroll(number))
+        done.set()
+
+    threading.Thread(target=write, daemon=True).start()
+    assert not done.wait(0.2), "the third unroll does not fit"
+    assert numbers(queue.take(2, timeout_s=5)) == [0, 1]
+    assert done.wait(5)
+
+
+def test_too_few_unrolls_stay_where_they_are():
+    queue = UnrollQueue(4)
+    queue.put(unroll(0))
+    assert queue.take(2, timeout_s=0.05) == []
+    assert len(queue) == 1
+
+
+def test_closing_frees_a_writer_and_a_reader():
+    queue = UnrollQueue(1)
+    queue.put(unroll(0))
+    told: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: told.append(queue.put(unroll(1)))),
+        threading.Thread(target=lambda: told.append(queue.take(5, timeout_s=60))),
+    ]
+    for thread in threads:
+        thread.start()
+    queue.close()
+    for thread in threads:
+        thread.join(5)
+    assert sorted(map(str, told)) == ["False", "[]"]
