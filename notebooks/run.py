@@ -82,13 +82,26 @@ def _insert(cells: Any, parameters: dict[str, Any]) -> None:
 
 def _report(cell: Any, cell_index: int, execute_reply: Any) -> None:
     """Print what the cell printed, and the text of what it showed."""
-    for output in cell.get("outputs", []):
+    cell.outputs = _joined(cell.get("outputs", []))
+    for output in cell.outputs:
         if output.output_type == "stream":
-            # A progress bar writes over its line again and again; what counts, and is kept, is how it ends.
-            output.text = "\n".join(line.split("\r")[-1] for line in output.text.split("\n"))
             print(output.text, end="", flush=True, file=sys.stderr if output.name == "stderr" else sys.stdout)
         elif output.output_type in ("display_data", "execute_result"):
             print(output.data.get("text/plain", ""), flush=True)
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """The outputs with pieces of a stream put together; of a line that was written over, only how it ends is kept."""
+    joined: list[Any] = []
+    for output in outputs:
+        if joined and output.output_type == "stream" == joined[-1].output_type and output.name == joined[-1].name:
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    for output in joined:
+        if output.output_type == "stream":
+            output.text = "\n".join(line.rstrip("\r").split("\r")[-1] for line in output.text.split("\n"))
+    return joined
 
 
 if __name__ == "__main__":

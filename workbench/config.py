@@ -134,6 +134,9 @@ class VTraceConfig:
     optimizer: str = setting("adam", "optimizer", choices=("adam", "rmsprop"), source="SEED: Adam; IMPALA: RMSProp")
     learning_rate: float = setting(6e-4, "learning rate (at the start, if it decays)", low=0.0, high=1.0, live=True,
                                    scale="log", source="IMPALA table D.3")
+    warmup_updates: int = setting(200, "updates in which the learning rate rises from 0; Adam's first steps all "
+                                  "point one way and can leave dead units", unit="updates", low=0, high=1_000_000,
+                                  source="measured on Pong; arXiv 1706.02677, section 2.2")
     learning_rate_schedule: str = setting("constant", "constant, or linear to 0 at total_frames",
                                           choices=("constant", "linear"), source="SEED dmlab: linear")
     adam_beta1: float = setting(0.9, "Adam's β1", low=0.0, high=0.9999, source="SEED football")
@@ -142,8 +145,8 @@ class VTraceConfig:
                                   source="arXiv 2006.05990, section 3.6")
     rmsprop_decay: float = setting(0.99, "RMSProp's decay", low=0.0, high=0.9999, source="IMPALA table D.3")
     rmsprop_momentum: float = setting(0.0, "RMSProp's momentum", low=0.0, high=0.9999, source="IMPALA table D.3")
-    rmsprop_epsilon: float = setting(1e-5, "RMSProp's ε", low=1e-12, high=1.0, scale="log",
-                                     source="IMPALA table D.3 has 0.01 for a sum over 640 steps; ours are means")
+    rmsprop_epsilon: float = setting(1.6e-4, "RMSProp's ε, beside the root", low=1e-12, high=1.0, scale="log",
+                                     source="IMPALA table D.3: 0.01 in the root, for sums over 640 steps: √0.01/640")
     max_gradient_norm: float = setting(0.5, "global norm that gradients are clipped to; 0: not clipped", low=0.0,
                                        high=1e6, live=True, scale="log",
                                        source="A2C, PPO (means); IMPALA table D.3 has 40 for a sum over 640 steps")

@@ -17,7 +17,7 @@ def step_of(count: int, finals: tuple[int, ...] = ()) -> GroupStep:
         random.integers(0, 255, (count, 1, 6, 5), np.uint8), random.normal(size=count).astype(np.float32),
         random.integers(0, 16, count, np.uint8), np.array(finals, np.int32), final,
     )
-    return GroupStep(3, 8, batch, 0.25, 0.5, 2.0)
+    return GroupStep(3, 8, batch, 0.25, 2.0)
 
 
 @pytest.mark.parametrize(("count", "finals"), [(1, ()), (5, ()), (5, (0, 4)), (3, (0, 1, 2))])
@@ -25,7 +25,7 @@ def test_a_step_comes_out_as_it_went_in(count, finals):
     sent = step_of(count, finals)
     came = GroupStep.decode(sent.encode(), SPEC)
     assert (came.group, came.first_env) == (3, 8)
-    assert (came.stepping_s, came.idle_s, came.round_trip_s) == (0.25, 0.5, 2.0)
+    assert (came.stepping_s, came.round_trip_s) == (0.25, 2.0)
     for name in ("observation", "reward", "flags", "final_index"):
         np.testing.assert_array_equal(getattr(came.step, name), getattr(sent.step, name))
     if finals:

@@ -7,7 +7,6 @@ learner goes away the actor connects anew, as a new life: new run id, environmen
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import secrets
@@ -25,13 +24,12 @@ from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import AccessDenied, ShapeMismatch, WorkbenchError
-from workbench.rundir import RunDirectory, write_atomically
+from workbench.rundir import RunDirectory
 from workbench.trajectory import StepBatch
-from workbench.wire.lifeline import end_with_parent
+from workbench.wire.lifeline import end_with_parent, leave_error
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
 from workbench.wire.rpc import method_path, open_channel, token_metadata
 
-FATAL = 3  # exit code: a restart does not mend it; the reason is in logs/actor-I.error.json
 _RECONNECT_S = 0.2
 
 
@@ -85,13 +83,11 @@ def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
 
     for number, group in enumerate(groups):
         send(number, group.reset(seed=seed + first_envs[number]))
-    idle_since = time.perf_counter()
     for reply in stream:
         received = time.perf_counter()
         step = groups[reply.group].step(reply.actions)
-        send(reply.group, step, stepping_s=time.perf_counter() - received, idle_s=received - idle_since,
-             round_trip_s=received - sent[reply.group])
-        idle_since = time.perf_counter()
+        stepped_s, round_trip_s = time.perf_counter() - received, received - sent[reply.group]
+        send(reply.group, step, stepping_s=stepped_s, round_trip_s=round_trip_s)
 
 
 def connect_and_play(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
@@ -129,7 +125,4 @@ def main(run_dir: str, index: int) -> int:
             connect_and_play(groups, run.learner_address, run.token(), index)
             time.sleep(_RECONNECT_S)
     except WorkbenchError as error:
-        told = {"type": type(error).__name__, "message": str(error)}
-        write_atomically(run.logs / f"actor-{index}.error.json", json.dumps(told).encode())
-        print(error, file=sys.stderr, flush=True)
-        return FATAL
+        return leave_error(run.logs / f"actor-{index}.error.json", error)

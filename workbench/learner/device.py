@@ -1,7 +1,7 @@
 """The accelerator: where tensors live, in which precision the network computes, with how many threads.
 
-`cpu` and `cuda` for now; `xla` names the extra it will need. bf16 is chosen by itself for networks that see images
-on hardware with bf16 arithmetic; weights, losses and the optimizer stay float32.
+`cpu` and `cuda` for now. bf16 is chosen by itself for our networks that see images, on hardware with bf16 arithmetic;
+weights, heads, losses and the optimizer stay float32. A user's own network computes in float32 unless asked otherwise.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Device:
         return torch.cuda.memory_allocated() / 2**30 if self.kind == "cuda" else 0.0
 
 
-def choose(config: RunConfig, spec: EnvironmentSpec) -> Device:
+def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False) -> Device:
     """The device that `config` asks for. Raises OutOfBounds or MissingPackage if this machine lacks it."""
     kind = config.device
     if kind == "auto":
@@ -59,7 +59,8 @@ def choose(config: RunConfig, spec: EnvironmentSpec) -> Device:
         raise MissingPackage("device='xla' is not supported yet. Choose device='cpu', 'cuda' or 'auto'.")
     precision = config.precision
     if precision == "auto":
-        precision = "bf16" if len(spec.observation_shape) == 3 and _has_bf16(kind) else "fp32"
+        images = len(spec.observation_shape) == 3
+        precision = "bf16" if images and not own_network and _has_bf16(kind) else "fp32"
     return Device(kind, precision=precision)
 
 

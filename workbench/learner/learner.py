@@ -7,12 +7,10 @@ between two updates. A fourth thread writes metrics once a second.
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,11 @@ import torch
 from workbench import algorithms, checkpoints, networks
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
-from workbench.errors import WorkbenchError
+from workbench.errors import ConnectionLost, StorageFailed, WorkbenchError
 from workbench.learner import checkpointing
 from workbench.learner.batcher import Batcher
 from workbench.learner.checkpointing import Counters
+from workbench.learner.commands import Commands
 from workbench.learner.device import choose, training_threads
 from workbench.learner.inference import Episode, Inference
 from workbench.learner.meters import Meters
@@ -42,8 +41,8 @@ from workbench.trajectory import EnvironmentSpec
 from workbench.wire.messages import Hello
 from workbench.wire.rpc import Handler, Server, serve
 
-_COMMAND_TIMEOUT_S = 120.0
 _POLL_S = 0.1
+_FIRST_CHECKPOINT_S = 60.0  # a young run has all the more to lose
 
 
 class Learner:
@@ -52,7 +51,7 @@ class Learner:
     def __init__(self, run: RunDirectory) -> None:
         self.run_directory = run
         self.config: RunConfig = run.config()
-        self.state, self.reason = "waiting", "waiting for the first actor"
+        self.warning = ""
         self.meters = Meters()
         self.batcher = Batcher(max_batch=self._max_batch(), timeout_s=self.config.batch_timeout_ms / 1000)
         self.streams = ActorStreams(
@@ -61,11 +60,10 @@ class Learner:
         self.writer = MetricsWriter(run.metrics, tensorboard=run.tensorboard)
         self.clock = Clock()
         self.spec: EnvironmentSpec | None = None
-        self._spec_given = threading.Event()
-        self._ready = threading.Event()
-        self._commands: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._spec_given, self._ready, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._commands = Commands()
         self._stopping = False
-        self._ended = False
+        self._paused: str | None = run.read().get("paused")  # the reason
         self._failure: BaseException | None = None
         self._lives = 0
 
@@ -79,16 +77,17 @@ class Learner:
         )
         try:
             while not self._stopping and not self._spec_given.wait(_POLL_S):
-                self._run_commands()
+                self._commands.run_pending()
             if self._spec_given.is_set():
                 self._build()
                 self._work()
         finally:
-            self._ended = True
+            self._commands.close()
             self.batcher.close()
             self.streams.close()
             server.stop(grace_s=0.5)
-            self.writer.close()
+            self._store(self.writer.close)
+            self._ended.set()
 
     def _build(self) -> None:
         """Everything that depends on the environment: network, algorithm, tables, weights from a checkpoint."""
@@ -96,12 +95,13 @@ class Learner:
         config, hyperparameters = self.config, self.config.hyperparameters
         torch.set_num_threads(training_threads(config))
         torch.manual_seed(config.seed)
-        self.device = choose(config, self.spec)
         factory = load_factory(self.run_directory.code / "network.pkl")
+        self.device = choose(config, self.spec, own_network=factory is not None)
         network = networks.build(config.network, spec=self.spec, factory=factory, seed=config.seed)
-        networks.check(network, spec=self.spec)
-        self.network_name = config.network or ("typed in a cell" if factory else "default")
         network = network.to(self.device.torch)
+        with self.device.autocast():
+            networks.check(network, spec=self.spec)
+        self.network_name = config.network or ("typed in a cell" if factory else "default")
         algorithm = algorithms.build(config, spec=self.spec).to(self.device.torch)
         self.trainer = Trainer(network, algorithm, self.device, hyperparameters)
         generator = self.device.generator(config.seed + 1)
@@ -110,6 +110,7 @@ class Learner:
         self.policy = PublishedPolicy(network, version=self.trainer.updates)
         self.inference = self._inference(network, algorithm, generator)
         self.inference.steps = counters.steps
+        self._first_steps = counters.steps
         self.clock = Clock(counters.time_s)
         self.episodes = EpisodeLog(self.writer, counters.episodes)
         self.recorder = Recorder(self)
@@ -134,7 +135,7 @@ class Learner:
         """Weights and counters of the newest good checkpoint, or the weights of the run's parent, if there is any."""
         found, wrong = checkpoints.newest_good(self.run_directory.checkpoints)
         for one in wrong:
-            self.writer.event("error", f"checkpoint passed over: {one}")
+            self._event("error", f"checkpoint passed over: {one}")
         if found is None:
             parent = self.run_directory.read().get("parent")
             if parent:
@@ -144,7 +145,7 @@ class Learner:
         counters = Counters.of(found)
         self.trainer.updates = counters.updates
         progress = Progress(counters.frames, counters.steps, counters.updates, counters.time_s)
-        self.writer.event("restore", f"continues from the checkpoint at {counters.frames:,} frames", progress=progress)
+        self._event("restore", f"continues from the checkpoint at {counters.frames:,} frames", progress=progress)
         return counters
 
     def _work(self) -> None:
@@ -155,14 +156,14 @@ class Learner:
         for thread in threads:
             thread.start()
         self._ready.set()
-        self.clock.run(True)
-        self._checkpointed = time.monotonic()
+        self.clock.run(self._paused is None)
+        self.batcher.pause(self._paused is not None)
+        self._next_checkpoint = time.monotonic() + min(_FIRST_CHECKPOINT_S, self.config.checkpoint_interval_s)
         try:
             self._train()
             if self._failure is not None:
                 raise self._failure
-            self._checkpoint("finished" if self.finished else "stopped")
-            self.state = "finished" if self.finished else "stopped"
+            self._store(lambda: self._checkpoint("finished" if self.finished else "stopped"))
         finally:
             self.clock.run(False)
             self.batcher.close()
@@ -192,20 +193,19 @@ class Learner:
 
     def _train(self) -> None:
         while not self._stopping and not self.finished:
-            self._run_commands()
-            if self.state == "paused":
-                time.sleep(_POLL_S / 2)
+            self._commands.run_pending()
+            if self._paused is not None:
+                self._commands.wait(_POLL_S)
                 continue
             with self.meters.timing("training_wait"):
                 unrolls = self.queue.take(self.config.hyperparameters.batch_size, timeout_s=_POLL_S)
             if unrolls:
                 self._update(unrolls)
-            if time.monotonic() - self._checkpointed > self.config.checkpoint_interval_s:
-                self._checkpoint("interval")
+            if time.monotonic() > self._next_checkpoint:
+                self._next_checkpoint = time.monotonic() + self.config.checkpoint_interval_s
+                self._store(lambda: self._checkpoint("interval"))
 
     def _update(self, unrolls: list[Any]) -> None:
-        if self.state == "waiting":
-            self.state, self.reason = "training", ""
         with self.meters.timing("update"):
             self.trainer.update(
                 unrolls, config=self.config.hyperparameters, learning_rate=self.learning_rate,
@@ -215,7 +215,7 @@ class Learner:
 
     def _on_bad_update(self, what: str) -> None:
         number = self.trainer.bad_updates
-        self.writer.event("error", f"update skipped, not finite: {what} ({number} in a row)", progress=self.progress)
+        self._event("error", f"update skipped, not finite: {what} ({number} in a row)", progress=self.progress)
         if number >= MAX_BAD_UPDATES:
             self._pause(f"{number} updates in a row were not finite ({what}); lower learning_rate, or resume from an "
                         f"earlier checkpoint")
@@ -226,9 +226,10 @@ class Learner:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate now."""
+        """The learning rate now: warmed up over the first updates, and decayed if so asked."""
         hyperparameters = self.config.hyperparameters
-        rate: float = hyperparameters.learning_rate
+        warm_up = min(1.0, (self.trainer.updates + 1) / max(1, hyperparameters.warmup_updates))
+        rate: float = hyperparameters.learning_rate * warm_up
         if hyperparameters.learning_rate_schedule == "linear":
             rate *= max(0.0, 1.0 - self.progress.frames / self.config.total_frames)
         return rate
@@ -260,10 +261,21 @@ class Learner:
             meta=meta, requested=reason == "requested",
         )
         checkpoints.prune(folder, keep=self.config.keep_checkpoints)
-        self._checkpointed = time.monotonic()
-        self.writer.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
-                          data={"path": str(written.path)})
+        self._event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
+                    data={"path": str(written.path)})
         return {"path": str(written.path), "frames": progress.frames}
+
+    def _event(self, kind: str, message: str, **more: Any) -> None:
+        self._store(lambda: self.writer.event(kind, message, **more))
+
+    def _store(self, write: Callable[[], Any]) -> None:
+        """Call `write`; a disk that refuses is a warning in the status and no reason to lose the run."""
+        try:
+            write()
+            self.warning = ""
+        except (StorageFailed, OSError) as error:
+            self.warning = str(error)
+            print(f"not stored: {error}", flush=True)
 
     # ---- actors -----------------------------------------------------------------------------------------------------
 
@@ -274,8 +286,8 @@ class Learner:
             self._spec_given.set()
         check_same_environment(self.spec, hello.spec)
         while not self._ready.wait(_POLL_S):
-            if self._ended:
-                raise WorkbenchError("the learner is ending")
+            if self._ended.is_set() or self._stopping:
+                raise ConnectionLost("the learner is ending")
         self._lives += 1
         entropy = [self.config.seed, hello.actor, self._lives if self.trainer.updates else 0, self.trainer.updates]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
@@ -291,43 +303,40 @@ class Learner:
         return {"status": self.status, "pause": self.pause, "resume": self.resume, "tune": self.tune,
                 "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale}
 
-    def do(self, action: Callable[[], Any]) -> Any:
-        """Run `action` in the main thread between two updates; its result."""
-        future: Future[Any] = Future()
-        self._commands.put((action, future))
-        return future.result(timeout=_COMMAND_TIMEOUT_S)
-
-    def _run_commands(self) -> None:
-        while not self._commands.empty():
-            action, future = self._commands.get()
-            try:
-                future.set_result(action())
-            except BaseException as error:
-                future.set_exception(error)
-
     def status(self) -> dict[str, Any]:
         """Counters as they are now, speeds and means of the last second; see the recorder."""
         told: dict[str, Any] = {"state": self.state, "reason": self.reason}
-        return {**told, **self.recorder.status, **asdict(self.progress)} if self._ready.is_set() else told
+        return {**self.recorder.status, **told, **asdict(self.progress)} if self._ready.is_set() else told
+
+    @property
+    def state(self) -> str:
+        """waiting (nothing was acted yet), training, paused, finished or stopped."""
+        if self._ready.is_set() and self.finished:
+            return "finished"
+        if self._stopping:
+            return "stopped"
+        if self._paused is not None:
+            return "paused"
+        acted = self._ready.is_set() and self.inference.steps > self._first_steps
+        return "training" if acted else "waiting"
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, where that is not plain."""
+        return self._paused or ("waiting for the first actor" if self.state == "waiting" else "")
 
     def pause(self) -> None:
         """Hold training and acting."""
-        self.do(lambda: self._pause("paused by hand"))
-
-    def _pause(self, reason: str) -> None:
-        self.state, self.reason = "paused", reason
-        self.batcher.pause(True)
-        self.clock.run(False)
+        self._commands.do(lambda: self._pause("paused by hand"))
 
     def resume(self) -> None:
         """Go on after a pause."""
+        self._commands.do(lambda: self._pause(None))
 
-        def go_on() -> None:
-            self.state, self.reason = "training", ""
-            self.batcher.pause(False)
-            self.clock.run(True)
-
-        self.do(go_on)
+    def _pause(self, reason: str | None) -> None:
+        self._paused = reason
+        self.batcher.pause(reason is not None)
+        self.clock.run(reason is None and self._ready.is_set())
 
     def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change live fields between two updates. Raises UnknownName, NotLive or OutOfBounds."""
@@ -339,14 +348,14 @@ class Learner:
             self.batcher.timeout_s = self.config.batch_timeout_ms / 1000
             return {"old": old, "new": {name: self.config.value(name) for name in changes}}
 
-        result: dict[str, Any] = self.do(apply)
+        result: dict[str, Any] = self._commands.do(apply)
         return result
 
     def checkpoint(self, reason: str = "requested") -> dict[str, Any]:
         """Write a checkpoint between two updates: {"path", "frames"}."""
         if not self._ready.is_set():
             raise WorkbenchError("there is nothing to checkpoint yet: the learner waits for its first actor.")
-        result: dict[str, Any] = self.do(lambda: self._checkpoint(reason))
+        result: dict[str, Any] = self._commands.do(lambda: self._checkpoint(reason))
         return result
 
     def scale(self, actors: int) -> None:
@@ -356,8 +365,13 @@ class Learner:
             self.config = self.config.replaced(actors=actors)
             self.batcher.max_batch = self._max_batch()
 
-        self.do(apply)
+        self._commands.do(apply)
 
     def stop(self) -> None:
         """End after a last checkpoint."""
         self._stopping = True
+
+    def stop_and_wait(self) -> None:
+        """Stop, and wait until that is done."""
+        self.stop()
+        self._ended.wait()

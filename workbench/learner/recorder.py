@@ -77,6 +77,11 @@ class EpisodeLog:
             self._returns.append(episode.episode_return)
             self._lengths.append(episode.length_steps)
 
+    @property
+    def in_mean(self) -> int:
+        """How many episodes `means` are of."""
+        return len(self._returns)
+
     def means(self) -> tuple[float | None, float | None]:
         """Mean return and length of the last hundred episodes; None before the first."""
         with self._lock:
@@ -192,9 +197,10 @@ class Recorder:
         self.status = {
             **counters, **speeds, "time_s": progress.time_s, "episodes": learner.episodes.episodes,
             "episode_return": episode_return, "episode_length": episode_length,
+            "episodes_in_mean": learner.episodes.in_mean,
             "policy_lag": scalars.get("policy_lag_mean"), "device": learner.device.kind,
             "precision": learner.device.precision, "actors": self._actors(), "bottleneck": parts,
-            "warning": self._store(), "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
+            "warning": self._store() or learner.warning, "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
         }
 
     def _latencies(self, sums: Sums) -> dict[str, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 
-from workbench.errors import ShapeMismatch, WorkbenchError
+from workbench.errors import ConnectionLost, ShapeMismatch, WorkbenchError
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.meters import Meters
 from workbench.trajectory import EnvironmentSpec
@@ -28,6 +28,7 @@ class ActorLife:
     alive: bool = True
     last_seen: float = field(default_factory=time.monotonic)
     steps: int = 0
+    error: str = ""  # what it sent that does not fit
     outbox: queue.SimpleQueue[bytes | None] = field(default_factory=queue.SimpleQueue)
     pending: set[int] = field(default_factory=set)
     served_s: dict[int, float] = field(default_factory=dict)  # by group: from its last message to its actions
@@ -56,6 +57,9 @@ class ActorStreams:
             seed = self._admit(hello)
         except StopIteration:
             return
+        except ConnectionLost as error:
+            context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+            return
         except WorkbenchError as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             return
@@ -66,6 +70,8 @@ class ActorStreams:
         yield Welcome(seed).encode()
         threading.Thread(target=self._read, args=(life, requests), name=f"actor-{hello.actor}", daemon=True).start()
         yield from iter(life.outbox.get, None)
+        if life.error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, life.error)
 
     def _check(self, hello: Hello) -> None:
         if hello.environments != self._envs_per_actor:
@@ -102,7 +108,7 @@ class ActorStreams:
         except grpc.RpcError:
             pass  # the actor went away
         except ShapeMismatch as error:
-            print(f"actor {life.hello.actor} is cut off: {error}", flush=True)
+            life.error = str(error)
         finally:
             self._end(life)
 

@@ -1,4 +1,4 @@
-"""Ends a child process when its supervisor is gone.
+"""What ties a child process to its supervisor: it ends when the supervisor is gone, and says why when it gives up.
 
 The child's standard input is a pipe whose other end only the supervisor holds. Whatever ends the supervisor,
 SIGKILL too, closes the pipe; a thread sees that and ends the child.
@@ -6,18 +6,40 @@ SIGKILL too, closes the pipe; a thread sees that and ends the child.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from workbench.errors import WorkbenchError
+from workbench.rundir import write_atomically
+
+FATAL = 3  # exit code: a restart does not mend it; the reason is in the error file
+_LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 
 
-def end_with_parent() -> None:
-    """Start the thread that ends this process when standard input closes."""
-    threading.Thread(target=_watch, name="lifeline", daemon=True).start()
+def end_with_parent(last_words: Callable[[], None] | None = None) -> None:
+    """Start the thread that ends this process when standard input closes, after `last_words` (8 s at most)."""
+    threading.Thread(target=_watch, args=[last_words], name="lifeline", daemon=True).start()
 
 
-def _watch() -> None:
+def _watch(last_words: Callable[[], None] | None) -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
     print("the supervisor is gone; ending", file=sys.stderr, flush=True)
+    if last_words is not None:
+        timer = threading.Timer(_LAST_WORDS_S, os._exit, [0])
+        timer.daemon = True
+        timer.start()
+        last_words()
     os._exit(0)
+
+
+def leave_error(path: Path, error: WorkbenchError) -> int:
+    """Write why this process gives up to `path`, for its supervisor; FATAL, the exit code that says so."""
+    told = {"type": type(error).__name__, "message": str(error)}
+    write_atomically(path, json.dumps(told).encode())
+    print(error, file=sys.stderr, flush=True)
+    return FATAL

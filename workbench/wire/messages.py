@@ -21,7 +21,7 @@ from workbench.errors import ShapeMismatch
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
 PROTOCOL = 1
-_REQUEST = struct.Struct("<4sHHIIfff")  # magic, group, K, N, first environment, stepping s, idle s, round trip s
+_REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, round trip s
 _REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
 _MAGIC = b"WBS1"
 
@@ -77,7 +77,7 @@ class GroupStep:
     Attributes:
         group: number of the group within its actor.
         first_env: the actor's number of the group's first environment; the others follow.
-        stepping_s, idle_s: time the actor took to step this group, and waited before that for any actions.
+        stepping_s: time the actor took to step this group.
         round_trip_s: time from this group's message before to its actions.
     """
 
@@ -85,7 +85,6 @@ class GroupStep:
     first_env: int
     step: StepBatch
     stepping_s: float = 0.0
-    idle_s: float = 0.0
     round_trip_s: float = 0.0
 
     def encode(self) -> bytes:
@@ -93,7 +92,7 @@ class GroupStep:
         step = self.step
         header = _REQUEST.pack(
             _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env,
-            self.stepping_s, self.idle_s, self.round_trip_s,
+            self.stepping_s, self.round_trip_s,
         )
         parts = [header, step.reward.astype("<f4").tobytes(), step.flags.tobytes(), step.observation.tobytes()]
         if len(step.final_index):
