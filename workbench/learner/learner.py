@@ -110,7 +110,7 @@ class Learner:
         self.policy = PublishedPolicy(network, version=self.trainer.updates)
         self.inference = self._inference(network, algorithm, generator)
         self.inference.steps = counters.steps
-        self._first_steps = counters.steps
+        self._first_updates = counters.updates
         self.clock = Clock(counters.time_s)
         self.episodes = EpisodeLog(self.writer, counters.episodes)
         self.recorder = Recorder(self)
@@ -310,20 +310,22 @@ class Learner:
 
     @property
     def state(self) -> str:
-        """waiting (nothing was acted yet), training, paused, finished or stopped."""
+        """waiting (for a first update in this life), training, paused, finished or stopped."""
         if self._ready.is_set() and self.finished:
             return "finished"
         if self._stopping:
             return "stopped"
         if self._paused is not None:
             return "paused"
-        acted = self._ready.is_set() and self.inference.steps > self._first_steps
-        return "training" if acted else "waiting"
+        trained = self._ready.is_set() and self.trainer.updates > self._first_updates
+        return "training" if trained else "waiting"
 
     @property
     def reason(self) -> str:
         """Why it is in that state, where that is not plain."""
-        return self._paused or ("waiting for the first actor" if self.state == "waiting" else "")
+        if self.state != "waiting":
+            return self._paused or ""
+        return "collecting the first unrolls" if self.streams.connected else "waiting for the first actor"
 
     def pause(self) -> None:
         """Hold training and acting."""
