@@ -30,7 +30,7 @@ def test_the_first_lesson_runs_and_keeps_a_picture_of_its_run(module_home: Path,
     assert "frames/s" in said and "steps/s" in said and "episodes" in said
     assert f"executed notebook: {tmp_path}" in said
     assert str(home / "runs" / "pong-vtrace-1") in said
-    assert "0.0006 at the start, 0.0003 now" in said
+    assert "learning rate: 0.0006 before, 0.0003 after" in said
     bundle = panel(cells)
     assert "application/vnd.jupyter.widget-view+json" not in bundle
     assert "image/png" in bundle and "stopped" in bundle["text/html"] and "learning_rate" in bundle["text/html"]

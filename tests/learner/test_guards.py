@@ -1,0 +1,45 @@
+"""What the learner does by itself, seen from outside through real processes."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, eventually
+
+
+class Overflowing(gymnasium.Env):
+    """Rewards whose square overflows float32, so that no loss is finite."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 1e30, False, False, {}
+
+
+def test_updates_that_are_not_finite_are_skipped_and_ten_of_them_pause_the_run(home):
+    run = wb.launch(Overflowing, **SMALL, max_abs_reward=0.0, wait_ready=False)
+    eventually(lambda: run.status.state == "paused", within_s=90, what="the run pauses by itself")
+    status = run.status
+    assert "not finite" in status.reason and "learning_rate" in status.reason
+    assert status.updates == 0, "no such update was made"
+    events = run.events
+    assert sum(message.startswith("update skipped") for message in events["message"]) == 10
+    run.tune(max_abs_reward=1.0)
+    run.resume()
+    run.wait(updates=3, timeout_s=60, progress=False)
+
+
+def test_a_linear_schedule_ends_at_zero_after_a_warm_up_from_zero(home):
+    run = wb.launch("CartPole-v1", **SMALL, total_frames=30_000, learning_rate=1e-3, learning_rate_schedule="linear",
+                    warmup_updates=100)
+    run.wait(timeout_s=120, progress=False)
+    rates = run.metrics("learning_rate")
+    assert rates["value"].max() < 1e-3
+    assert rates["value"].iloc[-1] == pytest.approx(0.0, abs=2e-5)
+    assert run.status.state == "finished"
