@@ -170,6 +170,8 @@ class RunConfig:
     environment: str = setting("", "environment name, such as ALE/Pong-v5")
     algorithm: str = setting("vtrace", "algorithm", choices=tuple(ALGORITHMS))
     environment_options: dict[str, Any] = setting({}, "options of the environment's adapter")
+    frame_stack: int = setting(0, "frames that the network sees at once; 0: 4 for Atari, else 1", unit="frames", low=0,
+                               high=64, source="Mnih et al. 2015")
     network: str | None = setting(None, "network name; None: chosen by the observations")
     actors: int = setting(2, "actor processes (change with scale)", unit="processes", low=1, high=4096)
     envs_per_actor: int = setting(16, "environments per actor", unit="environments", low=1, high=4096)

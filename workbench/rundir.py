@@ -11,14 +11,16 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workbench.config import RunConfig
-from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound
+from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed
 
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 
@@ -105,17 +107,27 @@ class RunDirectory:
         return path.read_text()
 
     def read(self) -> dict[str, Any]:
-        """run.json. Raises RunNotFound."""
+        """run.json. Raises RunNotFound, or StorageFailed if it is damaged."""
         try:
-            data: dict[str, Any] = json.loads(self.record.read_bytes())
+            data = json.loads(self.record.read_bytes())
         except FileNotFoundError:
             raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
+        except (OSError, ValueError) as error:
+            raise StorageFailed(f"cannot read {self.record}: {error}.") from None
+        if not isinstance(data, dict):
+            raise StorageFailed(f"cannot read {self.record}: it holds no JSON object.")
         return data
 
     def write(self, **changes: Any) -> dict[str, Any]:
-        """Change fields of run.json atomically. One process does so at a time: the supervisor while it lives."""
+        """Change fields of run.json atomically. One process does so at a time: the supervisor while it lives.
+
+        Raises StorageFailed if it cannot be written.
+        """
         data = {**(self.read() if self.record.exists() else {}), **changes}
-        write_atomically(self.record, json.dumps(data, indent=1).encode())
+        try:
+            write_atomically(self.record, json.dumps(data, indent=1).encode())
+        except OSError as error:
+            raise StorageFailed(f"cannot write {self.record}: {error.strerror}. Make room on its disk.") from None
         return data
 
     def config(self) -> RunConfig:
@@ -135,11 +147,18 @@ def create(name: str, record: dict[str, Any]) -> RunDirectory:
         raise HomeNotWritable(
             f"cannot write {folder}: {error.strerror}. Set WORKBENCH_HOME to a folder that can be written."
         ) from None
-    run = RunDirectory(folder / name)
+    try:
+        return _filled(RunDirectory(folder / name), record)
+    except OSError as error:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error}") from None
+
+
+def _filled(run: RunDirectory, record: dict[str, Any]) -> RunDirectory:
     for below in (run.checkpoints, run.logs, run.tensorboard, run.code):
         below.mkdir(mode=0o700)
     write_atomically(run.path / "token", secrets.token_hex(32).encode())
-    run.write(name=name, **record)
+    run.write(name=run.name, **record)
     return run
 
 
@@ -158,6 +177,10 @@ def _nearest(name: str) -> str:
 
 
 def every() -> list[RunDirectory]:
-    """All runs in the home, newest first."""
-    found = [RunDirectory(path.parent) for path in (home() / "runs").glob("*/run.json")]
-    return sorted(found, key=lambda run: run.read().get("created", 0), reverse=True)
+    """All runs in the home, newest first; without those whose run.json is damaged or goes away in this moment."""
+    created = {}
+    for path in (home() / "runs").glob("*/run.json"):
+        run = RunDirectory(path.parent)
+        with suppress(RunNotFound, StorageFailed):
+            created[run] = run.read().get("created", 0)
+    return sorted(created, key=lambda run: created[run], reverse=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,8 +16,14 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from workbench.client.start import _created, _stem
+from workbench import rundir
+from workbench.client import waiting
+from workbench.client.start import _created, _start, _stem
+from workbench.client.status import RunStatus
 from workbench.config import RunConfig
+from workbench.launchers import Launched
+from workbench.metrics import MetricsWriter
+from workbench.supervisor import lock
 
 
 @pytest.mark.parametrize(
@@ -39,6 +48,40 @@ def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:
         made = list(pool.map(lambda _: _created(None, config, record).name, range(16)))
     assert sorted(made) == sorted(f"cartpole-vtrace-{number}" for number in range(1, 17))
     assert {one.state for one in wb.runs()} == {"stopped"}
+
+
+def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path) -> None:
+    class Reached(Exception):
+        pass
+
+    class Nowhere:
+        def start(self, run: rundir.RunDirectory) -> Launched:
+            raise Reached
+
+    directory = rundir.create("one", {"state": "starting"})
+    descriptor = os.open(lock.of_start(directory), os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # as `lock.is_held` does
+    threading.Timer(0.05, os.close, [descriptor]).start()
+    with pytest.raises(Reached):
+        _start(directory, Nowhere(), wait_ready=False, ready_timeout_s=1.0, progress=False)
+
+
+def test_a_mean_of_few_episodes_reaches_no_target() -> None:
+    wanted = {"episode_return": 10.0}
+    assert not waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=1), wanted)
+    assert waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=20), wanted)
+    assert waiting._reached(RunStatus("one", "training", episode_return=11.0), wanted)
+
+
+def test_a_row_of_the_life_before_does_not_say_how_a_resumed_run_is(home: Path) -> None:
+    config = RunConfig.build("CartPole-v1").to_json()
+    directory = rundir.create("again", {"created": time.time(), "config": config, "state": "starting"})
+    writer = MetricsWriter(directory.metrics)
+    writer.status({"state": "stopped", "frames": 40})
+    writer.close()
+    with lock.held(lock.of_start(directory), wait_s=0):
+        status = wb.attach("again").status
+    assert (status.state, status.frames) == ("starting", 40)
 
 
 def test_an_interrupted_launch_leaves_the_run_and_says_its_name(home: Path) -> None:

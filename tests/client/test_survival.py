@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
-from workbench.errors import InvalidInput, RunNotAlive
+from workbench.errors import InvalidInput, RunFailed, RunNotAlive
 
 NAME = "tough"
 
@@ -70,9 +71,12 @@ def test_a_killed_actor_is_restarted(run: wb.Run) -> None:
 
 
 def test_an_actor_can_be_restarted_on_demand(run: wb.Run) -> None:
+    failures = len(run.events.query("kind == 'error'"))
     before = run.status.actors[1].pid
     run.restart_actor(1)
     eventually(lambda: run.status.actors[1].pid not in (None, before))
+    eventually(lambda: "actor-1 restarted after a request" in set(run.events["message"]))
+    assert len(run.events.query("kind == 'error'")) == failures
 
 
 def test_an_actor_that_hangs_is_named(run: wb.Run) -> None:
@@ -91,7 +95,10 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
     made = run.checkpoint()
     before = run.status
     kill(before.learner_pid)
-    eventually(lambda: "the learner ended with signal 9" in run.status.reason or run.status.learner_pid)
+    down = eventually(lambda: "it ended with signal 9 (SIGKILL)" in (s := run.status).reason and s)
+    assert down.reason.startswith("the learner is being restarted")
+    assert (down.frames_per_second, down.frames >= before.frames) == (0.0, True)
+    eventually(lambda: wb.runs()[NAME].frames_per_second == 0.0, within_s=5)
     after = eventually(
         lambda: (s := run.status).learner_pid not in (None, before.learner_pid) and s.updates > made.updates and s,
         within_s=60,
@@ -106,10 +113,11 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
 def test_a_paused_run_stays_paused_when_its_learner_dies(run: wb.Run) -> None:
     run.checkpoint()
     run.pause()
-    before = run.status.learner_pid
-    kill(before)
-    eventually(lambda: run.status.learner_pid not in (None, before), within_s=60)
-    eventually(lambda: (s := run.status).state == "paused" and s.reason == "paused by hand", within_s=60)
+    before = run.status
+    kill(before.learner_pid)
+    eventually(lambda: run.status.learner_pid not in (None, before.learner_pid), within_s=60)
+    paused = eventually(lambda: (s := run.status).state == "paused" and s.reason == "paused by hand" and s, within_s=60)
+    assert paused.updates == before.updates
     run.resume()
     run.wait(updates=run.status.updates + 2, timeout_s=60)
 
@@ -121,7 +129,7 @@ def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.
     status = eventually(lambda: (s := run.status).state == "dead" and s, within_s=5)
     assert status.reason == f"its supervisor is gone. wb.resume('{NAME}') continues it from its newest checkpoint."
     assert status.frames > 0
-    assert wb.runs()[NAME].state == "dead"
+    assert (wb.runs()[NAME].state, wb.runs()[NAME].frames_per_second) == ("dead", 0.0)
     assert len(run.metrics("loss")) > 0
     with pytest.raises(RunNotAlive, match=r"tough is dead: .* wb.resume\('tough'\)"):
         run.tune(learning_rate=1e-3)
@@ -158,8 +166,8 @@ def test_a_hangup_is_ignored_and_sigterm_is_an_orderly_stop(run: wb.Run) -> None
 def test_stop_writes_a_last_checkpoint_and_ends_everything(run: wb.Run) -> None:
     status = run.stop()
     assert status.state == "stopped"
+    assert processes_of(run.path) == []
     assert run.checkpoints[-1].frames == status.frames
-    eventually(lambda: not processes_of(run.path), within_s=10)
     assert run.stop().state == "stopped"
     with pytest.raises(RunNotAlive, match="is stopped"):
         run.checkpoint()
@@ -177,3 +185,35 @@ def test_a_finished_run_says_so_and_goes_on_with_more_frames(run: wb.Run) -> Non
         wb.resume(NAME)
     again = wb.resume(NAME, total_frames=10**8)
     assert again.wait(frames=status.frames + 100, timeout_s=60).state == "training"
+
+
+def test_a_full_disk_is_a_warning_and_hides_no_outcome(run: wb.Run) -> None:
+    pid = run.status.supervisor_pid
+    assert pid
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))  # no file of the supervisor can be written
+    eventually(lambda: str(run.path) in run.status.warning)
+    assert run.tune(entropy_cost=0.007)["new"] == {"entropy_cost": 0.007}
+    assert run.config.value("entropy_cost") != 0.007
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+    eventually(lambda: run.status.warning == "" and run.config.value("entropy_cost") == 0.007)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+    learner = run.status.learner_pid
+    run._control.call("stop", grace_s=10.0)
+    eventually(lambda: not psutil.pid_exists(learner))
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+    eventually(lambda: not processes_of(run.path), within_s=15)
+    assert run.status.state == "stopped"
+    assert run.events["kind"].iloc[-1] == "stop"
+
+
+def test_a_learner_that_dies_again_and_again_without_an_update_fails_the_run(run: wb.Run) -> None:
+    died: set[int | None] = {None}
+    while (status := run.status).state == "training":
+        if status.learner_pid not in died:
+            kill(status.learner_pid)
+            died.add(status.learner_pid)
+    assert status.state in ("stopping", "failed")
+    assert len(died) - 1 in (6, 7)
+    with pytest.raises(RunFailed, match=r"learner ended with signal 9 \(SIGKILL\) . times. Its log ends:"):
+        run.wait(timeout_s=30)

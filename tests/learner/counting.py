@@ -35,8 +35,8 @@ from workbench.wire.rpc import serve
 
 
 class CountingNetwork(nn.Module):
-    """Its value is the number of observations of the episode that it has seen, this one included; its first logit is
-    the number of frames in the stack that are not empty. Its state is that count."""
+    """Its state is the number of observations of the episode that it has seen, this one included. Its value is ten
+    times that, plus the number of frames in the stack that are not empty; so is its first logit."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:
         super().__init__()
@@ -48,14 +48,20 @@ class CountingNetwork(nn.Module):
 
     def forward(self, observation, previous_action, reward, start, state):
         frames = observation.unflatten(2, (self.spec.frame_stack, -1)).flatten(3)
-        logits = torch.zeros(*start.shape, self.spec.num_actions)
-        logits[..., 0] = frames.ne(0).any(-1).sum(-1)
         (count,) = state
         values = []
         for t in range(len(start)):
             count = count.masked_fill(start[t, :, None], 0.0) + 1
             values.append(count[:, 0])
-        return NetworkOutput(logits, torch.stack(values)), (count,)
+        value = 10.0 * torch.stack(values) + frames.ne(0).any(-1).sum(-1)
+        logits = torch.zeros(*start.shape, self.spec.num_actions)
+        logits[..., 0] = value
+        return NetworkOutput(logits, value), (count,)
+
+
+def expected_value(step: int, frame_stack: int) -> float:
+    """What CountingNetwork says at that step of an episode."""
+    return 10.0 * (step + 1) + min(step + 1, frame_stack)
 
 
 @dataclass
@@ -172,6 +178,7 @@ def actor(run: RunDirectory, index: int) -> Iterator[subprocess.Popen[bytes]]:
 def check_unroll(unroll: Unroll, lengths: list[int]) -> None:
     """Every step of an unroll is the one after the step before, with its own reward, flags, action, and outputs."""
     counts = [CountingEnv.decode(frame) for frame in unroll.observation]
+    frame_stack = unroll.stack_prefix.shape[0] + 1
     assert len({count.life for count in counts}) == 1, "an unroll mixes two lives"
     for t, count in enumerate(counts):
         flags = Flags(int(unroll.flags[t]))
@@ -187,9 +194,10 @@ def check_unroll(unroll: Unroll, lengths: list[int]) -> None:
                 assert unroll.reward[t] == np.float32(CountingEnv.expected_reward(count.episode - 1, ended))
             else:
                 assert count.episode == 0 and unroll.reward[t] == 0
-        assert unroll.behaviour["value"][t] == count.step + 1, "the recurrent state is of another step"
+        value = expected_value(count.step, frame_stack)
+        assert unroll.behaviour["value"][t] == value, "the recurrent state or the stack is of another step"
         truncated = bool(flags & Flags.TRUNCATED)
-        expected = lengths[(count.episode - 1) % len(lengths)] + 1 if truncated else 0
+        expected = expected_value(lengths[(count.episode - 1) % len(lengths)], frame_stack) if truncated else 0
         assert unroll.bootstrap_value[t] == expected, "not the value of the true final observation"
         if t:
             before = counts[t - 1]

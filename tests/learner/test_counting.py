@@ -9,7 +9,7 @@ from tests.learner.counting import CountingEnv, Flags, actor, check_consecutive,
 from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
-IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3)
+IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=4)
 
 
 def options(lengths, ends, image=False):
@@ -51,7 +51,7 @@ def test_frames_are_stacked_in_training_as_they_were_in_inference():
     with (
         rig(
             IMAGE, environment_options=options(lengths, "alternate", image=True), actors=1, envs_per_actor=4,
-            groups_per_actor=2, max_batch=4, unroll_length=5, network="small-cnn",
+            groups_per_actor=2, max_batch=4, unroll_length=5, frame_stack=4,
         ) as running,
         actor(running.run, 0),
     ):
@@ -59,6 +59,7 @@ def test_frames_are_stacked_in_training_as_they_were_in_inference():
     for unroll in running.unrolls:
         check_unroll(unroll, lengths)
     check_replayed(running)
+    assert {unroll.stack_prefix.shape[0] for unroll in running.unrolls} == {3}
 
 
 def test_partial_batches_run_when_an_actor_sends_less_than_a_batch():

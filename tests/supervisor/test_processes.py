@@ -62,6 +62,13 @@ def test_a_child_that_was_asked_to_end_has_not_failed(child: Child) -> None:
     assert eventually(child.poll).recent == 0
 
 
+def test_a_child_whose_end_somebody_wants_has_not_failed_and_starts_again_at_once(child: Child) -> None:
+    child.start()
+    child.expect_end(grace_s=0.0)
+    assert eventually(child.poll).recent == 0
+    assert child.start_if_due()
+
+
 def test_the_error_that_a_child_left_is_told_even_if_it_hangs(child: Child, tmp_path: Path) -> None:
     child.start()
     (tmp_path / "actor-0.error.json").write_text('{"type": "EnvironmentFailed", "message": "boom\\nTraceback"}')

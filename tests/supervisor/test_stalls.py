@@ -35,8 +35,8 @@ def test_an_actor_that_is_gone_is_forgotten() -> None:
 
 def told(**changes: object) -> str:
     calm = {
-        "paused": False, "learner_down": "", "learner_silent_s": 0.0, "learner_reason": "", "dead_actors": [],
-        "actors": 4, "hung": [], "frozen_s": 0.0,
+        "paused": False, "learner_down": "", "learner_silent_s": 0.0, "learner_mute": "", "learner_reason": "",
+        "dead_actors": [], "actors": 4, "hung": [], "frozen_s": 0.0,
     }  # fmt: skip
     return explain(**{**calm, **changes})  # type: ignore[arg-type]
 
@@ -50,6 +50,7 @@ def test_a_stall_is_told_in_plain_words() -> None:
     assert told(dead_actors=dead, frozen_s=12.2) == "2 of 4 actors dead (exit code 1), batch waiting 12 s"
     assert told(hung=[("2", 14.6)]) == "actor 2 has made no step for 15 s while others go on"
     assert told(learner_silent_s=9.0) == "the learner has not answered for 9 s"
+    assert told(learner_silent_s=9.0, learner_mute="KeyError: 3") == "the learner has not answered for 9 s: KeyError: 3"
 
 
 def test_a_pause_is_no_stall() -> None:

@@ -40,7 +40,7 @@ def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]
     factory = load_factory(run.code / "environment.pkl")
     return [
         environments.make(config.environment, num_envs=size, seed=config.seed, threads=config.actor_threads,
-                          options=config.environment_options, factory=factory)
+                          options=config.environment_options, factory=factory, frame_stack=config.frame_stack)
         for size in sizes
     ]
 

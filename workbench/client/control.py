@@ -17,6 +17,8 @@ from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
 from workbench.wire.rpc import Caller
 
+_STALE_S = 5.0  # a supervisor that lives writes its status each second
+
 
 class Control:
     """Calls the supervisor of one run; connects when first used. Usable from several threads."""
@@ -81,12 +83,13 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     error = record.get("error")
     better: dict[str, Any] = {"age_s": age_s, "error": f"{error['type']}: {error['message']}" if error else None}
     state = record["state"]
-    if state not in ENDED:
-        if lock.is_alive(directory):
-            state = told.get("state", state)
-        else:
-            state, better["reason"], better["actors"] = "dead", _dead(directory.name), ()
-            better["supervisor_pid"] = better["learner_pid"] = None
+    if state not in ENDED and not lock.is_alive(directory):
+        state, better["reason"], better["actors"] = "dead", _dead(directory.name), ()
+        better["supervisor_pid"] = better["learner_pid"] = None
+    elif state not in ENDED and told.get("state") not in ENDED:  # else the row is of the life before
+        state = told.get("state", state)
+    if state in (*ENDED, "dead") or age_s > _STALE_S:
+        better |= dict.fromkeys(("frames_per_second", "steps_per_second", "updates_per_second"), 0.0)
     return RunStatus.from_told(directory.name, {**told, "state": state}, **better)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench import rundir
 from workbench.client.control import stored_status
 from workbench.client.tables import Columns, Table, duration
-from workbench.errors import RunNotFound
+from workbench.errors import RunNotFound, StorageFailed
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def runs() -> Table[RunSummary]:
     for directory in rundir.every():
         try:
             rows.append(_summary(directory))
-        except RunNotFound:
-            continue  # deleted in this moment
+        except (RunNotFound, StorageFailed):
+            continue  # deleted in this moment, or damaged
     return Table(rows, _COLUMNS, empty=f"no runs in {rundir.home() / 'runs'}")
 
 

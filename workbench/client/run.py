@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, rundir
@@ -14,7 +14,7 @@ from workbench.client.control import Control, checked, stored_status
 from workbench.client.status import RunStatus
 from workbench.client.tables import Hyperparameter, Table, duration, hyperparameters
 from workbench.config import RunConfig
-from workbench.errors import InvalidInput, MissingPackage, UnknownName
+from workbench.errors import InvalidInput, MissingPackage, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
 
@@ -127,7 +127,7 @@ class Run:
         Interrupting it leaves the run alone.
 
         Args:
-            episode_return: mean of the last 100 training episodes.
+            episode_return: mean of the last 100 training episodes, once there are 20 since the learner started.
             progress: whether to show a bar; None: where a person looks on.
 
         Raises:
@@ -169,9 +169,9 @@ class Run:
         Args:
             timeout_s: how long the learner may take; after it, it is killed without that checkpoint.
         """
-        if not self.status.alive:
-            return self._last
-        self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
+        if self.status.alive:
+            with suppress(RunNotAlive):  # it ended in this moment
+                self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
         return self._seen(waiting.until_ended(self._control, timeout_s + _STOP_MARGIN_S))
 
     def close(self) -> None:

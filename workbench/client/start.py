@@ -36,6 +36,7 @@ from workbench.supervisor import lock
 Factory = Callable[..., Any]
 
 _SUPERVISOR_S = 60.0  # its start, and up to 10 s for the processes of a dead one to end
+_LOOK_S = 0.3  # whoever looks whether a run lives holds its lock for an instant
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -236,7 +237,7 @@ def _start(
     """Start the supervisor and wait for it. An interrupt leaves the run alone, and says its name."""
     control = Control(directory)
     with _leaving_it_alone(directory.name):
-        with lock.held(lock.of_start(directory), wait_s=0.0) as mine:
+        with lock.held(lock.of_start(directory), wait_s=_LOOK_S) as mine:
             if not mine:
                 raise RunExists(f"{directory.name} is being started by somebody else. wb.attach({directory.name!r}).")
             prepare()
@@ -262,11 +263,10 @@ def _await_supervisor(control: Control, launched: Launched) -> None:
     """Wait until the supervisor answers, or has ended the run already."""
     name, deadline = control.directory.name, time.monotonic() + _SUPERVISOR_S
     while time.monotonic() < deadline:
+        gone = launched.poll() is not None
         if control.directory.read()["state"] in ENDED or _answers(control):
             return
-        if launched.poll() is not None:
-            if control.directory.read()["state"] in ENDED:
-                return
+        if gone:
             raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
         time.sleep(0.05)
     raise WaitTimeout(f"the supervisor of {name} is silent after {_SUPERVISOR_S:g} s. Its log:\n{launched.logs()}")

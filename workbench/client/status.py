@@ -43,6 +43,7 @@ class RunStatus:
         episode_return, episode_length: means of the last 100 training episodes, or None before the first.
         policy_lag: updates between acting and learning, mean.
         bottleneck: share of time that each part waits or works, by part.
+        episodes_in_mean: episodes behind `episode_return`; None: not known.
         hint: what holds the run back, and what may help, in one sentence.
         time_s: seconds of training, pauses excluded.
         age_s: seconds since this was true.
@@ -61,6 +62,7 @@ class RunStatus:
     updates_per_second: float = 0.0
     episode_return: float | None = None
     episode_length: float | None = None
+    episodes_in_mean: int | None = None
     policy_lag: float | None = None
     actors: tuple[ActorStatus, ...] = ()
     device: str = ""

@@ -10,11 +10,13 @@ from workbench.client.control import Control
 from workbench.client.progress import Progress, interactive
 from workbench.client.status import ENDED, RunStatus
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+from workbench.supervisor import lock
 
 if TYPE_CHECKING:
     from workbench.launchers.contract import Launched
 
 _POLL_S = 0.2
+_LEAST_EPISODES = 20  # behind a mean that counts: right after a resume there is one
 
 
 def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[tuple[RunStatus, bool]]:
@@ -94,8 +96,11 @@ def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: b
 
 
 def _reached(status: RunStatus, wanted: dict[str, float]) -> bool:
+    few = status.episodes_in_mean is not None and status.episodes_in_mean < _LEAST_EPISODES
     return any(
-        getattr(status, name) is not None and getattr(status, name) >= target for name, target in wanted.items()
+        getattr(status, name) is not None and getattr(status, name) >= target
+        for name, target in wanted.items()
+        if not (name == "episode_return" and few)
     )
 
 
@@ -116,9 +121,10 @@ def _said(wanted: dict[str, float]) -> str:
 
 
 def until_ended(control: Control, timeout_s: float) -> RunStatus:
-    """The status once the run has ended and its supervisor is gone. Raises WaitTimeout."""
+    """The status once the run has ended and none of its processes is left. Raises WaitTimeout."""
+    held = lock.of_supervisor(control.directory)
     for status, late in _looks(control.status, timeout_s):
-        if status.state in (*ENDED, "dead"):
+        if status.state in (*ENDED, "dead") and not lock.is_held(held):
             return status
         if late:
             break

@@ -25,6 +25,7 @@ from workbench.errors import InvalidInput, UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 FRAMES_PER_STEP = 4
+FRAME_STACK = 4  # Mnih et al. 2015
 SCREEN = (84, 84)
 _NO_NATIVE_LIMIT = 2**30  # frames
 _KEEP_SEED = -1  # to ale-py: reset without seeding again
@@ -45,8 +46,6 @@ class AtariOptions:
     max_frames_per_episode: int = setting(108_000, "time limit of a game, no-ops not counted", unit="frames",
                                           low=FRAMES_PER_STEP, high=10**9, source="ALE/*-v5; 30 minutes at 60 Hz")
     use_fire_reset: bool = setting(True, "press FIRE after a reset where the game has it", source="Baselines")
-    frame_stack: int = setting(4, "frames that the learner joins", unit="frames", low=1, high=64,
-                               source="Mnih et al. 2015")
 
     def __post_init__(self) -> None:
         for name, one in settings(AtariOptions).items():
@@ -84,7 +83,7 @@ class AtariVector:
             repeat_action_probability=options.repeat_action_probability)  # fmt: skip
         self.num_envs = num_envs
         self.spec = EnvironmentSpec(
-            name, (1, *SCREEN), "uint8", int(self._native.single_action_space.n), options.frame_stack, FRAMES_PER_STEP)
+            name, (1, *SCREEN), "uint8", int(self._native.single_action_space.n), FRAME_STACK, FRAMES_PER_STEP)
         self._options = options
         self._limit_steps = options.max_frames_per_episode // FRAMES_PER_STEP
         self._seed = seed

@@ -6,6 +6,7 @@ Names are `ALE/*` (native, with standard preprocessing), `testing/*` (workbench.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -46,6 +47,7 @@ def make(
     threads: int = 1,
     options: Mapping[str, Any] | None = None,
     factory: Factory | None = None,
+    frame_stack: int = 0,
 ) -> VectorEnvironment:
     """`num_envs` copies of the environment `name`, or of the one that `factory` makes, stepped together.
 
@@ -55,12 +57,21 @@ def make(
         threads: native threads; only Atari uses more than one.
         options: of Atari (`atari.AtariOptions`), else keyword arguments of `gymnasium.make` or of the factory.
         factory: a gymnasium.Env class, or a callable that returns an environment.
+        frame_stack: frames that the learner joins; 0: 4 for Atari, else 1.
 
     Raises:
         UnknownName, OutOfBounds, InvalidInput, MissingPackage, ShapeMismatch, EnvironmentFailed.
     """
+    made = _vector(name, num_envs=num_envs, seed=seed, threads=threads, options=dict(options or {}), factory=factory)
+    if frame_stack:
+        made.spec = dataclasses.replace(made.spec, frame_stack=frame_stack)
+    return made
+
+
+def _vector(
+    name: str, *, num_envs: int, seed: int, threads: int, options: dict[str, Any], factory: Factory | None
+) -> VectorEnvironment:
     num_envs = Setting("num_envs", int, 1, "", low=1, high=65_536).check(num_envs)
-    options = dict(options or {})
     factory = factory or _factories.get(name)
     if factory is not None:
         _check_keywords(factory, options, name)

@@ -70,7 +70,8 @@ def make_environment(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Vec
     config = RunConfig.from_json(checkpoint.meta["config"])
     factory = load_factory(_run(checkpoint).code / "environment.pkl")
     return environments.make(
-        config.environment, num_envs=num_envs, seed=seed, options=config.environment_options, factory=factory
+        config.environment, num_envs=num_envs, seed=seed, options=config.environment_options, factory=factory,
+        frame_stack=config.frame_stack,
     )
 
 

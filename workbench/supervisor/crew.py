@@ -95,10 +95,10 @@ class Crew:
             child.end(ACTOR_GRACE_S)
         wait_for_all(children)
 
-    def kill_actor(self, index: int) -> None:
-        """Kill an actor's process, if there is one; it is started again as after any failure."""
+    def replace_actor(self, index: int) -> None:
+        """Let an actor's process end at once, if there is one; another one starts, and that is no failure."""
         if index in self.actors:
-            self.actors[index].kill()
+            self.actors[index].expect_end(0.0)
 
     def kill(self) -> None:
         """Kill everything at once and reap it."""

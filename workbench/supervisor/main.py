@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from types import FrameType
 
@@ -54,29 +55,19 @@ def main(run_dir: str) -> int:
     if held is None:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1
-    writer = MetricsWriter(run.metrics)
-    supervisor = Supervisor(run, writer, keep_open=held)
+    supervisor = Supervisor(run, MetricsWriter(run.metrics), keep_open=held)
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        supervisor.end(Outcome("stopped", f"stopped by {signal.Signals(number).name}"))
+        outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")
+        threading.Thread(target=supervisor.end, args=[outcome]).start()  # a lock taken here could be this thread's own
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     server = serve(run.supervisor_address, run.token(), calls=Service(supervisor).calls(), threads=8)
     try:
-        _begin(run, supervisor)
         supervisor.serve()
     finally:
         server.stop(1.0)
-        writer.close()
+        supervisor.close()
     return 0
-
-
-def _begin(run: RunDirectory, supervisor: Supervisor) -> None:
-    lives = int(run.read().get("lives", 0))
-    supervisor.record(state="starting", error=None, supervisor_pid=os.getpid(), lives=lives + 1)
-    if lives == 0:
-        supervisor.event("launch", f"launched with {supervisor.config.actors} actors")
-    else:
-        supervisor.event("resume", "started again", life=lives + 1)

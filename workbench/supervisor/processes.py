@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-FATAL = 3  # exit code of a child that no restart will mend; it left `<name>.error.json` in the logs
+from workbench.wire.lifeline import FATAL
 
 POLL_S = 0.02
 
@@ -37,7 +37,7 @@ class Ending:
     Attributes:
         code: exit code; negative: the signal that ended it.
         error: {"type", "message"} that it left behind, if it ended with FATAL.
-        recent: failures of this child within the last minute, this one included.
+        recent: failures of this child within the last minute, this one included; 0: it was asked to end.
         first: whether this was its first life.
     """
 
@@ -161,8 +161,7 @@ class Child:
         """Ask this life to end; `poll` kills it after `grace_s` seconds."""
         if self._process is None or self._asked_to_end:
             return
-        self._asked_to_end = True
-        self._kill_at = time.monotonic() + grace_s
+        self.expect_end(grace_s)
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGTERM)
 
@@ -173,7 +172,7 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def expect_end(self, grace_s: float) -> None:
-        """The child was told by other means to end: this is no failure, and `poll` kills it after `grace_s`."""
+        """Somebody wants this life to end: that is no failure, and `poll` kills it after `grace_s` seconds."""
         self._asked_to_end = True
         self._kill_at = time.monotonic() + grace_s
 

@@ -45,21 +45,23 @@ class Service:
 
     def scale(self, actors: int) -> dict[str, Any]:
         """Run `actors` actors from now on. Raises OutOfBounds."""
-        self._refuse_if_ending()
-        before = self._supervisor.config
-        after = before.replaced(actors=actors)
-        self._supervisor.ask_learner("scale", actors=after.actors)
-        self._supervisor.change(after)
+        with self._supervisor.commanding():
+            self._refuse_if_ending()
+            before = self._supervisor.config
+            after = before.replaced(actors=actors)
+            self._supervisor.ask_learner("scale", actors=after.actors)
+            self._supervisor.change(after)
         self._supervisor.event("scale", f"actors {before.actors} → {after.actors}", actors=after.actors)
         return {"actors": after.actors}
 
     def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing."""
-        self._refuse_if_ending()
-        before = self._supervisor.config
-        after = before.with_live(**changes)
-        self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
-        self._supervisor.change(after)
+        with self._supervisor.commanding():
+            self._refuse_if_ending()
+            before = self._supervisor.config
+            after = before.with_live(**changes)
+            self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
+            self._supervisor.change(after)
         old = {name: before.value(name) for name in changes}
         new = {name: after.value(name) for name in changes}
         what = ", ".join(f"{name} {old[name]} → {new[name]}" for name in changes)
@@ -72,7 +74,7 @@ class Service:
         return self._supervisor.ask_learner("checkpoint", timeout_s=300.0, reason=reason)
 
     def restart_actor(self, index: int) -> None:
-        """Kill an actor's process; the supervisor starts it again. Raises InvalidInput."""
+        """End an actor's process; the supervisor starts another. Raises InvalidInput."""
         known = self._supervisor.actor_indices()
         if index not in known:
             raise InvalidInput(f"there is no actor {index!r}: this run has actors 0 to {len(known) - 1}.")

@@ -50,6 +50,7 @@ def explain(
     paused: bool,
     learner_down: str,
     learner_silent_s: float,
+    learner_mute: str,
     learner_reason: str,
     dead_actors: Sequence[tuple[str, str]],
     actors: int,
@@ -60,13 +61,15 @@ def explain(
 
     Args:
         learner_down: why no learner lives, or "".
+        learner_mute: what it answers instead of its status, or "".
         dead_actors: (index, how it ended) of actors that do not live.
     """
     if learner_down:
         return learner_down
     parts = []
     if learner_silent_s > STALLED_AFTER_S:
-        parts.append(f"the learner has not answered for {learner_silent_s:.0f} s")
+        mute = f": {learner_mute}" if learner_mute else ""
+        parts.append(f"the learner has not answered for {learner_silent_s:.0f} s{mute}")
     if dead_actors:
         last = dead_actors[-1][1]
         parts.append(f"{len(dead_actors)} of {actors} actors dead" + (f" ({last})" if last else ""))

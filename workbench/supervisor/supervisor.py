@@ -1,38 +1,44 @@
 """The supervisor of one run: keeps learner and actors alive, knows how the run is, and ends it.
 
-The main thread turns in `run`: it polls the children, starts those that are due, asks the learner how it is and
+The main thread turns in `serve`: it polls the children, starts those that are due, asks the learner how it is and
 publishes the answer. RPC threads only read what it knows, talk to the learner, and leave wishes (scale, stop) that
 the next turn fulfils. Each way in which a run can end is one `Outcome`.
 """
 
 from __future__ import annotations
 
+import os
 import queue
-import sys
 import threading
 import time
 import traceback
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
-from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.supervisor.crew import Crew, Ended
-from workbench.supervisor.stalls import Stalls, explain
+from workbench.supervisor.ledger import Ledger, log
+from workbench.supervisor.news import News
+from workbench.supervisor.reason import reason
 from workbench.wire.rpc import Caller
 
 TURN_S = 0.1
 POLL_LEARNER_S = 0.5
 PUBLISH_S = 1.0
 COMMAND_S = 30.0  # the learner obeys between two updates
+_TURN_TO_COMMAND_S = 8.0  # with the learner's own limit, less than a client waits for its answer
 STOP_S = 60.0  # a last checkpoint of a large network on a slow disk
 _EXIT_S = 1.0  # for a learner that could not be told to stop
 _MAX_FAILURES = 5  # of one child within a minute
+_OUTCOME_S = 10.0  # for a full disk to take the run's outcome
+_ENDED = ("stopped", "finished", "failed")
 
 
 @dataclass(frozen=True)
@@ -55,24 +61,20 @@ class Supervisor:
 
     def __init__(self, run: RunDirectory, writer: MetricsWriter, *, keep_open: int) -> None:
         self.run = run
-        self.writer = writer
         self.config: RunConfig = run.config()
         self.state = "starting"
         self.learner = Caller(run.learner_address, run.token())
+        self._ledger = Ledger(run, writer)
+        self._life = int(run.read().get("lives", 0)) + 1
         self._crew = Crew(run, learner_threads=self.config.learner_threads, keep_open=keep_open)
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
-        self._talk = threading.Lock()  # a poll that began before a pause must not be heard after it
-        self._pause_wanted = False
-        self._to_kill: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._told: dict[str, Any] = {}  # what the learner last said
-        self._told_at = time.monotonic()
-        self._stepped: set[int] = set()  # actors that made a step in this life of the supervisor
-        self._stalls = Stalls(self._told_at)
+        self._commanding = threading.Lock()
+        self._paused: str | None = None  # why; run.json has it too, for a learner that starts anew
+        self._to_replace: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._news = News()
         self._asked_at = self._published_at = 0.0
-        self._written: dict[str, Any] = {}
-        self._warning = ""  # why the run's files cannot be written
         self._endings: dict[int | None, str] = {}
 
     # --- what RPC threads use -----------------------------------------------------------------------------------
@@ -80,7 +82,8 @@ class Supervisor:
     def status(self) -> dict[str, Any]:
         """What the learner last said, with the run's state, the reason for it, and the processes."""
         with self._guard:
-            said = self._told.get("actors", {})
+            told = self._news.current(self._crew.learner)
+            said = told.get("actors", {})
             actors = {
                 str(index): {
                     **said.get(str(index), {}),
@@ -90,17 +93,21 @@ class Supervisor:
                 }
                 for index, child in sorted(self._crew.actors.items())
             }
-            error = self._outcome.error if self._outcome else None
+            outcome = self._outcome
+            error = outcome.error if outcome else None
             return {
-                **self._told,
+                **told,
                 "state": self.state,
-                "reason": self._reason(),
-                "warning": self._told.get("warning") or self._warning,
+                "reason": outcome.message if outcome else reason(self.state, self._news, self._crew, self._endings),
+                "warning": told.get("warning") or self._ledger.warning,
                 "error": f"{error['type']}: {error['message']}" if error else None,
-                "supervisor_pid": self._written.get("supervisor_pid"),
+                "supervisor_pid": self._pid(),
                 "learner_pid": self._crew.learner.pid,
                 "actors": actors,
             }
+
+    def _pid(self) -> int | None:
+        return None if self.state in _ENDED else os.getpid()
 
     def ask_learner(self, method: str, *, timeout_s: float = COMMAND_S, **arguments: Any) -> Any:
         """The learner's answer. Raises what it raised, or ConnectionLost if it does not answer."""
@@ -112,27 +119,43 @@ class Supervisor:
                 f"the learner did not answer {method!r}{down}: it is starting, restarting or busy. Try again soon."
             ) from error
 
+    @contextmanager
+    def commanding(self) -> Iterator[None]:
+        """Held by whoever changes learner and run.json together. Raises WorkbenchError while another one does."""
+        if not self._commanding.acquire(timeout=_TURN_TO_COMMAND_S):
+            raise WorkbenchError("the learner is busy with an earlier command; nothing was changed. Try again soon.")
+        try:
+            yield
+        finally:
+            self._commanding.release()
+
     def set_paused(self, paused: bool) -> None:
-        """Pause or resume training; a learner that restarts meanwhile pauses again."""
-        with self._talk:
+        """Pause or resume training; a learner that restarts meanwhile starts paused."""
+        with self.commanding():
             self.ask_learner("pause" if paused else "resume")
             with self._guard:
-                self._pause_wanted = paused
-                self.state = "paused" if paused else "training"
-                self._stalls.moved(time.monotonic())
+                self._hold("paused by hand" if paused else None)
         self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
         self._wake.set()
+
+    def _hold(self, why: str | None) -> None:
+        """Note why training is paused, or (None) that it goes on; on disk too."""
+        self._paused = why
+        if self._outcome is None:
+            self.state = "training" if why is None else "paused"
+        self._news.moved()
+        self._record()
 
     def change(self, config: RunConfig) -> None:
         """Make `config` the run's configuration, on disk too; the next turn starts or ends actors by it."""
         with self._guard:
             self.config = config
-            self.run.write(config=config.to_json())
+            self._record()
         self._wake.set()
 
     def restart_actor(self, index: int) -> None:
-        """Kill the process of an actor in the next turn; it is started again."""
-        self._to_kill.put(index)
+        """Replace the process of an actor in the next turn."""
+        self._to_replace.put(index)
         self._wake.set()
 
     def actor_indices(self) -> list[int]:
@@ -147,21 +170,15 @@ class Supervisor:
         self._wake.set()
 
     def event(self, kind: str, message: str, **data: Any) -> None:
-        """Record an event at the progress that the learner last told. A full disk is logged, not raised."""
-        told = self._told
-        frames, steps, updates = (int(told.get(key, 0)) for key in ("frames", "steps", "updates"))
-        progress = Progress(frames, steps, updates, float(told.get("time_s", 0.0)))
-        try:
-            self.writer.event(kind, message, progress=progress, data=data or None)
-        except OSError:
-            traceback.print_exc()
-        print(f"{time.strftime('%F %T')} {kind}: {message}", file=sys.stderr, flush=True)
+        """Record an event at the progress that the learner last told."""
+        self._ledger.event(kind, message, progress=self._news.progress, data=data or None)
 
     # --- the main thread ----------------------------------------------------------------------------------------
 
     def serve(self) -> None:
         """Keep the run alive until its outcome, then end all its processes and record the outcome."""
         try:
+            self._begin()
             while self._outcome is None:
                 self._turn()
                 self._wake.wait(TURN_S)
@@ -174,14 +191,25 @@ class Supervisor:
             self._close(self._outcome)
             raise
 
+    def close(self) -> None:
+        """Write what waits to be written; after `serve`, when nobody calls any more."""
+        self._ledger.close()
+
+    def _begin(self) -> None:
+        self._record()
+        if self._life == 1:
+            self.event("launch", f"launched with {self.config.actors} actors")
+        else:
+            self.event("resume", "started again", life=self._life)
+
     def _turn(self) -> None:
         with self._guard:
             self._crew.resize(self.config.actors)
             for child, index in self._crew.start_due():
                 if child.restarts > 0:
                     self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
-            while not self._to_kill.empty():
-                self._crew.kill_actor(self._to_kill.get())
+            while not self._to_replace.empty():
+                self._crew.replace_actor(self._to_replace.get())
             for ended in self._crew.poll():
                 self._after_ending(ended)
         now = time.monotonic()
@@ -193,104 +221,99 @@ class Supervisor:
             self._published_at = now
 
     def _poll_learner(self) -> None:
-        with suppress(ConnectionLost), self._talk:
+        """Hear how the learner is. Its state counts only if no command was under way, which may take COMMAND_S."""
+        quiet = self._commanding.acquire(blocking=False)
+        try:
             told = self.learner.call("status", timeout_s=1.0)
-            if self._pause_wanted and told["state"] == "training":
-                self.learner.call("pause", timeout_s=1.0)
-                told["state"] = "paused"
             with self._guard:
-                self._heard(told)
+                self._news.heard(told, alive={index for index, child in self._crew.actors.items() if child.alive})
+            if quiet:
+                self._follow(told["state"], str(told.get("reason") or ""))
+        except ConnectionLost:
+            self._news.mute = ""
+        except WorkbenchError as error:
+            if str(error) != self._news.mute:
+                log(f"the learner cannot tell how it is: {error}")
+            self._news.mute = str(error)
+        finally:
+            if quiet:
+                self._commanding.release()
 
-    def _heard(self, told: dict[str, Any]) -> None:
-        now = time.monotonic()
-        self._told, self._told_at = told, now
-        alive = {str(index) for index, child in self._crew.actors.items() if child.alive}
-        said = told.get("actors", {})
-        steps = {index: int(said[index]["steps"]) for index in alive & set(said)}
-        self._stepped |= {int(index) for index, made in steps.items() if made > 0}
-        self._stalls.saw(now, told.get("frames", 0), steps)
-        if told["state"] == "paused" and self.state == "training" and not self._pause_wanted:
-            self.event("pause", told.get("reason") or "the learner paused itself")
-        if told["state"] in ("training", "paused"):
-            if told["state"] == "paused" or self.state == "starting":
-                self._stalls.moved(now)
-            self.state = told["state"]
+    def _follow(self, learner_state: str, why: str) -> None:
+        """Make the run's state that of the learner."""
+        if self._paused is not None and learner_state in ("waiting", "training"):  # it was starting when told to pause
+            self.learner.call("pause", timeout_s=1.0)
+            return
+        with self._guard:
+            if learner_state == "paused":
+                if self._paused is None:
+                    self._hold(why or "the learner paused itself")
+                    self.event("pause", self._paused or "")
+                self._news.moved()
+            elif learner_state == "training":
+                if self.state == "starting":
+                    self._news.moved()
+                self.state = "training"
 
     def _after_ending(self, ended: Ended) -> None:
         """Decide whether a child's end is the run's end; if not, its back-off starts it again."""
         ending, child = ended.ending, ended.child
+        if ending.recent == 0:
+            self._endings[ended.index] = "a request"
+            return
         self._endings[ended.index] = str(ending)
-        if ended.index is None:
-            if ending.code == 0 and self._reached_total():
-                self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}"))
-                return
-            hopeless = ending.error is not None or (ending.recent > _MAX_FAILURES and self.state == "starting")
-        else:
-            stepped = ended.index in self._stepped
-            unborn = ending.first and not stepped and self.state == "starting"
-            hopeless = (ending.error is not None and (unborn or ending.recent > _MAX_FAILURES)) or (
-                ending.recent > _MAX_FAILURES and not stepped
-            )
-        error = ending.error or {
-            "type": "RunFailed",
-            "message": f"{child.name} ended with {ending} {ending.recent} times. Its log ends:\n{child.log_tail()}",
-        }
-        if hopeless:
+        if ended.index is None and ending.code == 0 and self._reached_total():
+            self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}"))
+        elif self._is_hopeless(ended):
+            log_tail = f"{child.name} ended with {ending} {ending.recent} times. Its log ends:\n{child.log_tail()}"
+            error = ending.error or {"type": "RunFailed", "message": log_tail}
             self.end(Outcome("failed", f"{child.name}: {ending}", error))
         else:
             detail = ending.error["message"] if ending.error else ""
             self.event("error", f"{child.name} ended with {ending}", traceback=detail, failures=ending.recent)
 
+    def _is_hopeless(self, ended: Ended) -> bool:
+        """Whether starting this child again would not help."""
+        ending, often = ended.ending, ended.ending.recent > _MAX_FAILURES
+        if ended.index is None:
+            self._news.fruitless += 1
+            return ending.error is not None or (often and self._news.fruitless > _MAX_FAILURES)
+        stepped = ended.index in self._news.stepped
+        if ending.error is None:
+            return often and not stepped
+        return often or (ending.first and not stepped and self.state == "starting")
+
     def _reached_total(self) -> bool:
-        if self._told.get("state") == "finished":
+        if self._news.told.get("state") == "finished":
             return True
         newest = self._newest_checkpoint()
         return newest is not None and newest.frames >= self.config.total_frames
 
     def _newest_checkpoint(self) -> Checkpoint | None:
-        found = checkpoints.every(self.run.checkpoints)
-        return found[-1] if found else None
-
-    def _reason(self) -> str:
-        if self._outcome is not None:
-            return self._outcome.message
-        now = time.monotonic()
-        learner = self._crew.learner
-        down = ""
-        if not learner.alive and learner.restarts >= 0:
-            wait = learner.back_off.waiting_s()
-            down = f"the learner ended with {self._endings.get(None)} and starts again in {wait:.1f} s"
-        elif self._told_at <= learner.started_at:
-            down = f"the learner is starting ({now - learner.started_at:.0f} s)"
-        dead = [(str(i), self._endings.get(i, "")) for i, child in self._crew.actors.items() if not child.alive]
-        return explain(
-            paused=self.state == "paused",
-            learner_down=down,
-            learner_silent_s=now - self._told_at,
-            learner_reason=str(self._told.get("reason") or ""),
-            dead_actors=dead,
-            actors=len(self._crew.actors),
-            hung=self._stalls.hung(now) if self.state == "training" else [],
-            frozen_s=self._stalls.frozen_s(now) if self.state == "training" else 0.0,
-        )
+        try:
+            return checkpoints.every(self.run.checkpoints)[-1]
+        except (OSError, IndexError):
+            return None
 
     def _publish(self) -> None:
-        """The status row each second; run.json only when it changed. A full disk is logged, and tried again."""
+        """The status row each second; run.json only when it changed."""
         with self._guard:
-            try:
-                self.record(state=self.state, error=self._outcome.error if self._outcome else None)
-                self.writer.status(self.status())
-                self.writer.commit()
-                self._warning = ""
-            except OSError as error:
-                self._warning = str(error)
-                traceback.print_exc()
+            self._record()
+            self._ledger.status(self.status())
 
-    def record(self, **changes: Any) -> None:
-        """Write fields of run.json if they differ from what this supervisor wrote last."""
-        if any(key not in self._written or self._written[key] != value for key, value in changes.items()):
-            self.run.write(**changes)
-            self._written.update(changes)
+    def _record(self) -> None:
+        """Write what run.json says of the run, if that has changed."""
+        with self._guard:
+            self._ledger.record(
+                {
+                    "state": self.state,
+                    "error": self._outcome.error if self._outcome else None,
+                    "supervisor_pid": self._pid(),
+                    "lives": self._life,
+                    "paused": self._paused,
+                    "config": self.config.to_json(),
+                }
+            )
 
     def _wind_up(self, outcome: Outcome) -> None:
         """End the learner, which writes a last checkpoint, then the actors, in bounded time."""
@@ -318,11 +341,12 @@ class Supervisor:
         last = self._newest_checkpoint()
         with self._guard:
             self.state = outcome.state
-            if last is not None and last.frames >= self._told.get("frames", 0):
-                self._told |= {key: getattr(last, key) for key in ("frames", "steps", "updates", "time_s")}
-            data = {"error": asdict(outcome)["error"]} if outcome.error else {}
-            self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
-            with suppress(OSError):
-                self.writer.status(self.status())
-                self.writer.commit()
-            self.record(state=outcome.state, error=outcome.error, supervisor_pid=None)
+            if last is not None and last.frames >= self._news.progress.frames:
+                self._news.told |= {key: getattr(last, key) for key in ("frames", "steps", "updates", "time_s")}
+        data = {"error": outcome.error} if outcome.error else {}
+        self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
+        deadline = time.monotonic() + _OUTCOME_S
+        self._publish()
+        while self._ledger.warning and time.monotonic() < deadline:
+            time.sleep(TURN_S)
+            self._publish()

@@ -1,0 +1,151 @@
+"""What a supervisor makes of its learner's answers. The learner is written by hand, behind real gRPC."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import eventually
+from workbench import rundir
+from workbench.config import RunConfig
+from workbench.errors import WorkbenchError
+from workbench.metrics import MetricsReader, MetricsWriter
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+from workbench.supervisor.service import Service
+from workbench.supervisor.supervisor import Supervisor
+from workbench.wire.rpc import serve
+
+
+class Learner:
+    """Answers as a learner does; what it says and how long it takes is up to the test."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {"state": "training", "reason": "", "frames": 70, "frames_per_second": 9.0}
+        self.fault: WorkbenchError | None = None
+        self.free = threading.Event()
+        self.free.set()
+        self.tuned: dict[str, Any] = {}
+
+    def status(self) -> dict[str, Any]:
+        if self.fault:
+            raise self.fault
+        return self.told
+
+    def pause(self) -> None:
+        self.free.wait(30)
+        self.told = {**self.told, "state": "paused"}
+
+    def resume(self) -> None:
+        self.told = {**self.told, "state": "training"}
+
+    def tune(self, changes: dict[str, Any]) -> None:
+        time.sleep(0.005)  # an update
+        self.tuned |= changes
+
+
+@pytest.fixture
+def run(home: Path) -> RunDirectory:
+    config = RunConfig.build("CartPole-v1").to_json()
+    return rundir.create("run", {"created": time.time(), "config": config, "state": "starting"})
+
+
+@pytest.fixture
+def learner(run: RunDirectory) -> Iterator[Learner]:
+    made = Learner()
+    calls = {name: getattr(made, name) for name in ("status", "pause", "resume", "tune")}
+    server = serve(run.learner_address, run.token(), calls=calls)
+    yield made
+    made.free.set()
+    server.stop(0.0)
+
+
+@pytest.fixture
+def supervisor(run: RunDirectory, learner: Learner) -> Iterator[Supervisor]:
+    held = lock.hold(lock.of_supervisor(run), wait_s=0)
+    assert held is not None
+    made = Supervisor(run, MetricsWriter(run.metrics), keep_open=held)
+    yield made
+    made.close()
+
+
+def test_an_answer_that_is_an_error_is_no_news_and_no_end(supervisor: Supervisor, learner: Learner) -> None:
+    supervisor._poll_learner()
+    before = supervisor._news.at
+    learner.fault = WorkbenchError("KeyError: 'steps'")
+    supervisor._poll_learner()
+    assert (supervisor._news.at, supervisor._news.mute) == (before, "KeyError: 'steps'")
+    learner.fault = None
+    supervisor._poll_learner()
+    assert supervisor._news.mute == ""
+
+
+def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(
+    supervisor: Supervisor, learner: Learner
+) -> None:
+    supervisor._poll_learner()
+    learner.free.clear()
+    with ThreadPoolExecutor(1) as pool:
+        pause = pool.submit(supervisor.set_paused, True)
+        eventually(supervisor._commanding.locked)
+        learner.told["frames"] = 90
+        supervisor._poll_learner()
+        assert supervisor.status()["frames"] == 90
+        assert not pause.done()
+        learner.free.set()
+        pause.result(10)
+    supervisor._poll_learner()
+    assert supervisor.state == "paused"
+
+
+def test_a_pause_is_in_the_runs_record_until_it_ends(
+    supervisor: Supervisor, learner: Learner, run: RunDirectory
+) -> None:
+    supervisor.set_paused(True)
+    assert run.read()["paused"] == "paused by hand"
+    learner.told["state"] = "training"
+    supervisor._poll_learner()
+    assert learner.told["state"] == "paused", "a learner that missed the pause is told again"
+    supervisor.set_paused(False)
+    assert run.read()["paused"] is None
+
+
+def test_a_pause_that_the_learner_made_itself_is_kept_with_its_reason(
+    supervisor: Supervisor, learner: Learner, run: RunDirectory
+) -> None:
+    learner.told |= {"state": "paused", "reason": "10 updates in a row were not finite"}
+    supervisor._poll_learner()
+    assert supervisor.state == "paused"
+    assert run.read()["paused"] == "10 updates in a row were not finite"
+    events = MetricsReader(run.metrics).events()
+    assert [(one["kind"], one["message"]) for one in events] == [("pause", "10 updates in a row were not finite")]
+
+
+def test_counters_stay_and_speeds_go_while_no_learner_lives(supervisor: Supervisor, learner: Learner) -> None:
+    supervisor._poll_learner()  # its process is not the supervisor's: none of those lives
+    learner.told = {"state": "waiting", "reason": "waiting for the first actor"}
+    supervisor._poll_learner()
+    assert supervisor.status()["frames"] == 70
+    assert supervisor.status()["frames_per_second"] == 0.0
+
+
+def test_changes_made_at_the_same_time_are_all_kept(
+    supervisor: Supervisor, learner: Learner, run: RunDirectory
+) -> None:
+    service = Service(supervisor)
+
+    def tune(name: str) -> None:
+        for step in range(1, 21):
+            service.tune({name: step / 1000})
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(tune, ["learning_rate", "entropy_cost"]))
+    config = run.config()
+    assert learner.tuned == {"learning_rate": 0.02, "entropy_cost": 0.02}
+    assert (config.value("learning_rate"), config.value("entropy_cost")) == (0.02, 0.02)

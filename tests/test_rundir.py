@@ -1,0 +1,53 @@
+"""A run's directory: what is damaged or goes away costs no other run anything."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench import rundir
+from workbench.config import RunConfig
+from workbench.errors import StorageFailed
+
+
+def record(created: float) -> dict[str, object]:
+    return {"created": created, "config": RunConfig.build("CartPole-v1").to_json(), "state": "stopped"}
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", ""])
+def test_a_damaged_record_hides_its_own_run_alone(home: Path, damage: str) -> None:
+    rundir.create("old", record(1.0))
+    rundir.create("new", record(3.0))
+    rundir.create("damaged", record(2.0)).record.write_text(damage)
+    assert [one.name for one in wb.runs()] == ["new", "old"]
+    with pytest.raises(StorageFailed, match=r"cannot read .*damaged/run\.json"):
+        wb.attach("damaged")
+
+
+def test_runs_that_are_deleted_meanwhile_are_left_out(home: Path) -> None:
+    rundir.create("stays", record(1.0))
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            rundir.create("goes", record(2.0)).record.unlink()
+            (home / "runs" / "goes").rename(home / f"gone-{len(list(home.iterdir()))}")
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        for _ in range(200):
+            assert "stays" in [one.name for one in rundir.every()]
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_run_that_cannot_be_created_whole_leaves_nothing(home: Path) -> None:
+    with pytest.raises(TypeError):
+        rundir.create("half", {"created": object()})
+    assert not (home / "runs" / "half").exists()
+    rundir.create("half", record(1.0))

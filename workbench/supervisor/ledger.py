@@ -1,0 +1,71 @@
+"""What a supervisor keeps on disk of its run: run.json, the status row, events, and its own log.
+
+A full disk ends no run: what cannot be written is told in `warning` while that lasts, and written later.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from workbench.errors import RunNotFound
+from workbench.metrics import MetricsWriter, Progress
+from workbench.rundir import RunDirectory
+
+
+def log(text: str) -> None:
+    """Write a line to the supervisor's log, which a full disk may refuse."""
+    with suppress(OSError):
+        print(f"{time.strftime('%F %T')} {text}", file=sys.stderr, flush=True)
+
+
+class Ledger:
+    """The files that the supervisor of one run writes; nothing raises here because a disk does."""
+
+    def __init__(self, run: RunDirectory, writer: MetricsWriter) -> None:
+        self._run, self._writer = run, writer
+        self._recorded: dict[str, Any] = {}
+        self._problems: dict[str, str] = {}  # by file: why it cannot be written now
+
+    @property
+    def warning(self) -> str:
+        """Why files of the run cannot be written now, or ""."""
+        return ", ".join(list(self._problems.values()))
+
+    def record(self, facts: dict[str, Any]) -> None:
+        """Write `facts` into run.json if they differ from those that it holds already."""
+        if facts != self._recorded:
+            with self._tried("run.json"):
+                self._run.write(**facts)
+                self._recorded = facts
+
+    def status(self, status: dict[str, Any]) -> None:
+        """Write the status row, and whatever events wait."""
+        with self._tried("metrics"):
+            self._writer.status(status)
+            self._writer.commit()
+
+    def event(self, kind: str, message: str, *, progress: Progress, data: dict[str, Any] | None = None) -> None:
+        """Write an event, and a line in the log."""
+        log(f"{kind}: {message}")
+        with self._tried("metrics"):
+            self._writer.event(kind, message, progress=progress, data=data)
+
+    def close(self) -> None:
+        """Write what waits, and close."""
+        with self._tried("metrics"):
+            self._writer.close()
+
+    @contextmanager
+    def _tried(self, file: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RunNotFound) as error:
+            if self._problems.get(file) != str(error):
+                log(f"not written: {error}")
+            self._problems[file] = str(error)
+        else:
+            self._problems.pop(file, None)

@@ -1,0 +1,74 @@
+"""What a supervisor knows of its learner's work: what it was last told, and when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Set
+from typing import Any
+
+from workbench.metrics import Progress
+from workbench.supervisor.processes import Child
+from workbench.supervisor.stalls import STALLED_AFTER_S, Stalls
+
+
+class News:
+    """The learner's last status, and what follows from all of them. Whoever uses it sees to locking.
+
+    Attributes:
+        told: the last status; counters and means stay when a learner is new and knows none yet.
+        at: when it came, on the monotonic clock.
+        mute: why an answer was no status, or "".
+        stepped: actors that made a step in this life of the supervisor.
+        fruitless: lives of the learner that ended since updates last went beyond all before.
+    """
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+        self.at = time.monotonic()
+        self.mute = ""
+        self.stepped: set[int] = set()
+        self.fruitless = 0
+        self.stalls = Stalls(self.at)
+        self._furthest = 0  # updates
+
+    def heard(self, told: dict[str, Any], *, alive: Set[int]) -> None:
+        """Take in a status; `alive` are the actors whose processes live."""
+        self.told, self.at, self.mute = {**standing_still(self.told), **told}, time.monotonic(), ""
+        if self.told.get("updates", 0) > self._furthest:
+            self._furthest, self.fruitless = self.told["updates"], 0
+        steps = {int(index): int(said["steps"]) for index, said in told.get("actors", {}).items()}
+        self.stepped |= {index for index, made in steps.items() if index in alive and made > 0}
+        self.stalls.saw(self.at, self.told.get("frames", 0), {str(i): steps[i] for i in alive & set(steps)})
+
+    def moved(self) -> None:
+        """Forget how long things stood still, because they were meant to."""
+        self.stalls.moved(time.monotonic())
+
+    def is_of(self, learner: Child) -> bool:
+        """Whether the last status came from this life of the learner."""
+        return learner.alive and self.at > learner.started_at
+
+    def silent_s(self) -> float:
+        """Seconds since the last status."""
+        return time.monotonic() - self.at
+
+    def current(self, learner: Child) -> dict[str, Any]:
+        """The last status, without speeds if they may no longer be true."""
+        fresh = self.is_of(learner) and self.silent_s() <= STALLED_AFTER_S
+        return self.told if fresh else standing_still(self.told)
+
+    @property
+    def progress(self) -> Progress:
+        """How far the run is."""
+        frames, steps, updates = (int(self.told.get(key, 0)) for key in ("frames", "steps", "updates"))
+        return Progress(frames, steps, updates, float(self.told.get("time_s", 0.0)))
+
+
+def standing_still(told: dict[str, Any]) -> dict[str, Any]:
+    """What a learner told, with all speeds 0."""
+    actors = {index: _without_speed(said) for index, said in told.get("actors", {}).items()}
+    return {**_without_speed(told), "actors": actors}
+
+
+def _without_speed(said: dict[str, Any]) -> dict[str, Any]:
+    return {key: 0.0 if key.endswith("_per_second") else value for key, value in said.items()}

@@ -1,0 +1,43 @@
+"""Why a run is not going at full speed, in plain words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from workbench.supervisor.crew import Crew
+from workbench.supervisor.news import News
+from workbench.supervisor.stalls import explain
+
+
+def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]) -> str:
+    """What a person should know of a run that has not ended; "" if all is well.
+
+    Args:
+        endings: how children last ended, by index of the actor; None: the learner.
+    """
+    now = time.monotonic()
+    training = state == "training"
+    return explain(
+        paused=state == "paused",
+        learner_down=_learner_down(news, crew, endings.get(None)),
+        learner_silent_s=news.silent_s(),
+        learner_mute=news.mute,
+        learner_reason=str(news.told.get("reason") or ""),
+        dead_actors=[(str(index), endings.get(index, "")) for index, one in crew.actors.items() if not one.alive],
+        actors=len(crew.actors),
+        hung=news.stalls.hung(now) if training else [],
+        frozen_s=news.stalls.frozen_s(now) if training else 0.0,
+    )
+
+
+def _learner_down(news: News, crew: Crew, ending: str | None) -> str:
+    """Why no learner answers, or ""."""
+    learner = crew.learner
+    if learner.restarts < 0 or news.is_of(learner):
+        return ""
+    age_s = time.monotonic() - learner.started_at
+    if ending is None:
+        return f"the learner is starting ({age_s:.0f} s)"
+    since = f"{age_s:.0f} s" if learner.alive else f"in {learner.back_off.waiting_s():.1f} s"
+    return f"the learner is being restarted ({since}): it ended with {ending}"
