@@ -6,6 +6,8 @@
 PYTHON ?= python3
 # A package index that has CPU builds of torch, where the usual one has only GPU builds. Empty: the usual one.
 TORCH_INDEX ?=
+# More arguments of JupyterLab, such as --no-browser.
+LAB ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -29,7 +31,7 @@ test: setup
 	$(BIN)/python -m pytest
 
 lab: setup
-	$(BIN)/workbench lab
+	mkdir -p build/lab && cd build/lab && ../../$(BIN)/workbench lab -- $(LAB)
 
 clean:
 	rm -rf build dist .venv

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,3 +109,26 @@ def test_an_interrupt_of_train_leaves_the_run_or_stops_it(home: Path) -> None:
     assert train.returncode == 130
     assert "Traceback" not in told
     assert wb.attach("kept").status.state == "training"
+
+
+def test_lab_serves_a_copy_of_the_first_notebook(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "workbench", "lab", "--", "--no-browser", f"--port={port}", "--ServerApp.token=t"]
+    environment = {**os.environ, "HOME": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")}
+    url = f"http://127.0.0.1:{port}/api/contents/01-first-run.ipynb?token=t&content=0"
+
+    def served() -> bool:
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status == 200
+        return False
+
+    with (tmp_path / "log").open("wb") as log:
+        lab = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+    try:
+        eventually(served, within_s=90, what=f"JupyterLab answers: {(tmp_path / 'log').read_text()[-500:]}")
+    finally:
+        lab.terminate()
+        lab.wait(20)
+    assert (tmp_path / "01-first-run.ipynb").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import workbench as wb
 from workbench import rundir
 from workbench.config import RunConfig
-from workbench.errors import StorageFailed
+from workbench.errors import HomeNotWritable, StorageFailed
 
 
 def record(created: float) -> dict[str, object]:
@@ -46,8 +47,12 @@ def test_runs_that_are_deleted_meanwhile_are_left_out(home: Path) -> None:
         thread.join()
 
 
-def test_a_run_that_cannot_be_created_whole_leaves_nothing(home: Path) -> None:
-    with pytest.raises(TypeError):
-        rundir.create("half", {"created": object()})
-    assert not (home / "runs" / "half").exists()
-    rundir.create("half", record(1.0))
+def test_a_run_that_a_full_disk_refuses_leaves_nothing(home: Path) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))  # no file can be written
+    try:
+        with pytest.raises(HomeNotWritable, match="cannot create the run 'half' in"):
+            rundir.create("half", record(1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert rundir.create("half", record(1.0)).read()["state"] == "stopped"

@@ -79,7 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--episodes", type=int, default=10, help="(default: 10)")
     evaluate.add_argument("--seed", type=int, default=0, help="(default: 0)")
     evaluate.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
-    add("lab", _lab, "open JupyterLab on the first notebook")
+    lab = add("lab", _lab, "open JupyterLab on the first notebook")
+    lab.add_argument("arguments", nargs="*", help="after --: passed on to JupyterLab, such as --no-browser")
     return parser
 
 
@@ -260,8 +261,8 @@ def _evaluate(given: argparse.Namespace) -> int:
     return 0
 
 
-def _lab(_: argparse.Namespace) -> int:
-    """Copies the notebook here if it is not there, and becomes JupyterLab."""
+def _lab(given: argparse.Namespace) -> int:
+    """Copies the notebook here if it is not there, and becomes JupyterLab (bound to this machine, with a token)."""
     import importlib.util
 
     if importlib.util.find_spec("jupyterlab") is None:
@@ -269,5 +270,6 @@ def _lab(_: argparse.Namespace) -> int:
     here = Path.cwd() / lessons.FIRST
     if not here.exists():
         shutil.copyfile(lessons.lesson(), here)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(here)])
+    root = ["--allow-root"] if os.geteuid() == 0 else []  # the usual user of a container
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(here), *root, *given.arguments])
 
