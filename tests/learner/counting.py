@@ -36,7 +36,7 @@ from workbench.wire.rpc import serve
 
 class CountingNetwork(nn.Module):
     """Its state is the number of observations of the episode that it has seen, this one included. Its value is ten
-    times that, plus the number of frames in the stack that are not empty; so is its first logit."""
+    times that, plus the number of frames in the stack that are not empty; so are its logits."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:
         super().__init__()
@@ -54,8 +54,7 @@ class CountingNetwork(nn.Module):
             count = count.masked_fill(start[t, :, None], 0.0) + 1
             values.append(count[:, 0])
         value = 10.0 * torch.stack(values) + frames.ne(0).any(-1).sum(-1)
-        logits = torch.zeros(*start.shape, self.spec.num_actions)
-        logits[..., 0] = value
+        logits = value.unsqueeze(-1).expand(*start.shape, self.spec.num_actions)  # all actions equally likely
         return NetworkOutput(logits, value), (count,)
 
 

@@ -129,6 +129,7 @@ def test_a_pause_that_the_learner_made_itself_is_kept_with_its_reason(
 
 def test_counters_stay_and_speeds_go_while_no_learner_lives(supervisor: Supervisor, learner: Learner) -> None:
     supervisor._poll_learner()  # its process is not the supervisor's: none of those lives
+    assert supervisor.status()["frames_per_second"] == 0.0
     learner.told = {"state": "waiting", "reason": "waiting for the first actor"}
     supervisor._poll_learner()
     assert supervisor.status()["frames"] == 70

@@ -275,7 +275,6 @@ class Learner:
             self.warning = ""
         except (StorageFailed, OSError) as error:
             self.warning = str(error)
-            print(f"not stored: {error}", flush=True)
 
     # ---- actors -----------------------------------------------------------------------------------------------------
 

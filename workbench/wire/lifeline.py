@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from workbench.errors import WorkbenchError
@@ -40,6 +41,7 @@ def _watch(last_words: Callable[[], None] | None) -> None:
 def leave_error(path: Path, error: WorkbenchError) -> int:
     """Write why this process gives up to `path`, for its supervisor; FATAL, the exit code that says so."""
     told = {"type": type(error).__name__, "message": str(error)}
-    write_atomically(path, json.dumps(told).encode())
-    print(error, file=sys.stderr, flush=True)
+    with suppress(OSError):  # a full disk: the exit code still tells
+        write_atomically(path, json.dumps(told).encode())
+        print(error, file=sys.stderr, flush=True)
     return FATAL
