@@ -14,6 +14,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,8 +136,8 @@ class RunDirectory:
         return RunConfig.from_json(self.read()["config"])
 
 
-def create(name: str, record: dict[str, Any]) -> RunDirectory:
-    """A new run's directory with token and run.json. Raises RunExists or HomeNotWritable."""
+def create(name: str, record: dict[str, Any], *, code: Mapping[str, bytes] | None = None) -> RunDirectory:
+    """A new run's directory with token, run.json, and `code` by file name. Raises RunExists or HomeNotWritable."""
     folder = home() / "runs"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,16 +149,18 @@ def create(name: str, record: dict[str, Any]) -> RunDirectory:
             f"cannot write {folder}: {error.strerror}. Set WORKBENCH_HOME to a folder that can be written."
         ) from None
     try:
-        return _filled(RunDirectory(folder / name), record)
+        return _filled(RunDirectory(folder / name), record, code or {})
     except OSError as error:
         shutil.rmtree(folder / name, ignore_errors=True)
         raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error}") from None
 
 
-def _filled(run: RunDirectory, record: dict[str, Any]) -> RunDirectory:
+def _filled(run: RunDirectory, record: dict[str, Any], code: Mapping[str, bytes]) -> RunDirectory:
     for below in (run.checkpoints, run.logs, run.tensorboard, run.code):
         below.mkdir(mode=0o700)
     write_atomically(run.path / "token", secrets.token_hex(32).encode())
+    for file, data in code.items():
+        write_atomically(run.code / file, data)
     run.write(name=run.name, **record)
     return run
 

@@ -83,9 +83,7 @@ def launch(
         "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
         "versions": _versions(),
     }
-    directory = _created(name, config, record)
-    for file, data in code.items():
-        rundir.write_atomically(directory.code / file, data)
+    directory = _created(name, config, record, code)
     return _start(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
 
 
@@ -203,17 +201,19 @@ def _versions() -> dict[str, str]:
 # --- starting ---------------------------------------------------------------------------------------------------------
 
 
-def _created(name: str | None, config: RunConfig, record: dict[str, Any]) -> RunDirectory:
+def _created(
+    name: str | None, config: RunConfig, record: dict[str, Any], code: dict[str, bytes]
+) -> RunDirectory:
     """The new run's directory, by its name or the first free one. Raises RunExists, InvalidInput, HomeNotWritable."""
     if name is not None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidInput(
                 f"name={name!r} cannot name a run: use up to 100 letters, digits and . _ -, a letter or digit first."
             )
-        return rundir.create(name, record)
+        return rundir.create(name, record, code=code)
     for number in count(1):
         try:
-            return rundir.create(f"{_stem(config.environment)}-{config.algorithm}-{number}", record)
+            return rundir.create(f"{_stem(config.environment)}-{config.algorithm}-{number}", record, code=code)
         except RunExists:
             continue
     raise AssertionError("unreachable")
