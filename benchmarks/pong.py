@@ -69,10 +69,17 @@ def facts(run: wb.Run, episodes) -> str:
         outcome = (f"A mean return of {TARGET:g} was not reached: {last.mean_100:.2f} over the last 100 episodes after "
                    f"{last.frames:,.0f} frames and {last.time_s / 60:.1f} minutes.")
     best = episodes["mean_100"].max()
+    played = wb.evaluate(run, episodes=20)
+    low, high = played.confidence_interval
     settings = "\n".join(f"- {name} = {value}" for name, value in {**SETTINGS, "seed": run.config.seed}.items())
+    events = run.events
+    tuned = [f"- {one.frames:,.0f} frames: {one.message}" for one in events[events["kind"] == "tune"].itertuples()]
+    by_hand = "Changed by hand while it learnt:\n\n" + "\n".join(tuned) + "\n\n" if tuned else ""
     return (f"# Pong by V-trace\n\n{outcome}\nBest mean over 100 episodes: {best:.2f}. Recorded until "
-            f"{last.frames:,.0f} frames, {last.time_s / 60:.1f} minutes of training, {len(episodes):,} episodes.\n\n"
-            f"{hardware()}.\n\n`python benchmarks/pong.py`\n\n{settings}\n\n![curve](pong.png)\n")
+            f"{last.frames:,.0f} frames, {last.time_s / 60:.1f} minutes of training, {len(episodes):,} episodes.\n"
+            f"Greedy evaluation of the last checkpoint: mean return {played.mean:.2f} over 20 episodes, 95 % confidence "
+            f"interval {low:.2f} to {high:.2f}.\n\n"
+            f"{hardware()}.\n\n`python benchmarks/pong.py`\n\n{settings}\n\n{by_hand}![curve](pong.png)\n")
 
 
 def main() -> None:
