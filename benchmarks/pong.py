@@ -77,8 +77,8 @@ def facts(run: wb.Run, episodes) -> str:
     by_hand = "Changed by hand while it learnt:\n\n" + "\n".join(tuned) + "\n\n" if tuned else ""
     return (f"# Pong by V-trace\n\n{outcome}\nBest mean over 100 episodes: {best:.2f}. Recorded until "
             f"{last.frames:,.0f} frames, {last.time_s / 60:.1f} minutes of training, {len(episodes):,} episodes.\n"
-            f"Greedy evaluation of the last checkpoint: mean return {played.mean:.2f} over 20 episodes, 95 % confidence "
-            f"interval {low:.2f} to {high:.2f}.\n\n"
+            f"Greedy evaluation of the last checkpoint: mean return {played.mean:.2f} over 20 episodes, 95 % "
+            f"confidence interval {low:.2f} to {high:.2f}.\n\n"
             f"{hardware()}.\n\n`python benchmarks/pong.py`\n\n{settings}\n\n{by_hand}![curve](pong.png)\n")
 
 

@@ -45,7 +45,7 @@ def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:
     config = RunConfig.build("CartPole-v1")
     record = {"created": time.time(), "config": config.to_json(), "state": "stopped"}
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: _created(None, config, record).name, range(16)))
+        made = list(pool.map(lambda _: _created(None, config, record, {}).name, range(16)))
     assert sorted(made) == sorted(f"cartpole-vtrace-{number}" for number in range(1, 17))
     assert {one.state for one in wb.runs()} == {"stopped"}
 

@@ -42,6 +42,7 @@ def leave_error(path: Path, error: WorkbenchError) -> int:
     """Write why this process gives up to `path`, for its supervisor; FATAL, the exit code that says so."""
     told = {"type": type(error).__name__, "message": str(error)}
     with suppress(OSError):  # a full disk: the exit code still tells
-        write_atomically(path, json.dumps(told).encode())
         print(error, file=sys.stderr, flush=True)
+    with suppress(OSError):
+        write_atomically(path, json.dumps(told).encode())
     return FATAL
