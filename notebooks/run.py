@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-CELL_TIMEOUT_S = 600
+CELL_TIMEOUT_S = 900
 
 
 def main() -> int:

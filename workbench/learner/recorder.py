@@ -93,9 +93,10 @@ class EpisodeLog:
 def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int) -> dict[str, float]:
     """Shares of the last look's time, each in [0, 1].
 
-    Of an actor's time: `environments`, stepping. Of a group's: `wire`, its messages on the way; `batch_wait`, waiting
-    for its batch to run. Of the inference thread's: `inference`, and `queue_blocked` by a slow learner. Of the
-    training thread's: `training`, and `training_wait` for unrolls.
+    Of an actor's time: `environments`, stepping. Of a group's: `wire`, its messages on the way or waiting until the
+    actor has stepped another group; `batch_wait`, waiting for its batch to run. Of the inference thread's:
+    `inference`, and `queue_blocked` by a slow learner. Of the training thread's: `training`, and `training_wait` for
+    unrolls.
     """
 
     def share(name: str, of: int = 1) -> float:
