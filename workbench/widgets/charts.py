@@ -24,8 +24,8 @@ EVENT_COLOURS = {
     "restart": "#d0564f", "error": "#d0564f", "failed": "#d0564f", "skipped": "#d0564f",
 }
 PARTS = {  # shares in status["bottleneck"] and how a person would say them, in the order that data travels
-    "environments": "actors stepping", "wire": "wire, actor busy", "batch_wait": "waiting for batch", "inference": "inference",
-    "queue_blocked": "queue full", "training": "training", "training_wait": "training waits",
+    "environments": "actors stepping", "wire": "wire, actor busy", "batch_wait": "waiting for batch",
+    "inference": "inference", "queue_blocked": "queue full", "training": "training", "training_wait": "training waits",
 }
 
 
