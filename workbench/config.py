@@ -135,8 +135,8 @@ class VTraceConfig:
     learning_rate: float = setting(6e-4, "learning rate (at the start, if it decays)", low=0.0, high=1.0, live=True,
                                    scale="log", source="IMPALA table D.3")
     warmup_updates: int = setting(200, "updates in which the learning rate rises from 0; Adam's first steps all "
-                                  "point one way and can leave dead units", unit="updates", low=0, high=1_000_000,
-                                  source="measured on Pong; arXiv 1706.02677, section 2.2")
+                                  "point one way and overshoot", unit="updates", low=0, high=1_000_000,
+                                  source="arXiv 1706.02677, section 2.2; DECISIONS.md")
     learning_rate_schedule: str = setting("constant", "constant, or linear to 0 at total_frames",
                                           choices=("constant", "linear"), source="SEED dmlab: linear")
     adam_beta1: float = setting(0.9, "Adam's β1", low=0.0, high=0.9999, source="SEED football")
