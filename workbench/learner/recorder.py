@@ -171,11 +171,11 @@ class Recorder:
         """Look once a second until closed, and a last time then."""
         while not self._closed.wait(_INTERVAL_S):
             self._look()
+        self._look()
 
     def close(self) -> None:
-        """End the loop, and write the last second."""
+        """Let the loop end."""
         self._closed.set()
-        self._look()
 
     def _look(self) -> None:
         learner, progress = self._learner, self._learner.progress
