@@ -45,7 +45,7 @@ def environments_alone(config: RunConfig, seconds: float) -> float:
     from workbench import environments
 
     count = config.envs_per_actor // config.groups_per_actor
-    groups = [environments.make(config.environment, num_envs=count, seed=number, options=config.environment_options)
+    groups = [environments.make_configured(config, num_envs=count, seed=number)
               for number in range(config.groups_per_actor)]
     for number, group in enumerate(groups):
         group.reset(seed=number)
@@ -62,7 +62,7 @@ def environments_alone(config: RunConfig, seconds: float) -> float:
 def spec_of(config: RunConfig):
     from workbench import environments
 
-    one = environments.make(config.environment, num_envs=1, seed=0, options=config.environment_options)
+    one = environments.make_configured(config, num_envs=1, seed=0)
     one.close()
     return one.spec
 

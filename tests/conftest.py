@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -90,3 +91,15 @@ def module_home() -> Iterator[Path]:
 def home() -> Iterator[Path]:
     """A home for one test; every run in it is ended after it."""
     yield from _private_home()
+
+
+def mounted_disk(folder: Path, *, size: str) -> Iterator[Path]:
+    """A disk of that size to fill, for a fixture to yield from; skips where none can be mounted."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a full disk is tried on a small tmpfs, which only root can mount")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

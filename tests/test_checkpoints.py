@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from tests.conftest import mounted_disk
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed, UnknownName
@@ -375,13 +376,7 @@ def test_diff_is_a_table_by_tensor(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("a full disk is tried on a small tmpfs, which only root can mount")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    yield from mounted_disk(tmp_path / "small", size="256k")
 
 
 def test_a_full_disk_raises_and_leaves_the_checkpoints_before(small_disk: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import mounted_disk
 from workbench.errors import ShapeMismatch, StorageFailed
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 
@@ -417,13 +418,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("a full disk is tried on a small tmpfs, which only root can mount")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    yield from mounted_disk(tmp_path / "small", size="1m")
 
 
 def test_a_full_disk_raises_and_loses_no_row_once_there_is_space(small_disk: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed
 
+ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 
 

@@ -39,8 +39,9 @@ def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]
     sizes = [len(part) for part in np.array_split(np.arange(config.envs_per_actor), groups)]
     factory = load_factory(run.code / "environment.pkl")
     return [
-        environments.make(config.environment, num_envs=size, seed=config.seed, threads=config.actor_threads,
-                          options=config.environment_options, factory=factory, frame_stack=config.frame_stack)
+        environments.make_configured(
+            config, num_envs=size, seed=config.seed, threads=config.actor_threads, factory=factory
+        )
         for size in sizes
     ]
 

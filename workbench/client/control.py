@@ -10,10 +10,10 @@ import threading
 import time
 from typing import Any
 
-from workbench.client.status import ENDED, RunStatus
+from workbench.client.status import RunStatus
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, RunNotFound, WorkbenchError
 from workbench.metrics import MetricsReader
-from workbench.rundir import RunDirectory
+from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import lock
 from workbench.wire.rpc import Caller
 

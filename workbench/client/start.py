@@ -17,7 +17,6 @@ from workbench.checkpoints import Checkpoint
 from workbench.client import waiting
 from workbench.client.control import Control, stored_status
 from workbench.client.run import Run
-from workbench.client.status import ENDED
 from workbench.config import NETWORKS, RunConfig
 from workbench.environments import by_value
 from workbench.errors import (
@@ -30,7 +29,7 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
-from workbench.rundir import RunDirectory
+from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import lock
 
 Factory = Callable[..., Any]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ALIVE = ("starting", "training", "paused", "stopping")
-ENDED = ("stopped", "finished", "failed")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from workbench.client.control import Control
 from workbench.client.progress import Progress, interactive
-from workbench.client.status import ENDED, RunStatus
+from workbench.client.status import RunStatus
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+from workbench.rundir import ENDED
 from workbench.supervisor import lock
 
 if TYPE_CHECKING:

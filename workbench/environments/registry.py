@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.config import Setting
+from workbench.config import RunConfig, Setting
 from workbench.environments.atari import AtariVector, atari_options
 from workbench.environments.contract import VectorEnvironment
 from workbench.environments.gymnasium_vector import GymnasiumVector
@@ -66,6 +66,16 @@ def make(
     if frame_stack:
         made.spec = dataclasses.replace(made.spec, frame_stack=frame_stack)
     return made
+
+
+def make_configured(
+    config: RunConfig, *, num_envs: int, seed: int, threads: int = 1, factory: Factory | None = None
+) -> VectorEnvironment:
+    """`num_envs` copies of a run's environment, as its configuration says. Raises as `make`."""
+    return make(
+        config.environment, num_envs=num_envs, seed=seed, threads=threads, options=config.environment_options,
+        factory=factory, frame_stack=config.frame_stack,
+    )
 
 
 def _vector(

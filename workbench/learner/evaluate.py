@@ -69,10 +69,7 @@ def make_environment(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Vec
     """The environment that a checkpoint was trained in, with the same options."""
     config = RunConfig.from_json(checkpoint.meta["config"])
     factory = load_factory(_run(checkpoint).code / "environment.pkl")
-    return environments.make(
-        config.environment, num_envs=num_envs, seed=seed, options=config.environment_options, factory=factory,
-        frame_stack=config.frame_stack,
-    )
+    return environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory)
 
 
 def _run(checkpoint: Checkpoint) -> RunDirectory:

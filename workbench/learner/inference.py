@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +21,8 @@ from workbench.learner.device import Device
 from workbench.learner.meters import Meters
 from workbench.learner.policy import PublishedPolicy
 from workbench.replay.queue import UnrollQueue
-from workbench.replay.unrolls import StepRecord, UnrollAssembler
-from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags
+from workbench.replay.unrolls import StepRecord, UnrollAssembler, grown
+from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, Unroll
 from workbench.wire.messages import GroupActions
 
 
@@ -97,8 +96,7 @@ class Inference:
     def serve(self, batcher: Batcher) -> None:
         """Run batches until the batcher or the queue is closed."""
         while True:
-            with self._meters.timing("inference_idle"):
-                requests = batcher.next_batch()
+            requests = batcher.next_batch()
             if not requests:
                 return
             now = time.perf_counter()
@@ -114,7 +112,7 @@ class Inference:
         with self._meters.timing("queue_blocked"):
             return all(self._queue.put(unroll) for unroll in unrolls)
 
-    def step(self, requests: list[Request]) -> list[Any]:
+    def step(self, requests: list[Request]) -> list[Unroll]:
         """Answer `requests`; the unrolls that their steps completed."""
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
         for request in requests:
@@ -122,8 +120,8 @@ class Inference:
         batch = Gathered.of(requests, self.spec)
         self._count_episodes(batch)
         final_stack = self._final_stack(batch)
-        prefix, stacked = self._push_frames(batch)
         start = (batch.flags & Flags.START) != 0
+        prefix, stacked = self._push_frames(batch, start)
         previous = np.where(start, 0, self._previous_action[batch.env_ids])
         states = tuple(state[batch.env_ids].cpu().numpy() for state in self._states)
         actions, behaviour, bootstrap, version = self._act(batch, stacked, final_stack, previous, start)
@@ -165,11 +163,10 @@ class Inference:
         joined = np.concatenate([older, batch.final_observation[:, None]], axis=1)
         return joined.reshape(len(joined), *self.spec.stacked_shape)
 
-    def _push_frames(self, batch: Gathered) -> tuple[Array, Array]:
+    def _push_frames(self, batch: Gathered, start: Array) -> tuple[Array, Array]:
         """Shift the frames in: (older frames [N, S-1, *frame], what the network sees [N, *stacked])."""
-        start = torch.from_numpy((batch.flags & Flags.START) != 0)
-        before = torch.from_numpy(self._stack[batch.env_ids])
-        stack = push_frames(before, observation=torch.from_numpy(batch.observation), start=start).numpy()
+        before, observation = torch.from_numpy(self._stack[batch.env_ids]), torch.from_numpy(batch.observation)
+        stack = push_frames(before, observation=observation, start=torch.from_numpy(start)).numpy()
         self._stack[batch.env_ids] = stack
         return stack[:, :-1], stack.reshape(len(stack), *self.spec.stacked_shape)
 
@@ -214,7 +211,6 @@ class Inference:
         if more <= 0:
             return
         for name in ("_run_ids", "_previous_action", "_stack", "_returns", "_lengths"):
-            table = getattr(self, name)
-            setattr(self, name, np.concatenate([table, np.zeros((more, *table.shape[1:]), table.dtype)]))
+            setattr(self, name, grown(getattr(self, name), more))
         self._states = tuple(torch.cat([state, state.new_zeros(more, *state.shape[1:])]) for state in self._states)
         self._assembler.resize(num_envs)

@@ -127,11 +127,12 @@ class UnrollAssembler:
         more = num_envs - len(self._index)
         if more <= 0:
             return
-        self._steps = {name: _grown(table, more) for name, table in self._steps.items()}
-        self._prefix = _grown(self._prefix, more)
-        self._states = [_grown(table, more) for table in self._states]
-        self._index, self._run_ids = _grown(self._index, more), _grown(self._run_ids, more)
+        self._steps = {name: grown(table, more) for name, table in self._steps.items()}
+        self._prefix = grown(self._prefix, more)
+        self._states = [grown(table, more) for table in self._states]
+        self._index, self._run_ids = grown(self._index, more), grown(self._run_ids, more)
 
 
-def _grown(table: Array, more: int) -> Array:
+def grown(table: Array, more: int) -> Array:
+    """`table` with `more` rows of zeros at its end."""
     return np.concatenate([table, np.zeros((more, *table.shape[1:]), table.dtype)])

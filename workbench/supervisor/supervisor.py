@@ -22,7 +22,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
+from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor.crew import Crew, Ended
 from workbench.supervisor.ledger import Ledger, log
 from workbench.supervisor.news import News
@@ -38,7 +38,6 @@ STOP_S = 60.0  # a last checkpoint of a large network on a slow disk
 _EXIT_S = 1.0  # for a learner that could not be told to stop
 _MAX_FAILURES = 5  # of one child within a minute
 _OUTCOME_S = 10.0  # for a full disk to take the run's outcome
-_ENDED = ("stopped", "finished", "failed")
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class Supervisor:
             }
 
     def _pid(self) -> int | None:
-        return None if self.state in _ENDED else os.getpid()
+        return None if self.state in ENDED else os.getpid()
 
     def ask_learner(self, method: str, *, timeout_s: float = COMMAND_S, **arguments: Any) -> Any:
         """The learner's answer. Raises what it raised, or ConnectionLost if it does not answer."""
