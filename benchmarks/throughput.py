@@ -71,12 +71,13 @@ def inference_alone(config: RunConfig, seconds: float) -> float:
     """Steps/s of the network at the run's inference batch, on one thread."""
     import torch
 
-    from workbench import networks
+    from workbench import algorithms, networks
     from workbench.learner.device import choose
 
     torch.set_num_threads(1)
     spec, batch = spec_of(config), config.actors * config.envs_per_actor // 2
-    device, network = choose(config, spec), networks.build(config.network, spec=spec, seed=0).eval()
+    heads = algorithms.build(config, spec=spec).heads
+    device, network = choose(config, spec), networks.build(config.network, spec=spec, heads=heads, seed=0).eval()
     observation = torch.randint(0, 255, (1, batch, *spec.stacked_shape)).to(getattr(torch, spec.observation_dtype))
     inputs = (observation, torch.zeros(1, batch, dtype=torch.int64), torch.zeros(1, batch),
               torch.zeros(1, batch, dtype=torch.bool), network.initial_state(batch))
@@ -101,8 +102,9 @@ def training_alone(config: RunConfig, seconds: float) -> float:
 
     torch.set_num_threads(1)
     spec, hyper = spec_of(config), config.hyperparameters
-    network, device = networks.build(config.network, spec=spec, seed=0), choose(config, spec)
-    trainer = Trainer(network, algorithms.build(config, spec=spec), device, hyper)
+    algorithm, device = algorithms.build(config, spec=spec), choose(config, spec)
+    network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0)
+    trainer = Trainer(network, algorithm, device, hyper)
     random, length = np.random.default_rng(0), hyper.unroll_length + 1
 
     def unroll(env_id: int) -> Unroll:
@@ -119,7 +121,7 @@ def training_alone(config: RunConfig, seconds: float) -> float:
     unrolls = [unroll(number) for number in range(hyper.batch_size)]
 
     def work() -> int:
-        trainer.update(unrolls, config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
+        trainer.update(algorithms.collate(unrolls), config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
         return hyper.batch_size * hyper.unroll_length
 
     return rate(work, seconds)

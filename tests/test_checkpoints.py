@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -21,6 +24,7 @@ import safetensors.numpy
 from tests.conftest import mounted_disk
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
+from workbench.checkpoints.checkpoint import digest
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed, UnknownName
 
 GROUPS = {
@@ -83,6 +87,87 @@ def test_arrays_in_any_memory_order_keep_their_values(tmp_path: Path) -> None:
         np.testing.assert_array_equal(tensor, views[name])
 
 
+def test_views_and_memory_maps_are_written_as_they_are_and_any_reader_of_safetensors_reads_them(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "mapped", np.uint8, "w+", shape=(5, 3, 2**20))  # more than a chunk each
+    mapped[:] = np.random.default_rng(0).integers(0, 256, mapped.shape, np.uint8)
+    arrays = {"whole": mapped, "first": mapped[:2], "strided": mapped[::2, 1, ::3], "a_turned": mapped[:, :, :99].T,
+              "big_endian": np.arange(5, dtype=">i8"), "scalar": np.array(2.5), "none": np.zeros((0, 4), np.float16),
+              "yes": np.array([True, False])}
+    written = checkpoints.write(tmp_path / "to", frames=1, groups={"replay": arrays}, meta=meta(), requested=False)
+    for read in (safetensors.numpy.load_file(written.path / "replay.safetensors"), written.open("replay")):
+        assert read.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert read[name].dtype == array.dtype.newbyteorder("=") and read[name].shape == array.shape
+            assert read[name].flags.aligned
+            np.testing.assert_array_equal(read[name], array)
+
+
+def test_files_written_by_the_safetensors_library_are_read(tmp_path: Path) -> None:
+    written = save(tmp_path)
+    safetensors.numpy.save_file(GROUPS["model"], path := written.path / "model.safetensors", metadata={"by": "others"})
+    data = path.read_bytes()
+    files = {"model.safetensors": {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}}
+    rewrite_meta(written, files=files)
+    for name, tensor in checkpoints.at(written.path).load("model").items():
+        np.testing.assert_array_equal(tensor, GROUPS["model"][name])
+
+
+def test_an_opened_group_is_read_only_verified_and_outlives_its_checkpoint(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path)
+    opened = checkpoint.open("model")
+    assert not opened["weight"].flags.writeable and opened["weight"].flags.aligned
+    shutil.rmtree(checkpoint.path)
+    np.testing.assert_array_equal(opened["weight"], GROUPS["model"]["weight"])
+    changed = save(tmp_path)
+    flip(changed.path / "model.safetensors", -1)
+    with pytest.raises(CheckpointCorrupt, match=r"model\.safetensors was changed"):
+        changed.open("model")
+
+
+@pytest.mark.parametrize("header", [b"[]", b'{"a": 1}',
+                                    b'{"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}}',
+                                    b'{"a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 3]}}',
+                                    b'{"a": {"dtype": "F8", "shape": [1], "data_offsets": [0, 1]}}', b"{"])
+def test_a_file_that_is_not_safetensors_is_refused(tmp_path: Path, header: bytes) -> None:
+    written = save(tmp_path)
+    data = len(header).to_bytes(8, "little") + header + b"1234"
+    (written.path / "model.safetensors").write_bytes(data)
+    files = {"model.safetensors": {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}}
+    rewrite_meta(written, files=files)
+    with pytest.raises(CheckpointCorrupt, match=r"model\.safetensors cannot be read"):
+        checkpoints.at(written.path).open("model")
+
+
+IN_LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from workbench import checkpoints
+SIZE = 96 * 2**20
+array = np.ones(SIZE, np.uint8)
+def allow(extra):  # of memory that this process may write to
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    limit = int(lines["VmData"].split()[0]) * 1024 + int(extra)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+allow(0.3 * SIZE)
+made = checkpoints.write(Path(sys.argv[1]), frames=1, groups={"replay": {"a": array, "every second": array[::2]}},
+                         meta={"steps": 1, "updates": 1, "time_s": 0.0}, requested=False)
+made.verify()
+assert made.open("replay")["a"].sum() == SIZE
+allow(1.7 * SIZE)
+loaded = made.load("replay")
+assert loaded["a"].flags.writeable
+print("done")
+"""
+
+
+def test_a_large_group_is_written_verified_and_opened_without_a_copy_in_memory_and_loaded_with_one(
+    tmp_path: Path,
+) -> None:
+    told = run(IN_LITTLE_MEMORY, tmp_path)
+    assert told.stdout == "done\n", told.stderr
+
+
 @pytest.mark.parametrize("array", [np.array(["a"]), np.array([{}]), np.zeros(2, "V2"), np.zeros(2, "M8[s]")])
 def test_a_dtype_that_cannot_be_held_is_refused_by_name(tmp_path: Path, array: np.ndarray) -> None:  # type: ignore
     with pytest.raises(InvalidInput, match=r"tensor 'odd' of group 'model' has dtype .*Convert"):
@@ -143,7 +228,7 @@ def test_the_last_written_is_the_newest_even_with_fewer_frames_or_a_clock_set_ba
     content = json.loads((old.path / "meta.json").read_text())
     content.pop("sha256")
     content["created"] += 1e6
-    content["sha256"] = checkpoints._digest(content)
+    content["sha256"] = digest(content)
     (old.path / "meta.json").write_text(json.dumps(content))
     save(tmp_path, 1500)
     assert [one.frames for one in checkpoints.every(tmp_path)] == [2000, 1500]
@@ -220,7 +305,7 @@ def test_tensors_or_files_that_were_added_are_found(tmp_path: Path) -> None:
 def rewrite_meta(checkpoint: Checkpoint, **changes: Any) -> None:
     content = {**json.loads((checkpoint.path / "meta.json").read_text()), **changes}
     content.pop("sha256")
-    content["sha256"] = checkpoints._digest(content)
+    content["sha256"] = digest(content)
     (checkpoint.path / "meta.json").write_text(json.dumps(content))
 
 
@@ -346,6 +431,118 @@ def test_pruning_after_a_resume_keeps_the_new_ones_and_not_the_damaged_ones_with
     assert checkpoints.newest_good(tmp_path) == (resumed, [])
 
 
+def with_replay(folder: Path, frames: int, *, requested: bool = False) -> Checkpoint:
+    groups = {**GROUPS, "replay": {"unrolls": np.full((40, 1000), frames, np.int32)}}
+    return checkpoints.write(folder, frames=frames, groups=groups, meta=meta(), requested=requested)
+
+
+def test_only_the_newest_automatic_checkpoint_and_those_asked_for_keep_the_replay(tmp_path: Path) -> None:
+    written = [with_replay(tmp_path, frames, requested=frames in (2, 6)) for frames in range(1, 7)]
+    assert all(one.has_replay for one in written)
+    assert checkpoints.prune(tmp_path, 4) == []
+    assert [one.has_replay for one in written] == [False, True, False, False, True, True]
+    for one in written:
+        one.verify()
+        assert one == checkpoints.at(one.path)
+        assert ("replay" in one.groups) == one.has_replay == (one.path / "replay.safetensors").exists()
+    with pytest.raises(UnknownName, match="unknown group of tensors 'replay'"):
+        written[0].load("replay")
+    assert (written[4].open("replay")["unrolls"] == 5).all()
+    save(tmp_path, 7)  # without one: what the older have is of no use to a resume
+    checkpoints.prune(tmp_path, 3)
+    assert [one.frames for one in checkpoints.every(tmp_path) if one.has_replay] == [2, 6]
+
+
+def test_a_changed_replay_is_found_unless_it_does_not_matter(tmp_path: Path) -> None:
+    good, bad = with_replay(tmp_path, 1), with_replay(tmp_path, 2)
+    flip(bad.path / "replay.safetensors", -1)
+    found, passed_over = checkpoints.newest_good(tmp_path)
+    assert found == good and "replay.safetensors was changed" in passed_over[0]
+    assert checkpoints.newest_good(tmp_path, replay=False) == (bad, [])
+    with pytest.raises(CheckpointCorrupt, match=r"replay\.safetensors was changed"):
+        bad.open("replay")
+
+
+def test_a_replay_that_cannot_be_removed_is_named_and_leaves_every_checkpoint_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = [with_replay(tmp_path, frames) for frames in (1, 2, 3)]
+
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(StorageFailed, match=r"Read-only file system \(.*000000000001/replay\.safetensors\)"):
+            checkpoints.prune(tmp_path, 3)
+    assert checkpoints.every(tmp_path) == written
+    for one in written:
+        one.verify()
+    checkpoints.prune(tmp_path, 3)
+    assert [one.has_replay for one in written] == [False, False, True]
+
+
+PRUNES = """
+import os, signal, sys
+from pathlib import Path
+from workbench import checkpoints
+left = int(sys.argv[2])
+def counted(call):
+    def counting(*arguments, **more):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments, **more)
+    return counting
+for name in ("rename", "unlink", "rmdir", "replace", "link"):
+    setattr(os, name, counted(getattr(os, name)))
+checkpoints.prune(Path(sys.argv[1]), 2)
+"""
+
+
+def test_a_crash_between_any_two_steps_of_pruning_leaves_whole_checkpoints(tmp_path: Path) -> None:
+    for steps in range(20):
+        folder = tmp_path / str(steps)
+        written = [with_replay(folder, frames) for frames in (1, 2, 3)]
+        ended = run(PRUNES, folder, steps)
+        assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+        found = checkpoints.every(folder)
+        assert found[-2:] == written[1:] and len(found) <= 3
+        for one in found:
+            one.verify()
+        assert (written[2].open("replay")["unrolls"] == 3).all()
+        checkpoints.prune(folder, 2)
+        save(folder, 4)
+        assert len(list(folder.iterdir())) == 3, "what a crash left is gone"
+        assert not written[1].has_replay
+        if ended.returncode == 0:
+            break
+    assert ended.returncode == 0 and steps >= 3
+
+
+def test_whoever_looks_while_another_process_writes_and_prunes_meets_whole_checkpoints(tmp_path: Path) -> None:
+    writes = WRITES_FOREVER.replace('{"model":', '{"replay": {"r": np.full(300_000, frames)}, "model":')
+    writes = writes.replace("argv[1]), 3)", "argv[1]), 20)")
+    child = subprocess.Popen([sys.executable, "-c", writes, tmp_path, "1"], text=True, stdout=subprocess.PIPE,
+                             env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        pruned = 0
+        while pruned < 20:
+            for one in checkpoints.every(tmp_path)[-2:]:
+                try:
+                    assert (one.open("replay")["r"] == one.frames).all()
+                except UnknownName:
+                    pruned += 1
+                one.verify()
+    finally:
+        child.kill()
+        child.communicate(timeout=20)
+
+
 def test_strange_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "000000000007").write_text("a file")
     (tmp_path / "0notes").mkdir()
@@ -379,13 +576,78 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     yield from mounted_disk(tmp_path / "small", size="256k")
 
 
-def test_a_full_disk_raises_and_leaves_the_checkpoints_before(small_disk: Path) -> None:
+def test_what_does_not_fit_is_refused_before_it_is_begun(small_disk: Path) -> None:
     good = save(small_disk)
     groups = {"model": {"a": np.zeros(100_000)}}
+    sizes = r"takes 0\.76 MiB, and 0\.2\d MiB are free"
+    with pytest.raises(StorageFailed, match=rf"{re.escape(str(small_disk))}: it {sizes}\. Free space.*untouched"):
+        checkpoints.write(small_disk, frames=2000, groups=groups, meta=meta(), requested=False)
+    with pytest.raises(StorageFailed, match=r"leave out the replay \(0\.76 MiB\): run\.tune\(save_replay=False\)"):
+        checkpoints.write(small_disk, frames=2000, groups={"replay": groups["model"]}, meta=meta(), requested=False)
+    assert list(small_disk.iterdir()) == [good.path]
+    assert checkpoints.newest_good(small_disk) == (good, [])
+
+
+def test_a_disk_that_fills_up_meanwhile_raises_and_leaves_the_checkpoints_before(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = save(small_disk)
+    groups = {"model": {"a": np.zeros(100_000)}}
+    usage = shutil.disk_usage(small_disk)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10**9))
     with pytest.raises(StorageFailed, match=f"{re.escape(str(small_disk))}: No space left.*untouched"):
         checkpoints.write(small_disk, frames=2000, groups=groups, meta=meta(), requested=False)
     assert list(small_disk.iterdir()) == [good.path]
     assert checkpoints.newest_good(small_disk) == (good, [])
+
+
+def test_a_copy_shares_the_files_and_outlives_what_it_was_made_from(tmp_path: Path) -> None:
+    source = with_replay(tmp_path / "from", 7, requested=True)
+    copied = checkpoints.copy(source, tmp_path / "to", without=["optimizer"], meta={"network": "other", "steps": 9})
+    assert copied.path == tmp_path / "to" / "000000000007"
+    assert (copied.groups, copied.requested, copied.frames, copied.steps) == (["model", "replay", "rng"], False, 7, 9)
+    assert copied.meta == {**source.meta, "network": "other", "steps": 9}
+    assert os.path.samefile(copied.path / "replay.safetensors", source.path / "replay.safetensors")
+    assert source.meta["network"] == "mlp" and checkpoints.at(source.path) == source
+    shutil.rmtree(source.path)
+    copied.verify()
+    np.testing.assert_array_equal(copied.load("model")["weight"], GROUPS["model"]["weight"])
+
+
+def test_a_copy_where_the_disk_has_no_hard_links_is_a_true_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    source = with_replay(tmp_path / "from", 7)
+    copied = checkpoints.copy(source, tmp_path / "to")
+    assert copied.groups == source.groups
+    assert not os.path.samefile(copied.path / "replay.safetensors", source.path / "replay.safetensors")
+    assert stat.S_IMODE((copied.path / "replay.safetensors").stat().st_mode) == 0o600
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 100_000))
+    with pytest.raises(StorageFailed, match=r"it takes 0\.15 MiB, and 0\.10 MiB are free"):
+        checkpoints.copy(source, tmp_path / "full")
+    assert list((tmp_path / "full").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["changed", "pruned", "thinned"])
+def test_no_copy_is_made_of_what_is_damaged_or_goes_away(tmp_path: Path, damage: str) -> None:
+    source = with_replay(tmp_path / "from", 7)
+    if damage == "changed":
+        flip(source.path / "rng.safetensors", -1)
+        with pytest.raises(CheckpointCorrupt, match=re.escape(f"{source.path}/rng.safetensors was changed")):
+            checkpoints.copy(source, tmp_path / "to")
+        assert checkpoints.copy(source, tmp_path / "to", without=["rng"]).groups == ["model", "optimizer", "replay"]
+        return
+    groups = source.groups
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "groups", property(lambda _: groups))  # as it was a moment ago
+        shutil.rmtree(source.path) if damage == "pruned" else (source.path / "replay.safetensors").unlink()
+        with pytest.raises(InvalidInput, match=r"is gone: its run pruned it in this moment.*run\.checkpoint\(\)"):
+            checkpoints.copy(source, tmp_path / "to")
+    assert list((tmp_path / "to").iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made_raises(tmp_path: Path) -> None:

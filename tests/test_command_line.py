@@ -40,6 +40,8 @@ def workbench(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedPr
         (["status", "nobody"], "there is no run 'nobody'"),
         (["stop", "nobody"], "there is no run 'nobody'"),
         (["tune", "nobody", "learning_rate=1e-4"], "there is no run 'nobody'"),
+        (["fork", "nobody", "--replay", "learning_rate=1e-4"], "there is no run 'nobody'"),
+        (["fork", "nobody", "--replai", "learning_rate=1e-4"], "unrecognized arguments: --replai"),
         (["evaluate", "nobody"], "there is no run 'nobody'"),
         (["dance"], "invalid choice: 'dance'"),
         ([], "required"),
@@ -61,7 +63,8 @@ def test_an_error_is_one_line_and_exit_code_2(
 
 
 def test_every_command_and_every_setting_is_in_the_help() -> None:
-    assert all(name in workbench("--help").stdout for name in ("train", "launch", "runs", "status", "tune", "stop"))
+    told = workbench("--help").stdout
+    assert all(name in told for name in ("train", "launch", "fork", "runs", "status", "tune", "stop"))
     shown = workbench("launch", "--help").stdout
     assert "--learning-rate" in shown
     assert "--lambda" in shown
@@ -83,6 +86,15 @@ def test_launch_status_tune_evaluate_stop(home: Path) -> None:
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("workbench: batch_size is fixed once a run has started")
     assert workbench("stop", "typed").stdout.startswith("typed: stopped")
+    words = ["seed=3", "--name=other", "learning_rate=1e-4", "--launcher", "local", "actors=1"]
+    forked = workbench("fork", "typed", *words)
+    assert forked.stdout == "other\n", forked.stderr
+    config = wb.attach("other").config
+    assert (config.seed, config.value("learning_rate"), config.actors) == (3, 1e-4, 1)
+    assert workbench("stop", "other").stdout.startswith("other: stopped")
+    refused = workbench("fork", "typed", "--name=third", "network=mlp")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("workbench: network cannot change from None to 'mlp' in a fork")
     assert eventually(lambda: not processes_of(home / "runs" / "typed"))
     shown = workbench("evaluate", "typed", "--episodes=3").stdout
     assert shown.startswith("Evaluation(CartPole-v1 at ")

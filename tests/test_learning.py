@@ -1,4 +1,4 @@
-"""V-trace learns, through the real processes: launch, central inference, training, checkpoint, evaluation."""
+"""Both algorithms learn, through the real processes: launch, central inference, training, checkpoint, evaluation."""
 
 import pytest
 
@@ -15,11 +15,24 @@ RECALL = {
 }
 
 
-def best_evaluation(run, *, wanted: float, episodes: int = 20):
-    """Evaluations of checkpoints taken whenever training has reached `wanted`, until one reaches it or the run ends."""
-    found = None
+# Of its 22 steps an episode shows the cue in the first and asks for it in the last.
+T_MAZE = {
+    "algorithm": "r2d2", "actors": 1, "envs_per_actor": 32, "unroll_length": 22, "burn_in": 10, "batch_size": 32,
+    "replay_size": 4000, "replay_min_size": 200, "replay_ratio": 4.0, "learning_rate": 1e-3, "adam_epsilon": 1e-5,
+    "lstm_size": 64, "dueling_size": 64, "target_update_period": 100, "discount": 0.99, "total_frames": 1_500_000,
+    "environment_options": {"length": 21},
+}
+HIDDEN_CARTPOLE = {
+    **T_MAZE, "environment_options": {}, "envs_per_actor": 16, "unroll_length": 40, "replay_min_size": 100,
+}
+
+
+def best_evaluation(run, *, wanted: float, episodes: int = 20, trained: float | None = None):
+    """Evaluations of checkpoints, the first when training has reached `trained`, until one reaches `wanted` or the run
+    ends."""
+    found, trained = None, wanted if trained is None else trained
     while found is None or found.mean < wanted:
-        done = run.wait(episode_return=wanted, timeout_s=280, progress=False)
+        done = run.wait(episode_return=trained, timeout_s=280, progress=False)
         checkpoint = run.checkpoint() if done.alive else run.checkpoints[-1]
         found = wb.evaluate(checkpoint, episodes=episodes, seed=1, greedy=True)
         if not done.alive:
@@ -40,3 +53,27 @@ def test_vtrace_learns(home, environment, fields, wanted):
     result = best_evaluation(run, wanted=wanted)
     assert result.mean >= wanted, (result, run.status)
     assert len(result.returns) == 20
+
+
+@pytest.mark.timeout(600)
+def test_r2d2_remembers_what_was_shown_once_and_without_memory_it_guesses(home):
+    run = wb.launch("testing/recall-v0", **T_MAZE)
+    run.wait(evaluation_return=0.98, timeout_s=280, progress=False)
+    remembered = success(run)
+    frames = run.stop().frames
+    assert remembered > 0.95, run.status
+    blind = wb.launch("testing/recall-v0", network="mlp", **T_MAZE)
+    blind.wait(frames=frames, timeout_s=280, progress=False)
+    assert abs(success(blind) - 0.5) < 0.2, "a task that needs no memory"  # four standard deviations
+
+
+def success(run) -> float:
+    """Share of 100 greedy episodes with the right turn at the end."""
+    return (wb.evaluate(run.checkpoint(), episodes=100, seed=1, greedy=True).mean + 1) / 2
+
+
+@pytest.mark.timeout(600)
+def test_r2d2_balances_a_pole_whose_velocity_it_cannot_see(home):
+    run = wb.launch("testing/cartpole-positions-v0", **HIDDEN_CARTPOLE)
+    result = best_evaluation(run, wanted=450.0, trained=250.0)
+    assert result.mean >= 450.0, (result, run.status)

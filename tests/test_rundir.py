@@ -56,3 +56,25 @@ def test_a_run_that_a_full_disk_refuses_leaves_nothing(home: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     assert rundir.create("half", record(1.0)).read()["state"] == "stopped"
+
+
+def test_whatever_adds_to_a_new_run_and_fails_leaves_nothing(home: Path) -> None:
+    def failing(run: rundir.RunDirectory) -> None:
+        (run.checkpoints / "half").touch()
+        assert [one.name for one in rundir.every()] == [], "it is a run when it is complete"
+        raise StorageFailed("the disk is full")
+
+    with pytest.raises(StorageFailed, match="the disk is full"):
+        rundir.create("half", record(1.0), prepare=failing)
+    assert list((home / "runs").iterdir()) == []
+
+
+def test_the_parent_of_a_run_is_known_in_every_form_that_a_record_had(home: Path) -> None:
+    assert rundir.create("alone", record(1.0)).parent() is None
+    assert rundir.create("none", {**record(1.0), "parent": None}).parent() is None
+    path = home / "runs" / "alone" / "checkpoints" / "000000000100"
+    old = rundir.create("old", {**record(1.0), "parent": str(path)}).parent()
+    assert old == {"checkpoint": str(path), "take": "weights", "optimizer": False, "replay": False, "run": "alone"}
+    new = rundir.parent_of(Path("/elsewhere/100"), take="all", optimizer=True, replay=True)
+    assert rundir.create("new", {**record(1.0), "parent": new}).parent() == new
+    assert new["run"] is None

@@ -6,7 +6,14 @@ import pytest
 
 from workbench.environments import make
 from workbench.errors import EnvironmentFailed, InvalidInput
-from workbench.testing import CatchEnv, CountingEnv, FailingEnv, RecallEnv, check_environment
+from workbench.testing import (
+    CatchEnv,
+    CountingEnv,
+    FailingEnv,
+    HiddenVelocityCartPoleEnv,
+    RecallEnv,
+    check_environment,
+)
 from workbench.trajectory import Flags, StepBatch
 
 
@@ -52,6 +59,29 @@ def test_recall_gives_1_to_who_remembers_and_0_to_who_does_not():
 
     assert set(played(RecallEnv(length=5), remember, 40)) == {RecallEnv.best_return}
     assert abs(np.mean(played(RecallEnv(length=5), lambda *_: (1, None), 200))) < 0.2
+
+
+def test_cartpole_without_velocities_is_balanced_by_who_compares_observations_and_by_nobody_else():
+    def towards_the_fall(observation, last):
+        velocity = (observation - last) / 0.02 if last is not None else np.zeros(2)
+        return int(observation[1] + 0.3 * velocity[1] > 0), observation
+
+    best = HiddenVelocityCartPoleEnv.best_return
+    assert set(played(HiddenVelocityCartPoleEnv(), towards_the_fall, 10)) == {best}
+    assert max(played(HiddenVelocityCartPoleEnv(), lambda now, _: (towards_the_fall(now, None)[0], None), 20)) < 100
+
+
+def test_cartpole_without_velocities_is_cartpole_otherwise():
+    ours, theirs = HiddenVelocityCartPoleEnv(), gymnasium.make("CartPole-v1")
+    assert check_environment(HiddenVelocityCartPoleEnv).episodes > 0
+    assert np.array_equal(ours.observation_space.high, theirs.observation_space.high[[0, 2]])
+    observation, whole = ours.reset(seed=3)[0], theirs.reset(seed=3)[0]
+    over = False
+    while not over:
+        assert observation.dtype == np.float32 and np.array_equal(observation, whole[[0, 2]])
+        (observation, *rest), (whole, *expected) = ours.step(1), theirs.step(1)
+        assert rest == expected
+        over = rest[1]
 
 
 @pytest.mark.parametrize("image", [False, True])

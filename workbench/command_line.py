@@ -1,4 +1,4 @@
-"""The command line for people: train, launch, runs, status, tune, stop, evaluate, lab.
+"""The command line for people: train, launch, fork, runs, status, tune, stop, evaluate, lab.
 
 Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
 exit code 2; an interrupt is exit code 130.
@@ -30,6 +30,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"workbench: {message} (see {self.prog} --help)\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Takes FIELD=VALUE behind options, too; argparse gives a list of words only the first row of them."""
+        given, rest = super().parse_known_args(args, namespace)
+        if hasattr(given, "changes"):
+            given.changes += [word for word in rest if not word.startswith("-")]
+            rest = [word for word in rest if word.startswith("-")]
+        return given, rest
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -68,12 +76,21 @@ def _parser() -> argparse.ArgumentParser:
     launch = add("launch", _launch, "launch a run in the background and print its name once it trains")
     for one in (train, launch):
         _add_run_options(one)
+    fork = _add_name(add("fork", _fork, "start a run from a checkpoint of another and print its name once it trains"))
+    fork.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4 total_frames=2e7")
+    fork.add_argument("--checkpoint", help="folder of one of its checkpoints, or that folder's name; default: one made "
+                                           "now if the run is alive, else its newest")
+    fork.add_argument("--replay", action="store_true", help="take the replay along")
+    fork.add_argument("--name", dest="new_name", metavar="NAME",
+                      help="of the new run; default: the first free one, such as pong-r2d2-1-fork-1")
+    fork.add_argument("--launcher", default="local", help="(default: local)")
     add("runs", _runs, "list all runs")
     _add_name(add("status", _status, "show how a run is")).add_argument("--json", action="store_true", help="as JSON")
     tune = _add_name(add("tune", _tune, "change live fields of a run"))
     tune.add_argument("changes", nargs="+", metavar="FIELD=VALUE", help="such as learning_rate=3e-4")
     stop = _add_name(add("stop", _stop, "end a run with a last checkpoint"))
-    stop.add_argument("--timeout-s", type=float, default=60.0, help="how long the learner may take (default: 60)")
+    stop.add_argument("--timeout-s", type=float, help="how long the learner may take (default: 60, or 1800 to save "
+                                                               "the replay)")
     evaluate = add("evaluate", _evaluate, "play whole episodes with a checkpoint's policy")
     evaluate.add_argument("checkpoint", help="folder of a checkpoint, or name of a run (its newest)")
     evaluate.add_argument("--episodes", type=int, default=10, help="(default: 10)")
@@ -234,15 +251,29 @@ def _tune(given: argparse.Namespace) -> int:
     from workbench.client.run import attach
 
     handle = attach(given.name)
-    known = handle.config.all_settings()
-    changes = {}
-    for name, text in map(_pair, given.changes):
+    told = handle.tune(**_changes(given.changes, handle.config))
+    for name, new in told["new"].items():
+        print(f"{name}: {told['old'][name]} → {new}")
+    return 0
+
+
+def _changes(words: Sequence[str], config: RunConfig) -> dict[str, Any]:
+    """Fields of `config` as typed. Raises InvalidInput."""
+    known, changes = config.all_settings(), {}
+    for name, text in map(_pair, words):
         if name not in known:
             raise UnknownName.among("hyperparameter", name, known)
         changes[name] = parse_value(known[name], text)
-    told = handle.tune(**changes)
-    for name, new in told["new"].items():
-        print(f"{name}: {told['old'][name]} → {new}")
+    return changes
+
+
+def _fork(given: argparse.Namespace) -> int:
+    from workbench.client.run import attach
+
+    handle = attach(given.name)
+    made = handle.fork(given.checkpoint, name=given.new_name, replay=given.replay, launcher=given.launcher,
+                       **_changes(given.changes, handle.config))
+    print(made.name)
     return 0
 
 

@@ -14,14 +14,14 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from workbench.config import RunConfig
-from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed
+from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
@@ -45,6 +45,33 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
+
+
+class Parent(TypedDict):
+    """Where a run comes from, as run.json has it.
+
+    Attributes:
+        checkpoint: folder of the checkpoint; it may be gone by now.
+        take: the network's weights alone, or all (a fork): algorithm, random numbers and counters as well.
+        optimizer: whether the optimizer's state goes on.
+        replay: whether the replay goes on.
+        run: name of the run that wrote the checkpoint; None: not known.
+    """
+
+    checkpoint: str
+    take: Literal["weights", "all"]
+    optimizer: bool
+    replay: bool
+    run: str | None
+
+
+def parent_of(
+    checkpoint: Path, *, take: Literal["weights", "all"], optimizer: bool = False, replay: bool = False
+) -> Parent:
+    """The record of a run that comes from the checkpoint in that folder."""
+    run = checkpoint.parent.parent
+    name = run.name if checkpoint.parent == RunDirectory(run).checkpoints else None
+    return {"checkpoint": str(checkpoint), "take": take, "optimizer": optimizer, "replay": replay, "run": name}
 
 
 @dataclass(frozen=True)
@@ -136,9 +163,20 @@ class RunDirectory:
         """The configuration as it is now, live changes included."""
         return RunConfig.from_json(self.read()["config"])
 
+    def parent(self) -> Parent | None:
+        """Where the run comes from; None: it started from nothing."""
+        given = self.read().get("parent")
+        return parent_of(Path(given), take="weights") if isinstance(given, str) else given or None
 
-def create(name: str, record: dict[str, Any], *, code: Mapping[str, bytes] | None = None) -> RunDirectory:
-    """A new run's directory with token, run.json, and `code` by file name. Raises RunExists or HomeNotWritable."""
+
+def create(
+    name: str, record: dict[str, Any], *, code: Mapping[str, bytes] | None = None,
+    prepare: Callable[[RunDirectory], object] = lambda run: None,
+) -> RunDirectory:
+    """A new run's directory with token, `code` by file name, what `prepare` adds, and at last run.json.
+
+    Raises RunExists, HomeNotWritable, or what `prepare` raises, and then leaves nothing.
+    """
     folder = home() / "runs"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -149,21 +187,25 @@ def create(name: str, record: dict[str, Any], *, code: Mapping[str, bytes] | Non
         raise HomeNotWritable(
             f"cannot write {folder}: {error.strerror}. Set WORKBENCH_HOME to a folder that can be written."
         ) from None
+    run = RunDirectory(folder / name)
     try:
-        return _filled(RunDirectory(folder / name), record, code or {})
-    except OSError as error:
-        shutil.rmtree(folder / name, ignore_errors=True)
-        raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error}") from None
+        _fill(run, code or {})
+        prepare(run)
+        run.write(name=name, **record)
+        return run
+    except BaseException as error:
+        shutil.rmtree(run.path, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, WorkbenchError):
+            raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error}") from None
+        raise
 
 
-def _filled(run: RunDirectory, record: dict[str, Any], code: Mapping[str, bytes]) -> RunDirectory:
+def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
     for below in (run.checkpoints, run.logs, run.tensorboard, run.code):
         below.mkdir(mode=0o700)
     write_atomically(run.path / "token", secrets.token_hex(32).encode())
     for file, data in code.items():
         write_atomically(run.code / file, data)
-    run.write(name=run.name, **record)
-    return run
 
 
 def find(name: str | Path) -> RunDirectory:

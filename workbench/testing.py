@@ -1,7 +1,7 @@
 """Environments with known answers, for our tests and for users' own; `check_environment` is the contract's test.
 
-They are registered with Gymnasium as `testing/counting-v0`, `testing/catch-v0`, `testing/recall-v0` and
-`testing/failing-v0`, so that `launch("testing/catch-v0")` runs them like any other.
+They are registered with Gymnasium as `testing/counting-v0`, `testing/catch-v0`, `testing/recall-v0`,
+`testing/cartpole-positions-v0` and `testing/failing-v0`, so that `launch("testing/catch-v0")` runs them like any other.
 """
 
 from __future__ import annotations
@@ -195,6 +195,25 @@ class RecallEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed 
         return np.array([cue, self._walked / self._length, self._walked == self._length], np.float32)
 
 
+class HiddenVelocityCartPoleEnv(gymnasium.ObservationWrapper):  # type: ignore[misc]  # gymnasium is not typed here
+    """CartPole-v1 without its velocities: what one observation does not tell, two do. Best return 500.
+
+    Observation: float32 [2]: position of the cart and angle of the pole. Everything else is CartPole-v1's. After the
+    non-Markovian pole balancing of Wierstra et al. 2007 (ICANN, "Solving deep memory POMDPs").
+    """
+
+    best_return = 500.0
+
+    def __init__(self, *, render_mode: str | None = None) -> None:
+        super().__init__(gymnasium.make("CartPole-v1", render_mode=render_mode, disable_env_checker=True))
+        seen = self.env.observation_space
+        self.observation_space = gymnasium.spaces.Box(seen.low[::2], seen.high[::2], dtype=np.float32)
+
+    def observation(self, observation: Array) -> Array:
+        """Positions of all four values."""
+        return observation[::2].copy()
+
+
 class FailingEnv(CountingEnv):
     """Counts, then raises RuntimeError(message) in the constructor, or in the `at`-th reset or step of its life."""
 
@@ -222,4 +241,13 @@ class FailingEnv(CountingEnv):
             raise RuntimeError(self._message)
 
 
-__all__ = ["CatchEnv", "Checked", "Count", "CountingEnv", "FailingEnv", "RecallEnv", "check_environment"]
+__all__ = [
+    "CatchEnv",
+    "Checked",
+    "Count",
+    "CountingEnv",
+    "FailingEnv",
+    "HiddenVelocityCartPoleEnv",
+    "RecallEnv",
+    "check_environment",
+]

@@ -27,6 +27,7 @@ def test_a_batch_holds_each_unroll_in_its_column() -> None:
     assert batch.stack_prefix.shape == (3, 3, 2, 5, 4)
     assert batch.action.dtype == batch.previous_action.dtype == batch.policy_version.dtype == torch.int64
     assert batch.reward.dtype == batch.bootstrap_value.dtype == torch.float32 and batch.flags.dtype == torch.uint8
+    assert torch.equal(batch.weight, torch.ones(3))
     for b, unroll in enumerate(unrolls):
         for field in ("observation", "reward", "flags", "previous_action", "action", "bootstrap_value"):
             assert np.array_equal(getattr(batch, field)[:, b].numpy(), getattr(unroll, field)), field
@@ -81,4 +82,7 @@ def test_an_algorithm_is_built_by_the_name_in_the_configuration() -> None:
     algorithm = algorithms.build(config, spec=VECTORS)
     assert isinstance(algorithm, algorithms.VTrace) and algorithm.overlap == 0
     assert set(algorithm.behaviour_fields()) == {"policy_logits", "value"}
-    assert dataclasses.is_dataclass(config.hyperparameters)
+    assert dataclasses.is_dataclass(config.hyperparameters) and not isinstance(algorithm, algorithms.ReplayAlgorithm)
+    replaying = algorithms.build(RunConfig.build("CartPole-v1", algorithm="r2d2", burn_in=7), spec=VECTORS)
+    assert isinstance(replaying, algorithms.R2D2) and replaying.overlap == 7
+    assert isinstance(replaying, algorithms.ReplayAlgorithm)

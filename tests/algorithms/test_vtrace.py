@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.algorithms.no_waiting import NoWaiting
 from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
 from workbench import networks
-from workbench.algorithms import Batch, Loss, NetworkOutput, VTrace, collate, vtrace
+from workbench.algorithms import Batch, Loss, PolicyValueOutput, Roles, VTrace, collate, vtrace
 from workbench.config import VTraceConfig
 from workbench.trajectory import EnvironmentSpec, Flags
 
@@ -116,7 +116,7 @@ def test_loss_and_gradient_equal_the_sums_of_the_paper(config: VTraceConfig, len
 
 def test_the_random_cases_hold_ratios_on_both_sides_of_the_clips_and_every_kind_of_end() -> None:
     batch, network = random_case(0, 7)
-    ratios = loss_of(batch, network, VTraceConfig()).importance_ratios
+    ratios = loss_of(batch, network, VTraceConfig()).samples["importance_ratio"]
     assert (ratios < 0.7).any() and (ratios > 1.3).any()
     for kind in (Flags.TERMINATED, Flags.TRUNCATED, Flags.LIFE_LOST):
         assert batch.has(kind)[1:].any()
@@ -274,34 +274,28 @@ def test_entropy_cost_goes_on_from_a_checkpoint() -> None:
 def test_actions_are_sampled_in_proportion_to_the_policy_and_repeatably() -> None:
     algorithm = VTrace(VTraceConfig(), spec=SPEC)
     policy = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    output = NetworkOutput(policy.log().expand(1, 40_000, 4), torch.arange(40_000.0)[None])
-    first, second = (
-        algorithm.act(output, greedy=False, generator=torch.Generator().manual_seed(7))[0] for _ in range(2)
-    )
+    output = PolicyValueOutput(policy.log().expand(1, 40_000, 4), torch.arange(40_000.0)[None])
+    roles = Roles.evaluating(40_000)
+
+    def act(greedy: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        generator = torch.Generator().manual_seed(7)
+        return algorithm.act(output, roles=roles, greedy=greedy, generator=generator, config=VTraceConfig())
+
+    first, second = act(False)[0], act(False)[0]
     assert first.dtype == torch.int64 and torch.equal(first, second)
     torch.testing.assert_close(first.bincount(minlength=4) / 40_000, policy, atol=0.01, rtol=0)
-    greedy, behaviour = algorithm.act(output, greedy=True)
+    greedy, behaviour = act(True)
     assert (greedy == 3).all()
     for name, (shape, dtype) in algorithm.behaviour_fields().items():
         assert behaviour[name].shape == (40_000, *shape) and str(behaviour[name].dtype) == f"torch.{dtype}"
     assert torch.equal(algorithm.bootstrap(output), torch.arange(40_000.0))
 
 
-class NoWaiting(TorchDispatchMode):
-    """Fails on every operation that reads a tensor's values into Python, which waits for an accelerator."""
-
-    WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "unique")
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        assert func.overloadpacket.__name__ not in self.WAITING, f"{func} waits for the device"
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("target_entropy", [None, 1.0])
 def test_loss_never_waits_for_the_device(target_entropy: float | None) -> None:
     spec = EnvironmentSpec("images", (1, 12, 12), "uint8", ACTIONS, frame_stack=3)
     config = VTraceConfig(target_entropy=target_entropy)
-    network = networks.build("small-cnn", spec=spec, seed=0)
+    network = networks.build("small-cnn", spec=spec, heads=VTrace.heads, seed=0)
     rng = np.random.default_rng(0)
     batch = collate([random_unroll(spec, length=5, rng=rng) for _ in range(2)])
     with NoWaiting():
@@ -316,4 +310,5 @@ def test_metrics_are_detached_scalars_and_sum_to_the_loss() -> None:
     assert all(value.ndim == 0 and not value.requires_grad for value in loss.scalars.values())
     terms = sum(loss.scalars[name] for name in ("policy_loss", "baseline_loss", "entropy_loss", "kl_loss"))
     torch.testing.assert_close(loss.scalars["loss"], terms)
-    assert not loss.importance_ratios.requires_grad and loss.importance_ratios.shape == (5, 3)
+    assert list(loss.samples) == ["importance_ratio"]
+    assert not loss.samples["importance_ratio"].requires_grad and loss.samples["importance_ratio"].shape == (5, 3)

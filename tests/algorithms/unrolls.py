@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms import NetworkOutput
+from workbench.algorithms import PolicyValueOutput
+from workbench.algorithms.base import FieldSpec
 from workbench.trajectory import Array, EnvironmentSpec, Flags, Unroll
 
 
 def random_unroll(
-    spec: EnvironmentSpec, *, length: int, rng: np.random.Generator, state: Sequence[Array] = (), ends: float = 0.3
+    spec: EnvironmentSpec,
+    *,
+    length: int,
+    rng: np.random.Generator,
+    state: Sequence[Array] = (),
+    ends: float = 0.3,
+    behaviour: Mapping[str, FieldSpec] | None = None,
 ) -> Unroll:
-    """An unroll with arbitrary contents; a share `ends` of its steps follows some kind of end."""
+    """An unroll of `length` + 1 steps with arbitrary contents; a share `ends` of them follows some kind of end.
+
+    `behaviour` are the fields of an algorithm, those of V-trace if None.
+    """
     steps = length + 1
+    behaviour = behaviour or {"policy_logits": ((spec.num_actions,), "float32"), "value": ((), "float32")}
     kinds = [Flags.TERMINATED | Flags.START, Flags.TRUNCATED | Flags.START, Flags.LIFE_LOST,
              Flags.TERMINATED | Flags.TRUNCATED | Flags.START]
     flags = np.where(rng.random(steps) < ends, rng.choice([int(kind) for kind in kinds], steps), 0).astype(np.uint8)
@@ -38,8 +49,7 @@ def random_unroll(
         policy_version=np.arange(steps),
         bootstrap_value=np.where(truncated, rng.normal(0, 3, steps), 0).astype(np.float32),
         behaviour={
-            "policy_logits": rng.normal(size=(steps, spec.num_actions)).astype(np.float32),
-            "value": rng.normal(size=steps).astype(np.float32),
+            name: rng.normal(size=(steps, *shape)).astype(dtype) for name, (shape, dtype) in behaviour.items()
         },
         initial_state=tuple(state),
     )
@@ -55,8 +65,8 @@ class TableNetwork(nn.Module):
     def initial_state(self, batch: int) -> tuple[Tensor, ...]:
         return ()
 
-    def forward(self, *inputs: Tensor | tuple[Tensor, ...]) -> tuple[NetworkOutput, tuple[Tensor, ...]]:
-        return NetworkOutput(self.policy_logits, self.value), ()
+    def forward(self, *inputs: Tensor | tuple[Tensor, ...]) -> tuple[PolicyValueOutput, tuple[Tensor, ...]]:
+        return PolicyValueOutput(self.policy_logits, self.value), ()
 
 
 def random_tables(length: int, batch: int, actions: int, rng: np.random.Generator) -> TableNetwork:

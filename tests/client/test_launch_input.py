@@ -133,7 +133,7 @@ def test_a_network_of_the_wrong_shape_reaches_the_caller(home: Path) -> None:
     def network(spec: Any) -> Any:
         import torch
 
-        from workbench.networks import NetworkOutput
+        from workbench.networks import PolicyValueOutput
 
         class Wrong(torch.nn.Module):
             def initial_state(self, batch: int) -> Any:
@@ -141,7 +141,7 @@ def test_a_network_of_the_wrong_shape_reaches_the_caller(home: Path) -> None:
 
             def forward(self, observation: Any, action: Any, reward: Any, start: Any, state: Any) -> Any:
                 steps, batch = observation.shape[:2]
-                return NetworkOutput(torch.zeros(steps, batch, 7), torch.zeros(steps, batch)), ()
+                return PolicyValueOutput(torch.zeros(steps, batch, 7), torch.zeros(steps, batch)), ()
 
         return Wrong()
 

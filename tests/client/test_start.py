@@ -18,7 +18,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench import rundir
 from workbench.client import waiting
-from workbench.client.start import _created, _start, _stem
+from workbench.client.start import _stem, created, started
 from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.launchers import Launched
@@ -45,7 +45,7 @@ def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:
     config = RunConfig.build("CartPole-v1")
     record = {"created": time.time(), "config": config.to_json(), "state": "stopped"}
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: _created(None, config, record, {}).name, range(16)))
+        made = list(pool.map(lambda _: created(None, "cartpole-vtrace", record, {}).name, range(16)))
     assert sorted(made) == sorted(f"cartpole-vtrace-{number}" for number in range(1, 17))
     assert {one.state for one in wb.runs()} == {"stopped"}
 
@@ -63,7 +63,7 @@ def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path) -> 
     fcntl.flock(descriptor, fcntl.LOCK_SH)  # as `lock.is_held` does
     threading.Timer(0.05, os.close, [descriptor]).start()
     with pytest.raises(Reached):
-        _start(directory, Nowhere(), wait_ready=False, ready_timeout_s=1.0, progress=False)
+        started(directory, Nowhere(), wait_ready=False, ready_timeout_s=1.0, progress=False)
 
 
 def test_a_mean_of_few_episodes_reaches_no_target() -> None:

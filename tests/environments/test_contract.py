@@ -40,6 +40,7 @@ ENVIRONMENTS = [
     ("CartPole-v1", {"max_episode_steps": 12}, "truncated", ((4,), "float32", 2, 1, 1)),
     ("MountainCar-v0", {}, "truncated", ((2,), "float32", 3, 1, 1)),
     ("testing/catch-v0", {}, "episodes", ((1, 36, 36), "uint8", 3, 1, 1)),
+    ("testing/cartpole-positions-v0", {}, "episodes", ((2,), "float32", 2, 1, 1)),
     ("testing/counting-v0", {"ends": "alternate", "life": 1}, "truncated", ((4,), "float32", 3, 1, 1)),
     (Pixels, {}, "truncated", ((3, 10, 12), "uint8", 2, 1, 1)),
     (lambda: gymnasium.wrappers.TimeLimit(CatchEnv(), 3), {}, "truncated", ((1, 36, 36), "uint8", 3, 1, 1)),

@@ -9,15 +9,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import nn
 
-from workbench import rundir
-from workbench.algorithms import NetworkOutput, VTrace, collate, stack_frames
+from workbench import algorithms, rundir
+from workbench.algorithms import PolicyValueOutput, QValueOutput, collate, stack_frames
 from workbench.config import RunConfig
 from workbench.learner.batcher import Batcher
 from workbench.learner.device import Device
@@ -25,6 +25,7 @@ from workbench.learner.inference import Episode, Inference
 from workbench.learner.meters import Meters
 from workbench.learner.policy import PublishedPolicy
 from workbench.learner.service import ActorStreams
+from workbench.replay.layout import UnrollLayout
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unrolls import UnrollAssembler
 from workbench.rundir import RunDirectory
@@ -38,9 +39,9 @@ class CountingNetwork(nn.Module):
     """Its state is the number of observations of the episode that it has seen, this one included. Its value is ten
     times that, plus the number of frames in the stack that are not empty; so are its logits."""
 
-    def __init__(self, spec: EnvironmentSpec) -> None:
+    def __init__(self, spec: EnvironmentSpec, output: type = PolicyValueOutput) -> None:
         super().__init__()
-        self.spec = spec
+        self.spec, self.output = spec, output
         self.unused = nn.Parameter(torch.zeros(1))
 
     def initial_state(self, batch: int) -> tuple[torch.Tensor, ...]:
@@ -55,7 +56,8 @@ class CountingNetwork(nn.Module):
             values.append(count[:, 0])
         value = 10.0 * torch.stack(values) + frames.ne(0).any(-1).sum(-1)
         logits = value.unsqueeze(-1).expand(*start.shape, self.spec.num_actions)  # all actions equally likely
-        return NetworkOutput(logits, value), (count,)
+        output = QValueOutput(logits) if self.output is QValueOutput else PolicyValueOutput(logits, value)
+        return output, (count,)
 
 
 def expected_value(step: int, frame_stack: int) -> float:
@@ -70,7 +72,7 @@ class Rig:
     run: RunDirectory
     config: RunConfig
     spec: EnvironmentSpec
-    overlap: int = 0
+    overlap: int | None = None  # None: the algorithm's own
     unrolls: list[Unroll] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
@@ -82,15 +84,17 @@ class Rig:
             envs_per_actor=config.envs_per_actor, batcher=self.batcher, meters=Meters(), admit=self._admit
         )
         self.queue = UnrollQueue(100_000)
-        algorithm, network = VTrace(config.hyperparameters, spec=spec), CountingNetwork(spec)
-        self.algorithm, self.network = algorithm, network
-        self.policy = PublishedPolicy(network, version=0)
-        assembler = UnrollAssembler(
-            spec, num_envs=1, unroll_length=config.hyperparameters.unroll_length, overlap=self.overlap,
+        self.algorithm = algorithm = algorithms.build(config, spec=spec)
+        self.network = CountingNetwork(spec, algorithm.heads.output)
+        self.policy = PublishedPolicy(self.network, version=0)
+        layout = UnrollLayout(
+            spec, unroll_length=config.hyperparameters.unroll_length,
+            overlap=algorithm.overlap if self.overlap is None else self.overlap,
             behaviour=algorithm.behaviour_fields(), state_shapes=((1,),),
         )
         self.inference = Inference(
-            spec, algorithm=algorithm, policy=self.policy, assembler=assembler, queue=self.queue,
+            spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
+            assembler=UnrollAssembler(layout, num_envs=1), queue=self.queue,
             device=Device("cpu", precision="fp32"), num_envs=1, generator=torch.Generator().manual_seed(0),
             meters=Meters(), on_episode=self.episodes.append,
         )
@@ -133,14 +137,14 @@ class Rig:
             assert not self.failures, self.failures
             self.unrolls += self.queue.take(1, timeout_s=0.2)
 
-    def collect_of_each(self, env_ids: range, number: int) -> None:
+    def collect_of_each(self, env_ids: Sequence[int], number: int) -> None:
         """Wait until every one of these environments has given `number` unrolls."""
         while any(sum(one.env_id == env_id for one in self.unrolls) < number for env_id in env_ids):
             self.collect(len(env_ids))
 
 
 @contextlib.contextmanager
-def rig(spec: EnvironmentSpec, *, overlap: int = 0, **fields) -> Iterator[Rig]:
+def rig(spec: EnvironmentSpec, *, overlap: int | None = None, **fields) -> Iterator[Rig]:
     """A running rig in a home of its own."""
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         before = os.environ.get("WORKBENCH_HOME")
@@ -194,7 +198,8 @@ def check_unroll(unroll: Unroll, lengths: list[int]) -> None:
             else:
                 assert count.episode == 0 and unroll.reward[t] == 0
         value = expected_value(count.step, frame_stack)
-        assert unroll.behaviour["value"][t] == value, "the recurrent state or the stack is of another step"
+        said = unroll.behaviour.get("value", unroll.behaviour.get("q_max"))
+        assert said[t] == value, "the recurrent state or the stack is of another step"
         truncated = bool(flags & Flags.TRUNCATED)
         expected = expected_value(lengths[(count.episode - 1) % len(lengths)], frame_stack) if truncated else 0
         assert unroll.bootstrap_value[t] == expected, "not the value of the true final observation"
@@ -215,6 +220,9 @@ def check_replayed(rig: Rig) -> None:
     batch = collate(rig.unrolls)
     stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
     output, _ = rig.network(stacked, batch.previous_action, batch.reward, batch.start, batch.initial_state)
+    if isinstance(output, QValueOutput):
+        assert torch.equal(output.q_values.amax(-1), batch.behaviour["q_max"])
+        return
     assert torch.equal(output.value, batch.behaviour["value"])
     assert torch.equal(output.policy_logits, batch.behaviour["policy_logits"])
 

@@ -128,3 +128,25 @@ def test_every_kind_of_end_was_seen():
         running.collect(20)
     flags = set(itertools.chain.from_iterable(unroll.flags.tolist() for unroll in running.unrolls))
     assert {int(Flags.TERMINATED | Flags.START), int(Flags.TRUNCATED | Flags.START), int(Flags.START), 0} <= flags
+
+
+def test_replay_gets_unrolls_of_environments_that_train_with_the_state_of_their_first_burn_in_step():
+    lengths = [7, 3]
+    fields = {"actors": 2, "envs_per_actor": 6, "groups_per_actor": 2, "max_batch": 6, "unroll_length": 5,
+              "burn_in": 3, "evaluation_envs_per_actor": 2}
+    with (
+        rig(VECTOR, algorithm="r2d2", environment_options=options(lengths, "alternate"), **fields) as running,
+        actor(running.run, 0),
+        actor(running.run, 1),
+    ):
+        running.collect_of_each([0, 1, 2, 3, 6, 7, 8, 9], 15)
+    for unroll in running.unrolls:
+        check_unroll(unroll, lengths)
+        assert len(unroll.reward) == 3 + 5 + 1
+    check_consecutive(running.unrolls, shared=4)
+    check_replayed(running)
+    assert {unroll.env_id for unroll in running.unrolls} == {0, 1, 2, 3, 6, 7, 8, 9}
+    kinds = {(episode.kind, episode.env_id) for episode in running.episodes}
+    assert kinds == {("evaluation" if env_id % 6 >= 4 else "training", env_id) for env_id in range(12)}
+    shared = sum(len(unroll.reward) - 4 for unroll in running.unrolls)
+    assert shared <= running.inference.steps, "what evaluates is not counted as steps"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.learner.meters import Meters
-from workbench.learner.recorder import Clock, Rates, hint, lag_summary, shares
+from workbench.learner.recorder import Clock, Rates, hint, histogram, lag_summary, shares
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,
          "training_wait": 0.9}
@@ -63,5 +63,12 @@ def test_a_speed_is_a_difference_over_the_time_between_two_looks():
 
 
 def test_policy_lag_is_summed_up_in_updates():
-    assert lag_summary(np.array([0, 0, 0])) == {}
-    assert lag_summary(np.array([2, 0, 2])) == {"policy_lag_mean": 1.0, "policy_lag_max": 2.0}
+    assert lag_summary(np.zeros(0, int)) == {}
+    assert lag_summary(np.array([0, 0, 2, 2])) == {"policy_lag_mean": 1.0, "policy_lag_max": 2.0}
+
+
+def test_a_histogram_counts_what_lies_beyond_its_edges_and_has_no_empty_end():
+    edges, counts = histogram(np.array([-5.0, 0.5, 1.5, 1.5]), (0.0, 1.0, 2.0, 3.0, 4.0))
+    assert (edges, counts) == ([0.0, 1.0, 2.0], [2, 2])
+    edges, counts = histogram(np.array([99.0]), (0.0, 1.0, 2.0))
+    assert (edges, counts) == ([0.0, 1.0, 2.0], [0, 1])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from workbench import networks
+from workbench.algorithms.base import Heads
 from workbench.errors import NetworkFailed, ShapeMismatch, UnknownName
-from workbench.networks import NetworkOutput, PolicyValueNetwork
+from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput
 from workbench.networks.memory import ResettingLSTM
 from workbench.trajectory import EnvironmentSpec
 
@@ -19,6 +21,9 @@ TINY = EnvironmentSpec("tiny", (4, 10, 10), "float32", 6)
 COLOUR = EnvironmentSpec("colour", (3, 64, 64), "uint8", 5)
 WIDE = EnvironmentSpec("wide", (3, 72, 96), "uint8", 9)
 
+POLICY = Heads(PolicyValueOutput)
+DUELING = Heads(QValueOutput, recurrent=True, lstm_size=32, dueling_size=24)
+
 FITTING = {
     "mlp": [VECTOR, TINY],
     "nature": [ATARI, SMALL, COLOUR],
@@ -26,8 +31,9 @@ FITTING = {
     "impala-deep": [SMALL, TINY, WIDE],
 }
 CASES = [
-    pytest.param(f"{name}{memory}", spec, id=f"{name}{memory}-{spec.name}")
+    pytest.param(f"{name}{memory}", spec, heads, id=f"{title}-{name}{memory}-{spec.name}")
     for name, specs in FITTING.items() for spec in specs for memory in ("", "-lstm")
+    for title, heads in (("policy", POLICY), ("dueling", DUELING))
 ]
 
 
@@ -51,33 +57,37 @@ def some_state(network: Any, batch: int) -> tuple[Tensor, ...]:
     return tuple(torch.randn(part.shape, generator=generator) for part in network.initial_state(batch))
 
 
-@pytest.mark.parametrize(("name", "spec"), CASES)
-def test_every_network_passes_the_check_and_every_parameter_learns(name: str, spec: EnvironmentSpec) -> None:
-    network = networks.build(name, spec=spec, seed=0)
-    networks.check(network, spec=spec)
+@pytest.mark.parametrize(("name", "spec", "heads"), CASES)
+def test_every_network_passes_the_check_and_every_parameter_learns(
+    name: str, spec: EnvironmentSpec, heads: Heads
+) -> None:
+    network = networks.build(name, spec=spec, heads=heads, seed=0)
+    networks.check(network, spec=spec, output=heads.output)
     (output, _) = network(*inputs(spec, 2, 3), some_state(network, 3))
-    (output.policy_logits.square().sum() + output.value.square().sum()).backward()
+    sum(part.square().sum() for part in output).backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in network.parameters())
 
 
-@pytest.mark.parametrize(("name", "spec"), CASES)
-def test_a_whole_unroll_gives_what_single_steps_give(name: str, spec: EnvironmentSpec) -> None:
-    network = networks.build(name, spec=spec, seed=0)
+@pytest.mark.parametrize(("name", "spec", "heads"), CASES)
+def test_a_whole_unroll_gives_what_single_steps_give(name: str, spec: EnvironmentSpec, heads: Heads) -> None:
+    network = networks.build(name, spec=spec, heads=heads, seed=0)
     sequence, state = inputs(spec, 5, 3), some_state(network, 3)
     with torch.no_grad():
         whole, final = network(*sequence, state)
         for t in range(5):
             step, state = network(*(part[t : t + 1] for part in sequence), state)
-            torch.testing.assert_close(step.policy_logits[0], whole.policy_logits[t], atol=1e-5, rtol=1e-4)
-            torch.testing.assert_close(step.value[0], whole.value[t], atol=1e-5, rtol=1e-4)
+            for one, other in zip(step, whole, strict=True):
+                torch.testing.assert_close(one[0], other[t], atol=1e-5, rtol=1e-4)
     for stepwise, at_once in zip(state, final, strict=True):
         torch.testing.assert_close(stepwise, at_once, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("heads", [POLICY, DUELING], ids=["policy", "dueling"])
 @pytest.mark.parametrize("name", ["nature", "nature-lstm", "impala-deep"])
-def test_bf16_outputs_are_float32_and_close_to_those_of_fp32(name: str) -> None:
-    network = networks.build(name, spec=SMALL, seed=0)
-    nn.init.orthogonal_(network.policy.weight)  # the first policy is so flat that all would be close
+def test_bf16_outputs_are_float32_and_close_to_those_of_fp32(name: str, heads: Heads) -> None:
+    network = networks.build(name, spec=SMALL, heads=heads, seed=0)
+    if heads is POLICY:
+        nn.init.orthogonal_(network.policy.weight)  # the first policy is so flat that all would be close
     sequence, state = inputs(SMALL, 4, 8), some_state(network, 8)
     with torch.no_grad():
         exact, _ = network(*sequence, state)
@@ -92,7 +102,7 @@ def test_bf16_outputs_are_float32_and_close_to_those_of_fp32(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["nature", "small-cnn", "impala-deep", "mlp"])
 def test_bytes_are_read_as_fractions_of_255(name: str) -> None:
-    network = networks.build(name, spec=SMALL, seed=0)
+    network = networks.build(name, spec=SMALL, heads=POLICY, seed=0)
     observation, *rest = inputs(SMALL, 1, 2)
     with torch.no_grad():
         of_bytes, _ = network(observation, *rest, ())
@@ -100,10 +110,12 @@ def test_bytes_are_read_as_fractions_of_255(name: str) -> None:
     torch.testing.assert_close(of_bytes.value, of_floats.value, atol=1e-5, rtol=1e-4)
 
 
-def stepwise_lstm(memory: ResettingLSTM, sequence: Tensor, start: Tensor, state: tuple[Tensor, ...]) -> Tensor:
-    """The LSTM's equations, one step and one row at a time."""
+def stepwise_lstm(
+    memory: ResettingLSTM, sequence: Tensor, start: Tensor, state: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
+    """The LSTM's equations, one step and one row at a time: outputs, and the last cells."""
     weights = dict(memory.lstm.named_parameters())
-    outputs = torch.zeros(*start.shape, memory.size)
+    outputs, cells = torch.zeros(*start.shape, memory.size), torch.zeros(start.shape[1], memory.size)
     for b in range(start.shape[1]):
         hidden, cell = state[0][b], state[1][b]
         for t in range(len(start)):
@@ -115,7 +127,8 @@ def stepwise_lstm(memory: ResettingLSTM, sequence: Tensor, start: Tensor, state:
             cell = forget.sigmoid() * cell + enter.sigmoid() * new.tanh()
             hidden = leave.sigmoid() * cell.tanh()
             outputs[t, b] = hidden
-    return outputs
+        cells[b] = cell
+    return outputs, cells
 
 
 STARTS = {
@@ -123,6 +136,8 @@ STARTS = {
     "at the first step": [(0, 0), (0, 1), (0, 2)],
     "of one row at the first step": [(0, 1)],
     "in the middle and at the end": [(3, 0), (3, 2), (7, 1)],
+    "of one row many times, of another once, of the last never": [(0, 0), (2, 0), (3, 0), (6, 0), (4, 1)],
+    "at the last step": [(7, 1)],
     "at every step": [(t, b) for t in range(8) for b in range(3)],
 }
 
@@ -135,19 +150,52 @@ def test_lstm_with_episode_starts_equals_a_loop_over_steps_and_rows(where: list[
     for t, b in where:
         start[t, b] = True
     sequence = torch.randn(8, 3, 5, requires_grad=True)
-    state = (torch.randn(3, 6), torch.randn(3, 6))
-    outputs, (hidden, _) = memory(sequence, start, state)
-    expected = stepwise_lstm(memory, sequence, start, state)
+    state = (torch.randn(3, 6, requires_grad=True), torch.randn(3, 6, requires_grad=True))
+    outputs, (hidden, cell) = memory(sequence, start, state)
+    expected, expected_cell = stepwise_lstm(memory, sequence, start, state)
     torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(hidden, expected[-1], atol=1e-5, rtol=0)
-    weight = torch.randn(8, 3, 6)
-    variables = [sequence, *memory.parameters()]
+    torch.testing.assert_close(cell, expected_cell, atol=1e-5, rtol=0)
+    weights = torch.randn(8, 3, 6), torch.randn(3, 6), torch.randn(3, 6)
+    variables = [sequence, *state, *memory.parameters()]
+
+    def gradients(*results: Tensor) -> tuple[Tensor, ...]:
+        total = sum((one * weight).sum() for one, weight in zip(results, weights, strict=True))
+        return torch.autograd.grad(total, variables, materialize_grads=True)
+
     for fast, slow in zip(
-        torch.autograd.grad((outputs * weight).sum(), variables),
-        torch.autograd.grad((expected * weight).sum(), variables),
-        strict=True,
+        gradients(outputs, hidden, cell), gradients(expected, expected[-1], expected_cell), strict=True
     ):
         torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-4)
+
+
+def test_not_a_bit_from_before_a_start_is_left_after_it() -> None:
+    memory = ResettingLSTM(5, size=6)
+    start = torch.zeros(9, 2, dtype=torch.bool)
+    start[4, 0] = start[2, 1] = start[3, 1] = True
+    sequence = torch.randn(9, 2, 5)
+    other = sequence.where(torch.arange(9)[:, None, None] >= torch.tensor([4, 3])[:, None], 100 * torch.randn(9, 2, 5))
+    with torch.no_grad():
+        one, final = memory(sequence, start, (torch.randn(2, 6), 1e3 * torch.randn(2, 6)))
+        two, again = memory(other, start, (torch.randn(2, 6), 1e3 * torch.randn(2, 6)))
+    assert torch.equal(one[4:, 0], two[4:, 0]) and torch.equal(one[3:, 1], two[3:, 1])
+    assert not torch.equal(one[3, 0], two[3, 0])
+    assert all(torch.equal(a, b) for a, b in zip(final, again, strict=True))
+
+
+@pytest.mark.parametrize("where", STARTS.values(), ids=STARTS.keys())
+def test_on_the_cpu_an_unroll_is_one_call_of_the_lstm(
+    where: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, calls = ResettingLSTM(5, size=6), []
+    for holder, name in ((torch, "lstm"), (memory.lstm, "forward")):
+        kept = getattr(holder, name)
+        monkeypatch.setattr(holder, name, lambda *a, _kept=kept, **k: calls.append(1) or _kept(*a, **k))
+    start = torch.zeros(8, 3, dtype=torch.bool)
+    for t, b in where:
+        start[t, b] = True
+    memory(torch.randn(8, 3, 5), start, memory.initial_state(3))
+    assert len(calls) == 1
 
 
 def test_lstm_does_not_read_where_episodes_start_on_an_accelerator() -> None:
@@ -157,8 +205,9 @@ def test_lstm_does_not_read_where_episodes_start_on_an_accelerator() -> None:
     assert outputs.shape == (4, 3, 6)
 
 
-def test_nothing_from_before_an_episode_reaches_a_recurrent_network() -> None:
-    network = networks.build("mlp-lstm", spec=VECTOR, seed=0)
+@pytest.mark.parametrize("heads", [POLICY, DUELING], ids=["policy", "dueling"])
+def test_nothing_from_before_an_episode_reaches_a_recurrent_network(heads: Heads) -> None:
+    network = networks.build("mlp-lstm", spec=VECTOR, heads=heads, seed=0)
     observation, action, reward, start = inputs(VECTOR, 1, 2)
     start.fill_(True)
     with torch.no_grad():
@@ -166,21 +215,63 @@ def test_nothing_from_before_an_episode_reaches_a_recurrent_network() -> None:
         second, _ = network(observation, 1 - action, -reward, start, network.initial_state(2))
         start.fill_(False)
         third, _ = network(observation, 1 - action, reward, start, network.initial_state(2))
-    assert torch.equal(first.value, second.value) and not torch.equal(first.value, third.value)
+    assert torch.equal(first[-1], second[-1]) and not torch.equal(first[-1], third[-1])
 
 
-def test_a_recurrent_network_sees_rewards_clipped_to_one() -> None:
-    network = networks.build("mlp-lstm", spec=VECTOR, seed=0)
+@pytest.mark.parametrize(("heads", "clipped"), [(POLICY, True), (DUELING, False)], ids=["policy", "dueling"])
+def test_a_recurrent_policy_sees_rewards_clipped_to_one_and_action_values_are_of_rewards_as_they_are(
+    heads: Heads, clipped: bool
+) -> None:
+    network = networks.build("mlp-lstm", spec=VECTOR, heads=heads, seed=0)
     observation, action, _, start = inputs(VECTOR, 1, 2, starts=0.0)
     with torch.no_grad():
-        values = [network(observation, action, torch.full((1, 2), reward), start, network.initial_state(2))[0].value
-                  for reward in (0.5, 1.0, 7.0)]
-    assert torch.equal(values[1], values[2]) and not torch.equal(values[0], values[1])
+        said = [network(observation, action, torch.full((1, 2), reward), start, network.initial_state(2))[0][-1]
+                for reward in (0.5, 1.0, 7.0)]
+    assert torch.equal(said[1], said[2]) is clipped and not torch.equal(said[0], said[1])
+
+
+@pytest.mark.parametrize("lstm_size", [0, 8])
+def test_action_values_are_the_value_plus_each_advantage_over_their_mean(lstm_size: int) -> None:
+    torch.manual_seed(0)
+    network = DuelingNetwork(Plain(4), num_actions=3, lstm_size=lstm_size, dueling_size=5)
+    observation, action, reward, start = inputs(VECTOR, 4, 2)
+    seen: list[Tensor] = []
+    network.value.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    with torch.no_grad():
+        (q_values,), _ = network(observation, action, reward, start, network.initial_state(2))
+        weights = dict(network.named_parameters())
+        for t, b in itertools.product(range(4), range(2)):
+            features = seen[0].view(4, 2, -1)[t, b]
+            hidden = {head: (weights[f"{head}.0.weight"] @ features + weights[f"{head}.0.bias"]).relu()
+                      for head in ("value", "advantage")}
+            value = (weights["value.2.weight"] @ hidden["value"] + weights["value.2.bias"]).item()
+            advantage = (weights["advantage.2.weight"] @ hidden["advantage"]).tolist()
+            expected = [value + one - sum(advantage) / 3 for one in advantage]
+            torch.testing.assert_close(q_values[t, b], torch.tensor(expected))
+    assert "advantage.2.bias" not in weights  # the mean takes it away
+
+
+def test_the_sizes_of_lstm_and_heads_are_those_asked_for() -> None:
+    for heads in (POLICY, DUELING):
+        state = networks.build("mlp-lstm", spec=VECTOR, heads=heads, seed=0).initial_state(3)
+        assert [part.shape for part in state] == [(3, heads.lstm_size)] * 2
+    weights = networks.build("mlp-lstm", spec=VECTOR, heads=DUELING, seed=0).state_dict()
+    assert weights["memory.lstm.weight_ih_l0"].shape == (4 * 32, 64 + 2 + 1)
+    assert weights["value.0.weight"].shape == weights["advantage.0.weight"].shape == (24, 32)
+    assert networks.build("mlp", spec=VECTOR, heads=DUELING, seed=0).initial_state(3) == ()
+
+
+def test_a_new_lstm_of_action_values_remembers_and_one_of_a_policy_forgets_half() -> None:
+    for heads, forget in ((DUELING, 1.0), (POLICY, 0.0)):
+        network = networks.build("mlp-lstm", spec=VECTOR, heads=heads, seed=0)
+        biases = (network.memory.lstm.bias_ih_l0 + network.memory.lstm.bias_hh_l0).view(4, -1)
+        assert torch.equal(biases, torch.tensor([0.0, forget, 0.0, 0.0]).unsqueeze(1).expand_as(biases))
 
 
 def test_the_first_policy_is_nearly_uniform() -> None:
     for name, spec in (("nature", ATARI), ("impala-deep", WIDE), ("small-cnn", SMALL), ("mlp-lstm", VECTOR)):
-        output, _ = (network := networks.build(name, spec=spec, seed=0))(*inputs(spec, 1, 4), some_state(network, 4))
+        network = networks.build(name, spec=spec, heads=POLICY, seed=0)
+        output, _ = network(*inputs(spec, 1, 4), some_state(network, 4))
         policy = output.policy_logits.softmax(-1)
         assert (policy - 1 / spec.num_actions).abs().max() < 0.05, name
 
@@ -188,7 +279,7 @@ def test_the_first_policy_is_nearly_uniform() -> None:
 def test_a_seed_gives_the_same_network_and_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    first, again, other = (networks.build(None, spec=SMALL, seed=seed) for seed in (5, 5, 6))
+    first, again, other = (networks.build(None, spec=SMALL, heads=POLICY, seed=seed) for seed in (5, 5, 6))
     assert torch.equal(torch.get_rng_state(), before)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     assert not torch.equal(next(first.parameters()), next(other.parameters()))
@@ -199,14 +290,16 @@ def test_a_seed_gives_the_same_network_and_leaves_the_global_generator_alone() -
     [(VECTOR, "mlp"), (ATARI, "nature"), (SMALL, "small-cnn"), (TINY, "small-cnn"), (WIDE, "small-cnn")],
 )
 def test_the_default_network_is_chosen_by_the_observations(spec: EnvironmentSpec, name: str) -> None:
-    assert networks.default_name(spec) == name
-    chosen, named = networks.build(None, spec=spec, seed=0), networks.build(name, spec=spec, seed=0)
-    assert {k: v.shape for k, v in chosen.state_dict().items()} == {k: v.shape for k, v in named.state_dict().items()}
+    for heads, whole_name in ((POLICY, name), (DUELING, f"{name}-lstm")):
+        assert networks.default_name(spec, recurrent=heads.recurrent) == whole_name
+        chosen, named = (networks.build(one, spec=spec, heads=heads, seed=0) for one in (None, whole_name))
+        shapes = {key: weight.shape for key, weight in chosen.state_dict().items()}
+        assert shapes == {key: weight.shape for key, weight in named.state_dict().items()}
 
 
 def test_an_unknown_network_comes_with_the_nearest_name() -> None:
     with pytest.raises(UnknownName, match=r"unknown network 'natur-lstm'.*Did you mean 'nature-lstm'"):
-        networks.build("natur-lstm", spec=ATARI, seed=0)
+        networks.build("natur-lstm", spec=ATARI, heads=POLICY, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +312,7 @@ def test_a_network_that_cannot_read_the_observations_says_which_can(
     name: str, spec: EnvironmentSpec, message: str
 ) -> None:
     with pytest.raises(ShapeMismatch, match=message):
-        networks.build(name, spec=spec, seed=0)
+        networks.build(name, spec=spec, heads=POLICY, seed=0)
 
 
 class Faulty(nn.Module):
@@ -235,7 +328,7 @@ class Faulty(nn.Module):
         return self.before
 
     def forward(self, *inputs: Any) -> Any:
-        return NetworkOutput(self.logits, self.values), self.state
+        return PolicyValueOutput(self.logits, self.values), self.state
 
 
 class Raising(Faulty):
@@ -253,6 +346,11 @@ class Unnamed(Faulty):
         return (torch.zeros(2, 3, 2), torch.zeros(2, 3)), ()
 
 
+class ActionValues(Faulty):
+    def forward(self, *inputs: Any) -> Any:
+        return QValueOutput(self.logits), ()
+
+
 HIDDEN = (torch.zeros(3, 4),)
 WRONG = [
     (Faulty(logits=torch.zeros(2, 3, 5)), r"policy_logits is a float32 tensor of shape \(2, 3, 5\).*\(2, 3, 2\)"),
@@ -267,8 +365,9 @@ WRONG = [
     (Faulty(before=None), "tuple of tensors .* not a NoneType"),
     (Faulty(state=None), "tuple of tensors .* not a NoneType"),
     (Raising(), r"raised on float32 observations \(2, 3, 4\).*RuntimeError(.|\n)*Traceback(.|\n)*inputs\[0\] @"),
-    (Bare(), r"must return \(\(policy_logits, value\), state\), not a float32 tensor"),
-    (Unnamed(), "NetworkOutput"),
+    (Bare(), r"must return \(PolicyValueOutput\(policy_logits, value\), state\), not a float32 tensor"),
+    (Unnamed(), r"workbench.networks.PolicyValueOutput first, not a tuple \(a float32 tensor"),
+    (ActionValues(), r"algorithm needs .*\(PolicyValueOutput\(policy_logits, value\), state\).*not a QValueOutput"),
     (nn.Linear(4, 2), r"Linear has no method initial_state\(batch\)"),
 ]
 
@@ -276,28 +375,49 @@ WRONG = [
 @pytest.mark.parametrize(("network", "message"), WRONG, ids=[message[:24] for _, message in WRONG])
 def test_the_check_says_what_is_wrong_and_what_is_right(network: nn.Module, message: str) -> None:
     with pytest.raises(NetworkFailed, match=message):
-        networks.check(network, spec=VECTOR)
+        networks.check(network, spec=VECTOR, output=PolicyValueOutput)
+
+
+WRONG_VALUES = [
+    (ActionValues(logits=torch.zeros(2, 3)), r"q_values is .*\(2, 3\).*\(2, 3, 2\), \(T, B, actions\)"),
+    (ActionValues(logits=torch.full((2, 3, 2), float("inf"))), "q_values is not finite"),
+    (Bare(), r"must return \(QValueOutput\(q_values\), state\), not a float32 tensor"),
+    (Faulty(), r"algorithm needs .*\(QValueOutput\(q_values\), state\) with a workbench.networks.QValueOutput first, "
+               r"not a PolicyValueOutput"),
+]
+
+
+@pytest.mark.parametrize(("network", "message"), WRONG_VALUES, ids=[message[:24] for _, message in WRONG_VALUES])
+def test_the_check_of_action_values_says_what_is_wrong_and_what_is_right(network: nn.Module, message: str) -> None:
+    networks.check(ActionValues(), spec=VECTOR, output=QValueOutput)
+    with pytest.raises(NetworkFailed, match=message):
+        networks.check(network, spec=VECTOR, output=QValueOutput)
+
+
+class Plain(nn.Module):
+    """A torso that is a layer."""
+
+    features = 7
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(inputs, 7)
+
+    def forward(self, observation: Tensor) -> Tensor:
+        return self.layer(observation)
 
 
 def test_a_users_factory_makes_the_network() -> None:
-    class Torso(nn.Module):
-        features = 7
+    def policy(spec: EnvironmentSpec) -> nn.Module:
+        return PolicyValueNetwork(Plain(4), num_actions=spec.num_actions, lstm_size=8)
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(4, 7)
+    def values(spec: EnvironmentSpec) -> nn.Module:
+        return DuelingNetwork(Plain(4), num_actions=spec.num_actions, lstm_size=8, dueling_size=8)
 
-        def forward(self, observation: Tensor) -> Tensor:
-            return self.layer(observation)
-
-    network = networks.build(
-        None,
-        spec=VECTOR,
-        factory=lambda spec: PolicyValueNetwork(Torso(), num_actions=spec.num_actions, lstm_size=8),
-        seed=0,
-    )
-    networks.check(network, spec=VECTOR)
-    assert isinstance(network.torso, Torso)
+    for factory, heads in ((policy, POLICY), (values, DUELING)):
+        network = networks.build(None, spec=VECTOR, heads=heads, factory=factory, seed=0)
+        networks.check(network, spec=VECTOR, output=heads.output)
+        assert isinstance(network.torso, Plain)
 
 
 def test_a_factory_that_fails_shows_its_traceback() -> None:
@@ -305,6 +425,6 @@ def test_a_factory_that_fails_shows_its_traceback() -> None:
         raise KeyError("layers")
 
     with pytest.raises(NetworkFailed, match=r"factory raised KeyError: 'layers'(.|\n)*in broken"):
-        networks.build(None, spec=VECTOR, factory=broken, seed=0)
+        networks.build(None, spec=VECTOR, heads=POLICY, factory=broken, seed=0)
     with pytest.raises(NetworkFailed, match="must return a torch.nn.Module, not int"):
-        networks.build(None, spec=VECTOR, factory=lambda spec: 3, seed=0)  # type: ignore[arg-type,return-value]
+        networks.build(None, spec=VECTOR, heads=POLICY, factory=lambda spec: 3, seed=0)  # type: ignore[arg-type,return-value]

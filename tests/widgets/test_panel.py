@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 import time
@@ -13,51 +12,21 @@ from typing import Any
 
 import pytest
 
+from tests.widgets import recorded
 from workbench import rundir
 from workbench.client.run import Run
 from workbench.config import RunConfig
-from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
 from workbench.widgets import charts, picture, snapshot
 from workbench.widgets.background import Actions, Refresher
 from workbench.widgets.panel import RunPanel
 
-UPDATES = 120
-
-
-def at(update: int) -> Progress:
-    return Progress(frames=update * 2560, steps=update * 640, updates=update, time_s=update * 0.5)
-
-
-def fill(directory: RunDirectory) -> None:
-    writer = MetricsWriter(directory.metrics)
-    for update in range(1, UPDATES + 1):
-        writer.scalars(at(update), {
-            "frames_per_second": 5000.0, "steps_per_second": 1250.0, "loss": 1 / update, "policy_loss": 0.1,
-            "baseline_loss": 0.2, "entropy_loss": -0.01, "entropy": 1.7, "learning_rate": 6e-4,
-            "episode_return_mean": -20.0,
-        })
-        writer.episode(at(update), env_id=0, episode_return=-20.0, length_steps=900)
-    writer.distribution("policy_lag", at(UPDATES), [0, 1, 2, 3], [10, 20, 5])
-    writer.event("tune", "learning_rate 0.0006 → 0.0003", progress=at(60))
-    writer.status({
-        "state": "training", "frames": at(UPDATES).frames, "steps": at(UPDATES).steps, "updates": UPDATES,
-        "frames_per_second": 5000.0, "steps_per_second": 1250.0, "episodes": UPDATES, "episode_return": -20.0,
-        "policy_lag": 1.4, "device": "cpu", "precision": "fp32", "time_s": 60.0, "hint": "training 80% of the time",
-        "bottleneck": {"environments": 0.3, "inference": 0.2, "training": 0.8},
-    })
-    writer.close()
-
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-    config = RunConfig.build("ALE/Pong-v5", total_frames=10_000_000).to_json()
-    made = rundir.create("pong", {"created": time.time(), "config": config, "state": "training", "error": None,
-                                  "supervisor_pid": None, "parent": None})
-    fill(made)
-    return made
+    return recorded.vtrace("pong")
 
 
 @pytest.fixture
@@ -74,20 +43,17 @@ def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
         time.sleep(0.02)
 
 
-def test_every_live_field_has_a_control_with_its_bounds(panel: RunPanel, directory: RunDirectory) -> None:
-    live = {name: one for name, one in directory.config().all_settings().items() if one.live}
-    assert panel.controls.keys() == live.keys()
-    for name, setting in live.items():
-        control = panel.controls[name]
-        assert float(control.field.value) == setting.default if setting.default is not None else True
-        assert f"from {setting.low:g} to {setting.high:g}" in control.name.value
-        assert html.escape(setting.source) in control.name.value
-        if control.slider is not None:
-            from workbench.widgets.controls import highest, lowest
-
-            assert setting.low <= lowest(control.slider) < highest(control.slider) <= setting.high * (1 + 1e-9)
-    assert panel.controls["learning_rate"].slider is not None
-    assert panel.controls["discount"].slider is not None
+@pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
+def test_every_live_field_has_a_control_with_the_value_in_force(
+    algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    directory = recorded.new("one", algorithm, learning_rate=2e-3)
+    panel = RunPanel(Run(directory))
+    assert panel.controls.keys() == {name for name, one in directory.config().all_settings().items() if one.live}
+    assert panel.controls["learning_rate"].field.value == "0.002"
+    assert ("save_replay" in panel.controls) == (algorithm == "r2d2")
+    panel.close()
 
 
 def test_a_value_out_of_bounds_is_refused_in_words_under_its_control(panel: RunPanel) -> None:
@@ -127,6 +93,18 @@ def test_stop_asks_once_before_it_acts(panel: RunPanel) -> None:
     panel.buttons["cancel"].click()
     assert panel.buttons["confirm"].layout.display == "none"
     assert panel.log.value == ""
+
+
+def test_a_checkbox_asks_the_run_and_goes_back_where_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    shown = RunPanel(Run(recorded.r2d2("pong")))
+    control = shown.controls["save_replay"]
+    control.field.value = True
+    until(lambda: control.message.value and "wb.resume" in control.message.value)
+    assert control.field.value is False
+    shown.close()
 
 
 def test_controls_follow_changes_made_elsewhere(panel: RunPanel, directory: RunDirectory) -> None:

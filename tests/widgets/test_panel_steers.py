@@ -55,6 +55,12 @@ def test_a_typed_value_changes_the_run(panel: RunPanel, run: Run) -> None:
     eventually(lambda: run.config.value("target_entropy") is None)
 
 
+def test_a_slider_of_integers_changes_the_run(panel: RunPanel, run: Run) -> None:
+    panel.controls["echo_factor"].slider.value = 2
+    eventually(lambda: run.config.value("echo_factor") == 2)
+    eventually(lambda: "echo_factor: 1 → 2" in panel.log.value)
+
+
 def test_the_checkpoint_button_writes_one(panel: RunPanel, run: Run) -> None:
     before = len(run.checkpoints)
     panel.buttons["checkpoint"].click()

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from workbench.algorithms.base import Algorithm, Loss, Network, NetworkOutput
+from workbench.algorithms.base import (
+    Algorithm,
+    Heads,
+    Loss,
+    Network,
+    NetworkOutput,
+    PolicyValueOutput,
+    QValueOutput,
+    ReplayAlgorithm,
+    Roles,
+)
 from workbench.algorithms.batch import Batch, collate
 from workbench.algorithms.frames import join_frames, push_frames, stack_frames
+from workbench.algorithms.r2d2_learner import R2D2
 from workbench.algorithms.vtrace_learner import VTrace
 from workbench.config import ALGORITHMS, RunConfig
 from workbench.errors import UnknownName
@@ -13,9 +24,15 @@ from workbench.trajectory import EnvironmentSpec
 __all__ = [
     "Algorithm",
     "Batch",
+    "Heads",
     "Loss",
     "Network",
     "NetworkOutput",
+    "PolicyValueOutput",
+    "QValueOutput",
+    "R2D2",
+    "ReplayAlgorithm",
+    "Roles",
     "VTrace",
     "build",
     "collate",
@@ -29,4 +46,6 @@ def build(config: RunConfig, *, spec: EnvironmentSpec) -> Algorithm:
     """The algorithm that the run's configuration names. Raises UnknownName."""
     if config.algorithm == "vtrace":
         return VTrace(config.hyperparameters, spec=spec)
+    if config.algorithm == "r2d2":
+        return R2D2(config.hyperparameters, spec=spec)
     raise UnknownName.among("algorithm", config.algorithm, ALGORITHMS)

@@ -26,6 +26,7 @@ class Batch:
         bootstrap_value: float32 [T+1, B].
         behaviour: [T+1, B, ...] by field.
         initial_state: [B, ...] each.
+        weight: float32 [B], by which the unrolls' losses count; ones where each is trained on once.
     """
 
     observation: Tensor
@@ -38,6 +39,7 @@ class Batch:
     bootstrap_value: Tensor
     behaviour: dict[str, Tensor]
     initial_state: tuple[Tensor, ...]
+    weight: Tensor
 
     @property
     def start(self) -> Tensor:
@@ -65,6 +67,7 @@ class Batch:
             bootstrap_value=moved(self.bootstrap_value),
             behaviour={name: moved(value) for name, value in self.behaviour.items()},
             initial_state=tuple(moved(part) for part in self.initial_state),
+            weight=moved(self.weight),
         )
 
 
@@ -97,6 +100,7 @@ def collate(unrolls: Sequence[Unroll], *, pin_memory: bool = False) -> Batch:
             behaviour={name: join([u.behaviour[name] for u in unrolls], None) for name in unrolls[0].behaviour},
             initial_state=tuple(join(list(parts), None, 0) for parts in zip(*(u.initial_state for u in unrolls),
                                                                            strict=True)),
+            weight=torch.ones(len(unrolls)),
         )
     except ValueError as error:
         shapes = sorted({tuple(unroll.observation.shape) for unroll in unrolls})

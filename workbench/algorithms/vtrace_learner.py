@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms import vtrace
-from workbench.algorithms.base import FieldSpec, Loss, Network, NetworkOutput
+from workbench.algorithms.base import FieldSpec, Heads, Loss, Network, PolicyValueOutput, Roles
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.entropy_cost import EntropyCost
 from workbench.algorithms.frames import stack_frames
@@ -20,6 +20,10 @@ class VTrace:
     """The algorithm of IMPALA (arXiv 1802.01561) with SEED RL's additions. Fits `algorithms.base.Algorithm`."""
 
     overlap = 0
+    heads = Heads(PolicyValueOutput)
+    histogram_edges: Mapping[str, tuple[float, ...]] = {
+        "importance_ratio": tuple(10.0 ** (power / 10) for power in range(-20, 21))
+    }
 
     def __init__(self, config: VTraceConfig, *, spec: EnvironmentSpec) -> None:
         self.num_actions = spec.num_actions
@@ -31,15 +35,16 @@ class VTrace:
 
     def act(
         self,
-        output: NetworkOutput,
+        output: PolicyValueOutput,
         *,
+        roles: Roles,
         greedy: bool,
-        generator: torch.Generator | None = None,
-        env_ids: Tensor | None = None,
+        generator: torch.Generator | None,
+        config: VTraceConfig,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Actions int64 [B], sampled from the policy or its mode, and the behaviour fields, for an output of T=1.
 
-        `env_ids` plays no part: every environment has the same policy.
+        `roles` play no part: the policy itself explores.
         """
         logits, value = output.policy_logits[0].float(), output.value[0].float()
         if greedy:
@@ -49,7 +54,7 @@ class VTrace:
             actions = (logits - noise.log()).argmax(-1)
         return actions, {"policy_logits": logits, "value": value}
 
-    def bootstrap(self, output: NetworkOutput) -> Tensor:
+    def bootstrap(self, output: PolicyValueOutput) -> Tensor:
         """Values [B] of final observations."""
         return output.value[0].float()
 
@@ -63,7 +68,7 @@ class VTrace:
         output, _ = network(stacked, batch.previous_action, batch.reward, start, batch.initial_state)
         return self._loss_of(output, batch, config)
 
-    def _loss_of(self, output: NetworkOutput, batch: Batch, config: VTraceConfig) -> Loss:
+    def _loss_of(self, output: PolicyValueOutput, batch: Batch, config: VTraceConfig) -> Loss:
         logits, values = output.policy_logits[:-1].float(), output.value[:-1].float()
         actions, behaviour_logits = batch.action[:-1], batch.behaviour["policy_logits"][:-1]
         log_rhos = vtrace.log_importance_ratios(logits.detach(), behaviour_logits=behaviour_logits, actions=actions)
@@ -98,7 +103,14 @@ class VTrace:
         }
         total = torch.stack(list(terms.values())).sum()
         scalars = {"loss": total, **terms, "entropy": entropy, "entropy_cost": entropy_cost}
-        return Loss(total, {name: value.detach() for name, value in scalars.items()}, log_rhos.exp())
+        detached = {name: value.detach() for name, value in scalars.items()}
+        return Loss(total, detached, {"importance_ratio": log_rhos.exp()})
+
+    def prepare(self, network: nn.Module) -> None:
+        """Nothing to do."""
+
+    def updated(self, network: nn.Module, *, updates: int, config: VTraceConfig) -> None:
+        """Nothing to do."""
 
     def to(self, device: torch.device | str) -> VTrace:
         """Itself, with the entropy cost's parameter on `device`."""

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+_ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
+_STOP_S = 60.0
+REPLAY_S = 1800.0  # for a large replay to reach a slow disk
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
 
 
@@ -119,6 +122,7 @@ class Run:
         frames: int | None = None,
         updates: int | None = None,
         episode_return: float | None = None,
+        evaluation_return: float | None = None,
         timeout_s: float | None = None,
         progress: bool | None = None,
     ) -> RunStatus:
@@ -127,18 +131,23 @@ class Run:
         Interrupting it leaves the run alone.
 
         Args:
-            episode_return: mean of the last 100 training episodes, once there are 20 since the learner started.
+            episode_return, evaluation_return: mean of the last 100 episodes of environments that train, or that
+                evaluate (see `evaluation_envs_per_actor`), once there are 20 since the learner started.
             progress: whether to show a bar; None: where a person looks on.
 
         Raises:
+            InvalidInput: `evaluation_return` of a run in which no environment evaluates.
             RunFailed: the run failed; says why, with the traceback.
             RunNotAlive: it ended, or its supervisor died, before the target.
             WaitTimeout: `timeout_s` has passed; the run goes on.
         """
+        if evaluation_return is not None and not self.config.value("evaluation_envs_per_actor"):
+            raise InvalidInput(f"no environment of {self.name} evaluates: evaluation_envs_per_actor is 0. Wait for "
+                               "episode_return, or launch it with evaluation_envs_per_actor=1.")
         return self._seen(
             waiting.until(
-                self._control, frames=frames, updates=updates, episode_return=episode_return, timeout_s=timeout_s,
-                progress=progress,
+                self._control, frames=frames, updates=updates, episode_return=episode_return,
+                evaluation_return=evaluation_return, timeout_s=timeout_s, progress=progress,
             )
         )  # fmt: skip
 
@@ -163,12 +172,17 @@ class Run:
             if before != "paused":
                 self.resume()
 
-    def stop(self, *, timeout_s: float = 60.0) -> RunStatus:
+    def stop(self, *, timeout_s: float | None = None) -> RunStatus:
         """End the run with a last checkpoint, and wait until all its processes are gone.
 
         Args:
-            timeout_s: how long the learner may take; after it, it is killed without that checkpoint.
+            timeout_s: how long the learner may take; after it, it is killed without that checkpoint. None: a minute,
+                or half an hour where that checkpoint holds the replay.
         """
+        if timeout_s is None:
+            config = self.config
+            saves_replay = "save_replay" in config.all_settings() and config.value("save_replay")
+            timeout_s = REPLAY_S if saves_replay else _STOP_S
         if self.status.alive:
             with suppress(RunNotAlive):  # it ended in this moment
                 self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
@@ -195,10 +209,51 @@ class Run:
         told: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
         return told
 
-    def checkpoint(self, *, timeout_s: float = 300.0) -> Checkpoint:
-        """A checkpoint of now, on disk when this returns; it is never pruned."""
-        told = self._control.call("checkpoint", timeout_s=timeout_s, reason="requested")
-        return checkpoints.at(told["path"])
+    def checkpoint(self, *, replay: bool | None = None, timeout_s: float = 600.0) -> Checkpoint:
+        """A checkpoint of now, on disk when this returns; it is never pruned.
+
+        Args:
+            replay: whether it holds the replay, too; None: as the run's `save_replay` says. A run that is resumed goes
+                on from its newest checkpoint, with a replay only if that one holds it.
+        """
+        return written_checkpoint(self._control, "requested", replay=replay, timeout_s=timeout_s)
+
+    def fork(
+        self,
+        checkpoint: Checkpoint | str | Path | None = None,
+        *,
+        name: str | None = None,
+        replay: bool = False,
+        launcher: str = "local",
+        wait_ready: bool = True,
+        ready_timeout_s: float = 180.0,
+        progress: bool | None = None,
+        **changes: Any,
+    ) -> Run:
+        """A new run that goes on from a checkpoint of this one, with fields changed; this one is left as it is.
+
+        It takes weights, optimizer, algorithm state, random numbers, code typed in cells, the configuration that the
+        checkpoint was written with, and the counters: its curves begin where the checkpoint was made. The checkpoint
+        becomes the first of its own, so that it stays when this run is pruned or deleted.
+
+        Args:
+            checkpoint: one of this run's, its folder, or that folder's name; None: one that is made now if the run is
+                alive, else the newest good one.
+            name: of the new run; None: the first free one, such as pong-r2d2-1-fork-1.
+            replay: whether to take the replay along.
+            changes: any fields but those that the weights must fit (environment, algorithm, network and so on). With
+                another `optimizer`, the optimizer starts afresh.
+
+        Raises:
+            InvalidInput, RunExists, CheckpointCorrupt, StorageFailed: nothing was started.
+            as `wb.launch` for what happens while it starts.
+        """
+        from workbench.client.fork import fork
+
+        return fork(
+            self, checkpoint, name=name, replay=replay, launcher=launcher, wait_ready=wait_ready,
+            ready_timeout_s=ready_timeout_s, progress=progress, changes=changes,
+        )
 
     def restart_actor(self, index: int) -> None:
         """End an actor's process; the supervisor starts it again. For one that hangs."""
@@ -229,6 +284,12 @@ class Run:
     def __repr__(self) -> str:
         age_s = time.monotonic() - self._last_at
         return f"Run({self.name}: {self._last.line()}, {duration(age_s)} ago)"
+
+
+def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
+    """A checkpoint that the run writes now, for a reason; see `Run.checkpoint`."""
+    told = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
+    return checkpoints.at(told["path"])
 
 
 def attach(name: str | Path) -> Run:

@@ -1,4 +1,4 @@
-"""`launch` and `resume`: check everything here, in the caller's process, and only then start anything."""
+"""`launch` and `resume`: check everything here, in the caller's process, and only then start anything (see `fork`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -29,7 +29,7 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
-from workbench.rundir import ENDED, RunDirectory
+from workbench.rundir import ENDED, Parent, RunDirectory
 from workbench.supervisor import lock
 
 Factory = Callable[..., Any]
@@ -72,18 +72,10 @@ def launch(
     """
     place = launchers.by_name(launcher)
     config, code = _checked(environment, algorithm, network, fields)
-    record = {
-        "created": time.time(),
-        "config": config.to_json(),
-        "state": "starting",
-        "supervisor_pid": None,
-        "error": None,
-        "parent": _parent(checkpoint),
-        "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
-        "versions": _versions(),
-    }
-    directory = _created(name, config, record, code)
-    return _start(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
+    parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
+    stem = f"{_stem(config.environment)}-{config.algorithm}"
+    directory = created(name, stem, new_record(config, parent=parent, code=code), code)
+    return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
 
 
 def resume(
@@ -121,7 +113,7 @@ def resume(
     def prepare() -> None:
         directory.write(state="starting", error=None, supervisor_pid=None, config=config.to_json())
 
-    return _start(
+    return started(
         directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress
     )
 
@@ -155,24 +147,26 @@ def _label(factory: Any) -> str:
     return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
 
 
-def _parent(checkpoint: Checkpoint | Run | str | Path | None) -> str | None:
-    return None if checkpoint is None else str(chosen_checkpoint(checkpoint).path)
-
-
 def chosen_checkpoint(given: Checkpoint | Run | str | Path) -> Checkpoint:
-    """The checkpoint itself, the one in a folder, or a run's newest good one; verified. Raises InvalidInput."""
-    if isinstance(given, Checkpoint):
-        found = given
-    elif isinstance(given, Run) or not (Path(given) / "meta.json").exists():
-        directory = given.directory if isinstance(given, Run) else _run_of(given)
-        newest, wrong = checkpoints.newest_good(directory.checkpoints)
-        if newest is None:
-            raise InvalidInput(f"{directory.name} has no good checkpoint yet. {' '.join(wrong)}".strip())
-        found = newest
-    else:
-        found = checkpoints.at(Path(given))
-    found.verify()
+    """The checkpoint itself, the one in a folder, or a run's newest good one; verified but for its replay.
+
+    Raises InvalidInput.
+    """
+    if isinstance(given, Run):
+        return newest_checkpoint(given.directory)
+    if not isinstance(given, Checkpoint) and not (Path(given) / "meta.json").exists():
+        return newest_checkpoint(_run_of(given))
+    found = given if isinstance(given, Checkpoint) else checkpoints.at(Path(given))
+    found.verify(replay=False)
     return found
+
+
+def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
+    """A run's newest good checkpoint; its replay is not looked at. Raises InvalidInput."""
+    newest, wrong = checkpoints.newest_good(directory.checkpoints, replay=False)
+    if newest is None:
+        raise InvalidInput(f"{directory.name} has no good checkpoint yet. {' '.join(wrong)}".strip())
+    return newest
 
 
 def _run_of(given: str | Path) -> RunDirectory:
@@ -185,6 +179,20 @@ def _run_of(given: str | Path) -> RunDirectory:
 def _with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     live = {key: value for key, value in changes.items() if key != "actors"}
     return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
+
+
+def new_record(config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes]) -> dict[str, Any]:
+    """run.json of a run that is about to start."""
+    return {
+        "created": time.time(),
+        "config": config.to_json(),
+        "state": "starting",
+        "supervisor_pid": None,
+        "error": None,
+        "parent": parent,
+        "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
+        "versions": _versions(),
+    }
 
 
 def _versions() -> dict[str, str]:
@@ -200,22 +208,31 @@ def _versions() -> dict[str, str]:
 # --- starting ---------------------------------------------------------------------------------------------------------
 
 
-def _created(
-    name: str | None, config: RunConfig, record: dict[str, Any], code: dict[str, bytes]
+def created(
+    name: str | None, stem: str, record: dict[str, Any], code: Mapping[str, bytes],
+    prepare: Callable[[RunDirectory], object] = lambda run: None,
 ) -> RunDirectory:
-    """The new run's directory, by its name or the first free one. Raises RunExists, InvalidInput, HomeNotWritable."""
+    """The new run's directory, by its name or the first free one of `stem`; see `rundir.create`.
+
+    Raises RunExists, InvalidInput, HomeNotWritable.
+    """
     if name is not None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidInput(
-                f"name={name!r} cannot name a run: use up to 100 letters, digits and . _ -, a letter or digit first."
-            )
-        return rundir.create(name, record, code=code)
+        check_name(name)
+        return rundir.create(name, record, code=code, prepare=prepare)
     for number in count(1):
         try:
-            return rundir.create(f"{_stem(config.environment)}-{config.algorithm}-{number}", record, code=code)
+            return rundir.create(f"{stem}-{number}", record, code=code, prepare=prepare)
         except RunExists:
             continue
     raise AssertionError("unreachable")
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInput if it cannot name a run."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"name={name!r} cannot name a run: use up to 100 letters, digits and . _ -, a letter or digit first."
+        )
 
 
 def _stem(environment: str) -> str:
@@ -224,7 +241,7 @@ def _stem(environment: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:60] or "run"
 
 
-def _start(
+def started(
     directory: RunDirectory,
     launcher: Launcher,
     prepare: Callable[[], None] = lambda: None,

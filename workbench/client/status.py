@@ -40,7 +40,10 @@ class RunStatus:
         reason: why it is in that state or not at full speed, in plain words, with the remedy where there is one.
         error: what made it fail, with the traceback; else None.
         episode_return, episode_length: means of the last 100 training episodes, or None before the first.
+        evaluation_return: mean of the last 100 episodes of environments that evaluate, or None before the first.
+        evaluation_episodes: episodes behind `evaluation_return`.
         policy_lag: updates between acting and learning, mean.
+        replay_unrolls, replay_capacity: unrolls in the replay, and what it holds at most; None without replay.
         bottleneck: share of time that each part waits or works, by part.
         episodes_in_mean: episodes behind `episode_return`; None: not known.
         hint: what holds the run back, and what may help, in one sentence.
@@ -62,7 +65,11 @@ class RunStatus:
     episode_return: float | None = None
     episode_length: float | None = None
     episodes_in_mean: int | None = None
+    evaluation_return: float | None = None
+    evaluation_episodes: int = 0
     policy_lag: float | None = None
+    replay_unrolls: int | None = None
+    replay_capacity: int | None = None
     actors: tuple[ActorStatus, ...] = ()
     device: str = ""
     precision: str = ""
@@ -88,13 +95,25 @@ class RunStatus:
         """Whether the run goes on: it can be steered."""
         return self.state in ALIVE
 
+    @property
+    def replay(self) -> str:
+        """How full the replay is, such as "1,234 of 5,000 unrolls"; "" without one."""
+        if self.replay_unrolls is None:
+            return ""
+        most = "" if self.replay_capacity is None else f" of {self.replay_capacity:,.0f}"
+        return f"{self.replay_unrolls:,.0f}{most} unrolls"
+
     def line(self) -> str:
-        """State, progress and return in one line, without the name."""
+        """State, progress and returns in one line, without the name; the replay while it fills."""
         parts = [self.state, f"{self.frames:,} frames"]
         if self.state == "training":
             parts.append(f"{self.frames_per_second:,.0f} frames/s ({self.steps_per_second:,.0f} steps/s)")
         if self.episode_return is not None:
             parts.append(f"return {self.episode_return:.4g}")
+        if self.evaluation_return is not None:
+            parts.append(f"evaluation {self.evaluation_return:.4g}")
+        if self.replay and self.replay_unrolls != self.replay_capacity:
+            parts.append(f"replay {self.replay}")
         return ", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else "")
 
     def __repr__(self) -> str:

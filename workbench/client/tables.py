@@ -84,7 +84,7 @@ _HYPERPARAMETER_COLUMNS: Columns = {
     "name": lambda row: row.name,
     "value": lambda row: _short(row.value),
     "default": lambda row: _short(row.default),
-    "bounds": lambda row: " | ".join(row.choices) or f"{_short(row.low)} to {_short(row.high)}",
+    "bounds": lambda row: _bounds(row),
     "unit": lambda row: row.unit,
     "what it is": lambda row: row.help,
 }
@@ -101,6 +101,14 @@ def hyperparameters(config: RunConfig) -> Table[Hyperparameter]:
         if one.live
     ]  # fmt: skip
     return Table(rows, _HYPERPARAMETER_COLUMNS, empty="no live fields")
+
+
+def _bounds(row: Hyperparameter) -> str:
+    if row.kind == "bool":
+        return "True | False"
+    if row.low is None or row.high is None:
+        return " | ".join(row.choices)
+    return f"{_short(row.low)} to {_short(row.high)}"
 
 
 def _short(value: Any) -> str:

@@ -66,11 +66,14 @@ def until(
     frames: int | None,
     updates: int | None,
     episode_return: float | None,
+    evaluation_return: float | None,
     timeout_s: float | None,
     progress: bool | None,
 ) -> RunStatus:
     """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
-    targets = {"frames": frames, "updates": updates, "episode_return": episode_return}
+    targets = {
+        "frames": frames, "updates": updates, "episode_return": episode_return, "evaluation_return": evaluation_return,
+    }  # fmt: skip
     wanted = {key: value for key, value in targets.items() if value is not None}
     status = control.status()
     with _bar(control, status, wanted, interactive() if progress is None else progress) as bar:
@@ -97,11 +100,11 @@ def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: b
 
 
 def _reached(status: RunStatus, wanted: dict[str, float]) -> bool:
-    few = status.episodes_in_mean is not None and status.episodes_in_mean < _LEAST_EPISODES
+    episodes = {"episode_return": status.episodes_in_mean, "evaluation_return": status.evaluation_episodes}
     return any(
         getattr(status, name) is not None and getattr(status, name) >= target
         for name, target in wanted.items()
-        if not (name == "episode_return" and few)
+        if (behind := episodes.get(name)) is None or behind >= _LEAST_EPISODES
     )
 
 

@@ -32,6 +32,7 @@ _PACKAGES = {
 }
 _TESTING = {
     "testing/counting-v0": "CountingEnv",
+    "testing/cartpole-positions-v0": "HiddenVelocityCartPoleEnv",
     "testing/catch-v0": "CatchEnv",
     "testing/recall-v0": "RecallEnv",
     "testing/failing-v0": "FailingEnv",

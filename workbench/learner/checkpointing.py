@@ -43,16 +43,23 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
     }
 
 
-def restore(checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool) -> None:
-    """Put a checkpoint's arrays back; with `weights_only` the network's alone. Raises CheckpointCorrupt."""
+def restore(
+    checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False
+) -> None:
+    """Put a checkpoint's arrays back; with `weights_only` the network's alone. Raises CheckpointCorrupt.
+
+    A fork with another optimizer has no state of the old one.
+    """
     try:
         trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
+        trainer.algorithm.prepare(trainer.network)
         if weights_only:
             return
         trainer.algorithm.load_state(_tensors(checkpoint.load("algorithm")))
-        groups = trainer.optimizer.state_dict()["param_groups"]
-        state = _unflattened(_tensors(checkpoint.load("optimizer")))
-        trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        if "optimizer" in checkpoint.groups:
+            groups = trainer.optimizer.state_dict()["param_groups"]
+            state = _unflattened(_tensors(checkpoint.load("optimizer")))
+            trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
         generator.set_state(rng["sampling"])

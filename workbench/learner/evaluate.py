@@ -17,7 +17,7 @@ from torch import nn
 from workbench import algorithms, checkpoints, environments, networks
 from workbench.algorithms.frames import join_frames, push_frames
 from workbench.checkpoints import Checkpoint
-from workbench.config import RunConfig
+from workbench.config import LearningConfig, RunConfig
 from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import WorkbenchError
@@ -31,9 +31,11 @@ class Player:
     """A policy that plays N environments: the per-environment memory (frames, state, action) and the network."""
 
     def __init__(
-        self, network: nn.Module, algorithm: algorithms.Algorithm, spec: EnvironmentSpec, *, num_envs: int, seed: int
+        self, network: nn.Module, algorithm: algorithms.Algorithm, spec: EnvironmentSpec, *, config: LearningConfig,
+        num_envs: int, seed: int,
     ) -> None:
-        self._network, self._algorithm = network.eval(), algorithm
+        self._network, self._algorithm, self._config = network.eval(), algorithm, config
+        self._roles = algorithms.Roles.evaluating(num_envs)
         self._generator = torch.Generator().manual_seed(seed)
         self._state: tuple[torch.Tensor, ...] = network.initial_state(num_envs)  # type: ignore[operator]
         dtype = getattr(torch, spec.observation_dtype)
@@ -42,7 +44,7 @@ class Player:
 
     @torch.inference_mode()
     def act(self, step: StepBatch, *, greedy: bool) -> Array:
-        """Actions int64 [N] for the observations of `step`."""
+        """Actions int64 [N] for the observations of `step`; not `greedy`: as in an environment that evaluates."""
         start = torch.from_numpy((step.flags & Flags.START) != 0)
         observation = torch.from_numpy(np.ascontiguousarray(step.observation))
         self._stack = push_frames(self._stack, observation=observation, start=start)
@@ -50,7 +52,8 @@ class Player:
         output, self._state = self._network(
             join_frames(self._stack)[None], self._action[None], reward[None], start[None], self._state
         )
-        self._action, _ = self._algorithm.act(output, greedy=greedy, generator=self._generator, env_ids=None)
+        self._action, _ = self._algorithm.act(output, roles=self._roles, greedy=greedy, generator=self._generator,
+                                               config=self._config)
         return self._action.numpy()
 
 
@@ -59,10 +62,11 @@ def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
     config = RunConfig.from_json(checkpoint.meta["config"])
     spec = EnvironmentSpec.from_json(checkpoint.meta["environment"])
     factory = load_factory(_run(checkpoint).code / "network.pkl")
-    network = networks.build(config.network, spec=spec, factory=factory, seed=0)
+    algorithm = algorithms.build(config, spec=spec)
+    network = networks.build(config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
     network.load_state_dict(weights)
-    return Player(network, algorithms.build(config, spec=spec), spec, num_envs=num_envs, seed=seed)
+    return Player(network, algorithm, spec, config=config.hyperparameters, num_envs=num_envs, seed=seed)
 
 
 def make_environment(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> VectorEnvironment:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from workbench.algorithms.base import Algorithm
+from workbench.algorithms.base import Algorithm, Roles
 from workbench.algorithms.frames import push_frames
+from workbench.config import RunConfig
+from workbench.learner import roles
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
 from workbench.learner.meters import Meters
@@ -28,8 +30,9 @@ from workbench.wire.messages import GroupActions
 
 @dataclass(frozen=True)
 class Episode:
-    """A finished episode of training: return not clipped, length in steps."""
+    """A finished episode: return not clipped, length in steps; `kind` is "training" or "evaluation"."""
 
+    kind: str
     env_id: int
     episode_return: float
     length_steps: int
@@ -69,6 +72,7 @@ class Inference:
         self,
         spec: EnvironmentSpec,
         *,
+        config: Callable[[], RunConfig],
         algorithm: Algorithm,
         policy: PublishedPolicy,
         assembler: UnrollAssembler,
@@ -80,8 +84,9 @@ class Inference:
         on_episode: Callable[[Episode], None],
     ) -> None:
         self.spec = spec
-        self.steps = 0
+        self.steps = 0  # of environments that train
         self.generator = generator
+        self._config = config  # as it is now
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
         self._device, self._meters, self._on_episode = device, meters, on_episode
         with policy.reading() as (network, _):
@@ -118,19 +123,28 @@ class Inference:
         for request in requests:
             self._begin_life(request)
         batch = Gathered.of(requests, self.spec)
-        self._count_episodes(batch)
+        evaluating = roles.evaluating(batch.env_ids, self._config())
+        self._count_episodes(batch, evaluating)
         final_stack = self._final_stack(batch)
         start = (batch.flags & Flags.START) != 0
         prefix, stacked = self._push_frames(batch, start)
         previous = np.where(start, 0, self._previous_action[batch.env_ids])
-        states = tuple(state[batch.env_ids].cpu().numpy() for state in self._states)
-        actions, behaviour, bootstrap, version = self._act(batch, stacked, final_stack, previous, start)
+        states = self._states_to_keep(batch.env_ids[~evaluating])
+        actions, behaviour, bootstrap, version = self._act(batch, stacked, final_stack, previous, start, evaluating)
         self._previous_action[batch.env_ids] = actions
         self._reply(requests, actions, version)
-        self.steps += len(actions)
-        record = StepRecord(batch.env_ids, batch.observation, prefix, batch.reward, batch.flags, previous, actions,
-                            bootstrap, behaviour, states, version)
+        kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
+        record = StepRecord(
+            batch.env_ids[kept], batch.observation[kept], prefix[kept], batch.reward[kept], batch.flags[kept],
+            previous[kept], actions[kept], bootstrap[kept], {k: v[kept] for k, v in behaviour.items()}, states, version,
+        )
+        self.steps += len(record.env_ids)
         return self._assembler.append(record)
+
+    def _states_to_keep(self, rows: Array) -> tuple[Array, ...]:
+        """The recurrent states of those of `rows` whose next step begins an unroll."""
+        chosen = rows[self._assembler.begins(rows)]
+        return tuple(state[chosen].cpu().numpy() for state in self._states)
 
     def _begin_life(self, request: Request) -> None:
         rows = request.env_ids
@@ -145,15 +159,16 @@ class Inference:
             state[rows] = 0
         self._assembler.reset(rows, request.run_id)
 
-    def _count_episodes(self, batch: Gathered) -> None:
+    def _count_episodes(self, batch: Gathered, evaluating: Array) -> None:
         """Returns and lengths; a first observation after an end carries the reward of the step that ended it."""
         rows = batch.env_ids
         ended = (batch.flags & ENDS) != 0
         counted = ended | ((batch.flags & Flags.START) == 0)
         self._returns[rows] += np.where(counted, batch.reward, 0.0)
         self._lengths[rows] += counted
-        for row in rows[ended].tolist():
-            self._on_episode(Episode(row, float(self._returns[row]), int(self._lengths[row])))
+        for row, evaluates in zip(rows[ended].tolist(), evaluating[ended].tolist(), strict=True):
+            kind = "evaluation" if evaluates else "training"
+            self._on_episode(Episode(kind, row, float(self._returns[row]), int(self._lengths[row])))
         self._returns[rows[ended]] = 0
         self._lengths[rows[ended]] = 0
 
@@ -172,7 +187,8 @@ class Inference:
 
     @torch.inference_mode()
     def _act(
-        self, batch: Gathered, stacked: Array, final_stack: Array, previous: Array, start: Array
+        self, batch: Gathered, stacked: Array, final_stack: Array, previous: Array, start: Array,
+        evaluating: Array,
     ) -> tuple[Array, dict[str, Array], Array, int]:
         """Actions [N], behaviour [N, ...], bootstrap values [N] (0 but at truncations), and the policy version."""
         rows, finals, number = batch.env_ids, batch.final_rows, len(batch.env_ids)
@@ -191,7 +207,11 @@ class Inference:
         for table, new in zip(self._states, new_state, strict=True):
             table[rows] = new[:number].to(table.dtype)
         acting = type(output)(*(tensor[:, :number] for tensor in output))
-        actions, behaviour = self._algorithm.act(acting, greedy=False, generator=self.generator, env_ids=place(rows))
+        config = self._config()
+        actions, behaviour = self._algorithm.act(
+            acting, roles=Roles(place(roles.ranks(rows, config)), place(evaluating)), greedy=False,
+            generator=self.generator, config=config.hyperparameters,
+        )
         bootstrap = np.zeros(number, np.float32)
         if len(finals):
             ending = type(output)(*(tensor[:, number:] for tensor in output))

@@ -19,14 +19,16 @@ import numpy as np
 import torch
 
 from workbench import algorithms, checkpoints, networks
+from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
-from workbench.errors import ConnectionLost, StorageFailed, WorkbenchError
+from workbench.errors import CheckpointCorrupt, ConnectionLost, StorageFailed, WorkbenchError
 from workbench.learner import checkpointing
 from workbench.learner.batcher import Batcher
 from workbench.learner.checkpointing import Counters
 from workbench.learner.commands import Commands
 from workbench.learner.device import choose, training_threads
+from workbench.learner.echo import Echo
 from workbench.learner.inference import Episode, Inference
 from workbench.learner.meters import Meters
 from workbench.learner.policy import PublishedPolicy
@@ -34,7 +36,9 @@ from workbench.learner.recorder import Clock, EpisodeLog, Recorder
 from workbench.learner.service import ActorStreams, check_same_environment
 from workbench.learner.training import MAX_BAD_UPDATES, Trainer
 from workbench.metrics import MetricsWriter, Progress
-from workbench.replay.queue import UnrollQueue
+from workbench.replay import experience
+from workbench.replay.experience import Draw
+from workbench.replay.layout import UnrollLayout
 from workbench.replay.unrolls import UnrollAssembler
 from workbench.rundir import RunDirectory
 from workbench.trajectory import EnvironmentSpec
@@ -97,56 +101,78 @@ class Learner:
         torch.manual_seed(config.seed)
         factory = load_factory(self.run_directory.code / "network.pkl")
         self.device = choose(config, self.spec, own_network=factory is not None)
-        network = networks.build(config.network, spec=self.spec, factory=factory, seed=config.seed)
-        network = network.to(self.device.torch)
-        with self.device.autocast():
-            networks.check(network, spec=self.spec)
-        self.network_name = config.network or ("typed in a cell" if factory else "default")
         algorithm = algorithms.build(config, spec=self.spec).to(self.device.torch)
+        network = networks.build(
+            config.network, spec=self.spec, heads=algorithm.heads, factory=factory, seed=config.seed
+        ).to(self.device.torch)
+        with self.device.autocast():
+            networks.check(network, spec=self.spec, output=algorithm.heads.output)
+        self.network_name = config.network or ("typed in a cell" if factory else "default")
         self.trainer = Trainer(network, algorithm, self.device, hyperparameters)
+        layout = self._layout(network, algorithm)
+        self.experience = experience.build(
+            algorithm, layout, config=hyperparameters, folder=self.run_directory.path / "replay",
+            seed=config.seed + 2, pin_memory=self.device.kind == "cuda",
+        )
+        self._echo = Echo(self.experience, self.meters)
         generator = self.device.generator(config.seed + 1)
         counters = self._restore(generator)
-        self.queue = UnrollQueue(max(hyperparameters.queue_size, hyperparameters.batch_size))
         self.policy = PublishedPolicy(network, version=self.trainer.updates)
-        self.inference = self._inference(network, algorithm, generator)
+        num_envs = config.actors * config.envs_per_actor
+        self.inference = Inference(
+            self.spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
+            assembler=UnrollAssembler(layout, num_envs=num_envs), queue=self.experience.queue, device=self.device,
+            num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
+        )
         self.inference.steps = counters.steps
         self._first_updates = counters.updates
         self.clock = Clock(counters.time_s)
         self.episodes = EpisodeLog(self.writer, counters.episodes)
         self.recorder = Recorder(self)
 
-    def _inference(
-        self, network: torch.nn.Module, algorithm: algorithms.Algorithm, generator: torch.Generator
-    ) -> Inference:
+    def _layout(self, network: torch.nn.Module, algorithm: algorithms.Algorithm) -> UnrollLayout:
         assert self.spec is not None
-        num_envs = self.config.actors * self.config.envs_per_actor
         state: tuple[torch.Tensor, ...] = network.initial_state(1)  # type: ignore[operator]
-        assembler = UnrollAssembler(
-            self.spec, num_envs=num_envs, unroll_length=self.config.hyperparameters.unroll_length,
-            overlap=algorithm.overlap, behaviour=algorithm.behaviour_fields(),
-            state_shapes=tuple(tuple(one.shape[1:]) for one in state),
-        )
-        return Inference(
-            self.spec, algorithm=algorithm, policy=self.policy, assembler=assembler, queue=self.queue,
-            device=self.device, num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
+        return UnrollLayout(
+            self.spec, unroll_length=self.config.hyperparameters.unroll_length, overlap=algorithm.overlap,
+            behaviour=algorithm.behaviour_fields(), state_shapes=tuple(tuple(one.shape[1:]) for one in state),
         )
 
     def _restore(self, generator: torch.Generator) -> Counters:
-        """Weights and counters of the newest good checkpoint, or the weights of the run's parent, if there is any."""
-        found, wrong = checkpoints.newest_good(self.run_directory.checkpoints)
+        """Everything of the newest good checkpoint (a fork has one from the start), or a parent's weights, or nothing."""
+        found, wrong = checkpoints.newest_good(self.run_directory.checkpoints, replay=False)
         for one in wrong:
             self._event("error", f"checkpoint passed over: {one}")
         if found is None:
-            parent = self.run_directory.read().get("parent")
-            if parent:
-                checkpointing.restore(checkpoints.at(Path(parent)), self.trainer, generator, weights_only=True)
+            parent = self.run_directory.parent()
+            if parent is not None:
+                checkpointing.restore(checkpoints.at(Path(parent["checkpoint"])), self.trainer, generator,
+                                      weights_only=True)
             return Counters()
-        checkpointing.restore(found, self.trainer, generator, weights_only=False)
+        checkpointing.restore(found, self.trainer, generator)
         counters = Counters.of(found)
         self.trainer.updates = counters.updates
+        forked = found.meta.get("fork")
+        origin = f"forked from {forked['run']}: begins with" if forked else "continues from"
+        said = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(found)}"
+        if "optimizer" not in found.groups:
+            said += "; the optimizer is another one and starts afresh"
         progress = Progress(counters.frames, counters.steps, counters.updates, counters.time_s)
-        self._event("restore", f"continues from the checkpoint at {counters.frames:,} frames", progress=progress)
+        self._event("fork" if forked else "restore", said, progress=progress, data=forked)
         return counters
+
+    def _restore_replay(self, found: Checkpoint) -> str:
+        """Put the replay back where the checkpoint has it; what became of it, in words."""
+        if self.experience.kept is None:
+            return ""
+        if not found.has_replay:
+            return "; its replay was not kept and is filled anew (save_replay keeps it)"
+        try:
+            self.experience.load(found.open("replay"))
+            return ", with its replay"
+        except CheckpointCorrupt as error:
+            self._event("error", str(error))
+            return "; its replay is damaged and is filled anew"
 
     def _work(self) -> None:
         threads = [
@@ -167,7 +193,7 @@ class Learner:
         finally:
             self.clock.run(False)
             self.batcher.close()
-            self.queue.close()
+            self.experience.close()
             self.recorder.close()
             for thread in threads:
                 thread.join(timeout=5)
@@ -198,20 +224,22 @@ class Learner:
                 self._commands.wait(_POLL_S)
                 continue
             with self.meters.timing("training_wait"):
-                unrolls = self.queue.take(self.config.hyperparameters.batch_size, timeout_s=_POLL_S)
-            if unrolls:
-                self._update(unrolls)
+                draw = self._echo.next(self.config.hyperparameters, timeout_s=_POLL_S)
+            if draw is not None:
+                self._update(draw)
             if time.monotonic() > self._next_checkpoint:
                 self._next_checkpoint = time.monotonic() + self.config.checkpoint_interval_s
                 self._store(lambda: self._checkpoint("interval"))
 
-    def _update(self, unrolls: list[Any]) -> None:
+    def _update(self, draw: Draw) -> None:
         with self.meters.timing("update"):
-            self.trainer.update(
-                unrolls, config=self.config.hyperparameters, learning_rate=self.learning_rate,
+            loss = self.trainer.update(
+                draw.batch, config=self.config.hyperparameters, learning_rate=self.learning_rate,
                 on_bad=self._on_bad_update,
             )
-            self.policy.publish(self.trainer.updates)
+            if loss is not None:
+                self.experience.learnt(draw, loss)
+                self.policy.publish(self.trainer.updates)
 
     def _on_bad_update(self, what: str) -> None:
         number = self.trainer.bad_updates
@@ -246,9 +274,10 @@ class Learner:
         """Whether total_frames is reached."""
         return self.progress.frames >= self.config.total_frames
 
-    def _checkpoint(self, reason: str) -> dict[str, Any]:
+    def _checkpoint(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
+        """Write a checkpoint; with the replay if asked, or (None) if the run's configuration says so."""
         assert self.spec is not None
-        progress, (episode_return, _) = self.progress, self.episodes.means()
+        progress, episode_return = self.progress, self.episodes.status()["episode_return"]
         meta = {
             "frames": progress.frames, "steps": progress.steps, "updates": progress.updates,
             "time_s": progress.time_s, "episodes": self.episodes.episodes, "episode_return": episode_return,
@@ -256,9 +285,11 @@ class Learner:
             "parameters": sum(parameter.numel() for parameter in self.trainer.network.parameters()), "reason": reason,
         }
         folder = self.run_directory.checkpoints
+        groups = checkpointing.groups_of(self.trainer, self.inference.generator)
+        if getattr(self.config.hyperparameters, "save_replay", False) if replay is None else replay:
+            groups["replay"] = self.experience.arrays()
         written = checkpoints.write(
-            folder, frames=progress.frames, groups=checkpointing.groups_of(self.trainer, self.inference.generator),
-            meta=meta, requested=reason == "requested",
+            folder, frames=progress.frames, groups=groups, meta=meta, requested=reason == "requested"
         )
         checkpoints.prune(folder, keep=self.config.keep_checkpoints)
         self._event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
@@ -309,21 +340,25 @@ class Learner:
 
     @property
     def state(self) -> str:
-        """waiting (for a first update in this life), training, paused, finished or stopped."""
+        """waiting (for a first update in this life, or a first actor that fills the replay), training, paused, finished or stopped."""
         if self._ready.is_set() and self.finished:
             return "finished"
         if self._stopping:
             return "stopped"
         if self._paused is not None:
             return "paused"
-        trained = self._ready.is_set() and self.trainer.updates > self._first_updates
-        return "training" if trained else "waiting"
+        if not self._ready.is_set():
+            return "waiting"
+        fills = bool(self.experience.filling) and self.streams.connected > 0
+        return "training" if fills or self.trainer.updates > self._first_updates else "waiting"
 
     @property
     def reason(self) -> str:
         """Why it is in that state, where that is not plain."""
+        if self._paused is not None:
+            return self._paused
         if self.state != "waiting":
-            return self._paused or ""
+            return self.experience.filling if self.state == "training" else ""
         return "collecting the first unrolls" if self.streams.connected else "waiting for the first actor"
 
     def pause(self) -> None:
@@ -352,11 +387,11 @@ class Learner:
         result: dict[str, Any] = self._commands.do(apply)
         return result
 
-    def checkpoint(self, reason: str = "requested") -> dict[str, Any]:
-        """Write a checkpoint between two updates: {"path", "frames"}."""
+    def checkpoint(self, reason: str = "requested", replay: bool | None = None) -> dict[str, Any]:
+        """Write a checkpoint between two updates: {"path", "frames"}; see `_checkpoint` for `replay`."""
         if not self._ready.is_set():
             raise WorkbenchError("there is nothing to checkpoint yet: the learner waits for its first actor.")
-        result: dict[str, Any] = self._commands.do(lambda: self._checkpoint(reason))
+        result: dict[str, Any] = self._commands.do(lambda: self._checkpoint(reason, replay=replay))
         return result
 
     def scale(self, actors: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.learner.learner import Learner
 
 _INTERVAL_S = 1.0
-_RATIO_EDGES = [10.0**power for power in np.linspace(-2, 2, 41)]
+_LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # one by one, then in steps of 19 %
 
 
 class Clock:
@@ -59,35 +59,38 @@ class Rates:
 
 
 class EpisodeLog:
-    """Writes every episode, and keeps the last hundred for the status."""
+    """Writes every episode, and keeps the last hundred of each kind for the status."""
 
     def __init__(self, writer: MetricsWriter, episodes: int = 0) -> None:
         self._writer = writer
-        self._returns: deque[float] = deque(maxlen=100)
+        self._returns: dict[str, deque[float]] = {kind: deque(maxlen=100) for kind in ("training", "evaluation")}
         self._lengths: deque[int] = deque(maxlen=100)
         self._lock = threading.Lock()
-        self.episodes = episodes
+        self.episodes = episodes  # of training
 
     def add(self, episode: Episode, progress: Progress) -> None:
         """Record a finished episode."""
         self._writer.episode(progress, env_id=episode.env_id, episode_return=episode.episode_return,
-                             length_steps=episode.length_steps)
+                             length_steps=episode.length_steps, kind=episode.kind)
         with self._lock:
-            self.episodes += 1
-            self._returns.append(episode.episode_return)
-            self._lengths.append(episode.length_steps)
+            self._returns[episode.kind].append(episode.episode_return)
+            if episode.kind == "training":
+                self.episodes += 1
+                self._lengths.append(episode.length_steps)
 
-    @property
-    def in_mean(self) -> int:
-        """How many episodes `means` are of."""
-        return len(self._returns)
-
-    def means(self) -> tuple[float | None, float | None]:
-        """Mean return and length of the last hundred episodes; None before the first."""
+    def status(self) -> dict[str, Any]:
+        """Means of the last hundred episodes, None before the first, and how many they are of."""
         with self._lock:
-            if not self._returns:
-                return None, None
-            return float(np.mean(self._returns)), float(np.mean(self._lengths))
+            training, evaluation = self._returns["training"], self._returns["evaluation"]
+            return {
+                "episodes": self.episodes, "episode_return": _mean(training), "episode_length": _mean(self._lengths),
+                "episodes_in_mean": len(training), "evaluation_return": _mean(evaluation),
+                "evaluation_episodes": len(evaluation),
+            }
+
+
+def _mean(values: Collection[float]) -> float | None:
+    return float(np.mean(list(values))) if values else None
 
 
 def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int) -> dict[str, float]:
@@ -136,24 +139,16 @@ def process_load(process: psutil.Process) -> dict[str, float]:
     }
 
 
-def write_histograms(writer: MetricsWriter, progress: Progress, lags: Array, ratios: Array | None) -> None:
-    """Policy lag in updates, and importance ratios on a logarithmic axis."""
-    if lags.sum():
-        last = int(np.flatnonzero(lags)[-1]) + 1
-        writer.distribution("policy_lag", progress, list(range(last + 1)), lags[:last].tolist())
-    if ratios is not None and len(ratios):
-        clipped = np.clip(ratios, _RATIO_EDGES[0], _RATIO_EDGES[-1])
-        writer.distribution("importance_ratio", progress, _RATIO_EDGES, np.histogram(clipped, _RATIO_EDGES)[0].tolist())
+def histogram(values: Array, edges: Sequence[float]) -> tuple[list[float], list[int]]:
+    """Edges and counts; what lies beyond the edges is counted at them, and empty bins at the end are left out."""
+    counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
+    last = int(np.flatnonzero(counts)[-1]) + 1
+    return list(edges[: last + 1]), counts[:last].tolist()
 
 
 def lag_summary(lags: Array) -> dict[str, float]:
     """Mean and largest policy lag, in updates; empty if nothing was trained."""
-    if not lags.sum():
-        return {}
-    return {
-        "policy_lag_mean": float((lags * np.arange(len(lags))).sum() / lags.sum()),
-        "policy_lag_max": float(np.flatnonzero(lags)[-1]),
-    }
+    return {"policy_lag_mean": float(lags.mean()), "policy_lag_max": float(lags.max())} if len(lags) else {}
 
 
 class Recorder:
@@ -184,21 +179,28 @@ class Recorder:
         sums = learner.meters.drain()
         streams = learner.streams
         parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=streams.connected, groups=streams.groups)
-        means, lags, ratios = learner.trainer.drain()
+        means, lags, samples = learner.trainer.drain()
+        replay, histograms = learner.experience.look()
         load = {**process_load(self._process), "accelerator_memory_gb": learner.device.memory_gb()}
         scalars = {**speeds, **means, **lag_summary(lags), **self._latencies(sums), **load,
                    "learning_rate": learner.learning_rate,
-                   "queue_occupancy": len(learner.queue) / learner.queue.capacity,
-                   **{f"time_{name}": value for name, value in parts.items()}}
-        episode_return, episode_length = learner.episodes.means()
-        if episode_return is not None:
-            scalars["episode_return_mean"] = episode_return
+                   "queue_occupancy": len(learner.experience.queue) / learner.experience.queue.capacity,
+                   **replay, **{f"time_{name}": value for name, value in parts.items()}}
+        episodes = learner.episodes.status()
+        for name in ("episode_return", "evaluation_return"):
+            if episodes[name] is not None:
+                scalars[f"{name}_mean"] = episodes[name]
         learner.writer.scalars(progress, scalars)
-        write_histograms(learner.writer, progress, lags, ratios)
+        edges = learner.trainer.algorithm.histogram_edges
+        histograms.update({name: histogram(values, edges[name]) for name, values in samples.items()})
+        if len(lags):
+            histograms["policy_lag"] = histogram(lags, _LAG_EDGES)
+        for name, (bins, counts) in histograms.items():
+            learner.writer.distribution(name, progress, bins, counts)
+        unrolls, capacity = learner.experience.kept or (None, None)
         self.status = {
-            **counters, **speeds, "time_s": progress.time_s, "episodes": learner.episodes.episodes,
-            "episode_return": episode_return, "episode_length": episode_length,
-            "episodes_in_mean": learner.episodes.in_mean,
+            **counters, **speeds, **episodes, "time_s": progress.time_s,
+            "replay_unrolls": unrolls, "replay_capacity": capacity,
             "policy_lag": scalars.get("policy_lag_mean"), "device": learner.device.kind,
             "precision": learner.device.precision, "actors": self._actors(), "bottleneck": parts,
             "warning": self._store() or learner.warning, "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
@@ -211,6 +213,9 @@ class Recorder:
             "update_ms": sums.mean("update"),
         }
         known = {name: value * 1000 for name, value in found.items() if value is not None}
+        uses = sums.mean("batch_uses")
+        if uses is not None:
+            known["batch_uses"] = uses
         batch_size = sums.mean("batch_size")
         if batch_size is not None:
             known["batch_fill"] = batch_size / self._learner.batcher.max_batch

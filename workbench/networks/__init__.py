@@ -1,17 +1,21 @@
-"""Policy and value networks: nn.Modules only. See `algorithms.base.Network` for what each must do."""
+"""Networks for policies, values and action values; nn.Modules only. See `algorithms.base.Network` for what they do."""
 
 from __future__ import annotations
 
-from workbench.algorithms.base import Network, NetworkOutput
+from workbench.algorithms.base import Network, NetworkOutput, PolicyValueOutput, QValueOutput
+from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork, Torso
 from workbench.networks.registry import NAMES, NetworkFactory, build, check, default_name
 
 __all__ = [
     "NAMES",
+    "DuelingNetwork",
     "Network",
     "NetworkFactory",
     "NetworkOutput",
     "PolicyValueNetwork",
+    "PolicyValueOutput",
+    "QValueOutput",
     "Torso",
     "build",
     "check",

@@ -1,16 +1,20 @@
-"""An LSTM whose state is zeroed wherever an episode starts, also in the middle of an unroll."""
+"""An LSTM whose state is zeroed wherever an episode starts, also in the middle of an unroll; and what it reads."""
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+SWITCH = 1e4  # what turns a gate all the way: sigmoid(±1e4 ± anything usual) is exactly 1 or 0 in float32
 
 
 class ResettingLSTM(nn.Module):
     """nn.LSTM over [T, B, F] with resets.
 
-    Between two steps at which no row starts an episode the fused nn.LSTM runs in one call. Where these steps are is
-    read on the CPU only; on an accelerator that would wait for the device, so each step is a call of its own there.
+    On a CPU all steps are one call of the fused LSTM (see `_with_pauses`): a call for each stretch without a start
+    takes up to five times as long. Where episodes start is read there only; on an accelerator that would wait for the
+    device, so each step is a call of its own.
     """
 
     def __init__(self, features: int, *, size: int = 256) -> None:
@@ -32,20 +36,71 @@ class ResettingLSTM(nn.Module):
         self, inputs: Tensor, start: Tensor, state: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Outputs [T, B, size], and the state after the last step; the state is zeroed before t where start[t]."""
+        if start.device.type != "cpu":
+            return self._step_by_step(inputs, start, state)
+        state = _kept(state, start[0])
+        return self._with_pauses(inputs, start, state) if start[1:].any() else self._without_starts(inputs, state)
+
+    def _without_starts(self, inputs: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         hidden, cell = state
+        outputs, (hidden, cell) = self.lstm(inputs, (hidden.unsqueeze(0), cell.unsqueeze(0)))
+        return outputs, (hidden.squeeze(0), cell.squeeze(0))
+
+    def _step_by_step(
+        self, inputs: Tensor, start: Tensor, state: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         outputs = []
-        borders = [*_segment_starts(start), len(start)]
-        for begin, end in zip(borders[:-1], borders[1:], strict=True):
-            reset = start[begin].unsqueeze(-1)
-            hidden, cell = hidden.masked_fill(reset, 0.0), cell.masked_fill(reset, 0.0)
-            output, (hidden_n, cell_n) = self.lstm(inputs[begin:end], (hidden.unsqueeze(0), cell.unsqueeze(0)))
-            hidden, cell = hidden_n.squeeze(0), cell_n.squeeze(0)
+        for t in range(len(start)):
+            output, state = self._without_starts(inputs[t : t + 1], _kept(state, start[t]))
             outputs.append(output)
-        return torch.cat(outputs) if len(outputs) > 1 else outputs[0], (hidden, cell)
+        return torch.cat(outputs), state
+
+    def _with_pauses(
+        self, inputs: Tensor, start: Tensor, state: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """One call over rows that pause for a step before each start after the first step.
+
+        Two more inputs tell a pause from a step. The first shuts the gates into the cell and from the last cell, so
+        that cell and hidden leave the pause as exactly 0, and no gradient passes it. The second keeps the cell through
+        the pauses that fill up rows with fewer starts at their end; the last hidden is the last output.
+        """
+        steps, batch, features = inputs.shape
+        late = start.clone()
+        late[0] = False
+        place = torch.arange(steps).unsqueeze(1) + late.cumsum(0)  # of step t among the steps and pauses of row b
+        length = int(place[-1].max()) + 1
+        slots = (place * batch + torch.arange(batch)).flatten()
+        paused = torch.ones(length * batch, dtype=torch.bool).index_fill(0, slots, False).view(length, batch)
+        over = torch.arange(length).unsqueeze(1) > place[-1]
+        spread = inputs.new_zeros(length * batch, features).index_copy(0, slots, inputs.flatten(0, 1))
+        told = torch.stack([paused & ~over, over], dim=-1).to(inputs.dtype)
+
+        weight, *others = self.lstm.parameters()
+        gates = [[-SWITCH, -SWITCH], [-SWITCH, SWITCH], [0.0, 0.0], [0.0, 0.0]]  # in, forget, candidate, out
+        switches = weight.new_tensor(gates).repeat_interleave(self.size, 0)
+        outputs, _, cell = torch.lstm(
+            torch.cat([spread.view(length, batch, -1), told], -1), [part.unsqueeze(0) for part in state],
+            [torch.cat([weight, switches], 1), *others], has_biases=True, num_layers=1, dropout=0.0,
+            train=self.training, bidirectional=False, batch_first=False,
+        )
+        outputs = outputs.flatten(0, 1).index_select(0, slots).view(steps, batch, -1)
+        return outputs, (outputs[-1], cell.squeeze(0))
 
 
-def _segment_starts(start: Tensor) -> list[int]:
-    """0, and every later step at which some row starts an episode; all steps on an accelerator."""
-    if start.device.type != "cpu":
-        return list(range(len(start)))
-    return [0, *(start[1:].any(1).nonzero().flatten() + 1).tolist()]
+def _kept(state: tuple[Tensor, Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
+    """The state, zero in rows where `start`."""
+    hidden, cell = state
+    reset = start.unsqueeze(-1)
+    return hidden.masked_fill(reset, 0.0), cell.masked_fill(reset, 0.0)
+
+
+def memory_inputs(
+    features: Tensor, *, previous_action: Tensor, reward: Tensor, start: Tensor, num_actions: int
+) -> Tensor:
+    """What an LSTM reads, [T, B, F+A+1]: features [T, B, F], one-hot previous action and reward, side by side.
+
+    The previous action and the reward, [T, B] each, are zero where an episode starts.
+    """
+    action = F.one_hot(previous_action, num_actions).to(features.dtype)
+    extras = torch.cat([action, reward.unsqueeze(-1)], dim=-1)
+    return torch.cat([features, extras.masked_fill(start.unsqueeze(-1), 0.0)], dim=-1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from workbench.algorithms.base import NetworkOutput, State
-from workbench.networks.memory import ResettingLSTM
+from workbench.algorithms.base import PolicyValueOutput, State
+from workbench.networks.memory import ResettingLSTM, memory_inputs
 from workbench.networks.torsos import orthogonal
 
 POLICY_GAIN = 0.01  # a nearly uniform first policy (arXiv 2006.05990, section 3.2)
@@ -57,7 +56,7 @@ class PolicyValueNetwork(nn.Module):
 
     def forward(
         self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
-    ) -> tuple[NetworkOutput, State]:
+    ) -> tuple[PolicyValueOutput, State]:
         """Logits [T, B, A] and values [T, B] in float32, and the state after the last step."""
         steps, batch = start.shape
         flat = observation.flatten(0, 1)
@@ -67,14 +66,12 @@ class PolicyValueNetwork(nn.Module):
             features, value_features = features.float(), value_features.float()
             if self.memory is not None:
                 hidden, cell = state
-                inputs = self._memory_inputs(features.view(steps, batch, -1), previous_action, reward, start)
+                inputs = memory_inputs(
+                    features.view(steps, batch, -1), previous_action=previous_action, reward=reward.clamp(-1, 1),
+                    start=start, num_actions=self.num_actions,
+                )
                 outputs, state = self.memory(inputs, start, (hidden, cell))
                 features = value_features = outputs.flatten(0, 1)
             logits = self.policy(features).view(steps, batch, self.num_actions)
             value = self.value(value_features).view(steps, batch)
-        return NetworkOutput(logits, value), state
-
-    def _memory_inputs(self, features: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor) -> Tensor:
-        action = F.one_hot(previous_action, self.num_actions).to(features.dtype)
-        extras = torch.cat([action, reward.clamp(-1, 1).unsqueeze(-1)], dim=-1)
-        return torch.cat([features, extras.masked_fill(start.unsqueeze(-1), 0.0)], dim=-1)
+        return PolicyValueOutput(logits, value), state

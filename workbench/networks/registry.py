@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.base import State
+from workbench.algorithms.base import Heads, NetworkOutput, QValueOutput, State
 from workbench.errors import NetworkFailed, UnknownName
+from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork
 from workbench.networks.torsos import MLP, ImpalaDeep, nature, small_cnn
 from workbench.trajectory import EnvironmentSpec
 
 NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
 
-LSTM_SIZE = 256  # IMPALA figure 3
 NATURE_SIZE_PX = 84  # what the Nature torso was made for
 
 _TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
@@ -26,25 +26,30 @@ _TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
     "nature": nature,
     "small-cnn": small_cnn,
 }
+_AXES = {"policy_logits": ("T", "B", "actions"), "q_values": ("T", "B", "actions"), "value": ("T", "B")}
 NAMES: tuple[str, ...] = tuple(sorted(f"{name}{memory}" for name in _TORSOS for memory in ("", "-lstm")))
 
 
-def default_name(spec: EnvironmentSpec) -> str:
-    """The network chosen where none is named: mlp for vectors, nature for images of 84 px or more, else small-cnn."""
+def default_name(spec: EnvironmentSpec, *, recurrent: bool) -> str:
+    """The network chosen where none is named: mlp for vectors, nature for images of 84 px or more, else small-cnn.
+
+    "-lstm" follows where it is to be `recurrent`.
+    """
     shape = spec.stacked_shape
-    if len(shape) != 3:
-        return "mlp"
-    return "nature" if min(shape[1:]) >= NATURE_SIZE_PX else "small-cnn"
+    torso = "mlp" if len(shape) != 3 else "nature" if min(shape[1:]) >= NATURE_SIZE_PX else "small-cnn"
+    return f"{torso}-lstm" if recurrent else torso
 
 
 def build(
-    name: str | None, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None, seed: int
+    name: str | None, *, spec: EnvironmentSpec, heads: Heads, factory: NetworkFactory | None = None, seed: int
 ) -> nn.Module:
     """A new network for `spec`, the same for the same seed; PyTorch's global random state is left as it was.
 
     Args:
-        name: one of `NAMES`, or None for the default; not read where there is a factory.
+        name: one of `NAMES`, a torso with an LSTM or without, or None for the default; not read where there is a
+            factory.
         spec: what the environment shows and takes.
+        heads: what the algorithm wants on top of the torso; not read where there is a factory.
         factory: makes a network that fits `algorithms.base.Network`.
         seed: of the first weights.
 
@@ -57,14 +62,21 @@ def build(
         torch.default_generator.manual_seed(seed)
         if factory is not None:
             return _from_factory(factory, spec)
-        name = name or default_name(spec)
+        name = name or default_name(spec, recurrent=heads.recurrent)
         if name not in NAMES:
             raise UnknownName.among("network", name, NAMES)
-        return _from_name(name, spec)
+        return _from_name(name, spec, heads)
 
 
-def _from_name(name: str, spec: EnvironmentSpec) -> PolicyValueNetwork:
-    torso, lstm_size = _TORSOS[name.removesuffix("-lstm")], LSTM_SIZE if name.endswith("-lstm") else 0
+def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
+    torso, lstm_size = _TORSOS[name.removesuffix("-lstm")], heads.lstm_size if name.endswith("-lstm") else 0
+    if heads.output is QValueOutput:
+        return DuelingNetwork(
+            torso(spec.stacked_shape),
+            num_actions=spec.num_actions,
+            lstm_size=lstm_size,
+            dueling_size=heads.dueling_size,
+        )
     own_value = name == "mlp"  # towers of their own: the value's large gradients leave a small policy alone
     return PolicyValueNetwork(
         torso(spec.stacked_shape),
@@ -84,8 +96,11 @@ def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:
     return network
 
 
-def check(network: nn.Module, *, spec: EnvironmentSpec) -> None:
-    """Runs the network on two steps of three rows. Raises NetworkFailed that names what is wrong and what is right."""
+def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutput]) -> None:
+    """Runs the network on two steps of three rows and compares what it returns with the class `output`.
+
+    Raises NetworkFailed that names what is wrong and what is right.
+    """
     steps, batch = 2, 3
     if not callable(getattr(network, "initial_state", None)):
         raise NetworkFailed(f"{type(network).__name__} has no method initial_state(batch). A network without memory "
@@ -104,7 +119,7 @@ def check(network: nn.Module, *, spec: EnvironmentSpec) -> None:
         shape = (steps, batch, *spec.stacked_shape)
         raise NetworkFailed(f"the network raised on {spec.observation_dtype} observations {shape} (T, B, ...): "
                             f"{_told(error)}") from error
-    _check_returned(returned, before, (steps, batch, spec.num_actions))
+    _check_returned(returned, before, (steps, batch, spec.num_actions), output)
 
 
 def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tensor]:
@@ -125,17 +140,20 @@ def _check_state(state: Any, batch: int, source: str) -> None:
                                 f"axis must be the batch, {batch}.")
 
 
-def _check_returned(returned: Any, before: State, shape: tuple[int, int, int]) -> None:
-    steps, batch, actions = shape
-    form = "((policy_logits, value), state)"
+def _check_returned(
+    returned: Any, before: State, shape: tuple[int, int, int], wanted: type[NetworkOutput]
+) -> None:
+    steps, batch, _ = shape
+    form = f"({wanted.__name__}({', '.join(wanted._fields)}), state)"
     if not (isinstance(returned, tuple) and len(returned) == 2):
         raise NetworkFailed(f"the network must return {form}, not {_kind(returned)}.")
     output, after = returned
-    if not (isinstance(output, tuple) and hasattr(output, "policy_logits") and hasattr(output, "value")):
-        raise NetworkFailed(f"the network must return {form} with a workbench.networks.NetworkOutput first, "
-                            f"not {_kind(output)}.")
-    _check_tensor("policy_logits", output.policy_logits, (steps, batch, actions), "(T, B, actions)")
-    _check_tensor("value", output.value, (steps, batch), "(T, B)")
+    if not (isinstance(output, tuple) and all(hasattr(output, field) for field in wanted._fields)):
+        raise NetworkFailed(f"this run's algorithm needs a network that returns {form} with a "
+                            f"workbench.networks.{wanted.__name__} first, not {_kind(output)}.")
+    for field in wanted._fields:
+        axes = _AXES[field]
+        _check_tensor(field, getattr(output, field), shape[: len(axes)], f"({', '.join(axes)})")
     _check_state(after, batch, "the network's call")
     given = [(tuple(part.shape), part.dtype) for part in before]
     returned_state = [(tuple(part.shape), part.dtype) for part in after]
@@ -155,7 +173,7 @@ def _kind(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
     if isinstance(value, tuple):
-        return f"a tuple ({', '.join(map(_kind, value))})"
+        return f"a {type(value).__name__} ({', '.join(map(_kind, value))})"
     return f"a {type(value).__name__}"
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.trajectory import Array, EnvironmentSpec, Unroll
+from workbench.replay.layout import UnrollLayout
+from workbench.trajectory import Array, Unroll
 
 
 @dataclass
@@ -23,7 +24,8 @@ class StepRecord:
     Attributes:
         env_ids: int [N], rows of the table, each at most once.
         stack_prefix: [N, frame_stack-1, *frame], frames before this step.
-        states: recurrent state before this step, each [N, ...].
+        states: recurrent state before this step of the K environments whose step begins an unroll, in their order,
+            each [K, ...]; see `UnrollAssembler.begins`.
     """
 
     env_ids: Array
@@ -42,36 +44,17 @@ class StepRecord:
 class UnrollAssembler:
     """Tables of partial unrolls of `num_envs` environments."""
 
-    def __init__(
-        self,
-        spec: EnvironmentSpec,
-        *,
-        num_envs: int,
-        unroll_length: int,
-        overlap: int,
-        behaviour: Mapping[str, tuple[tuple[int, ...], str]],
-        state_shapes: tuple[tuple[int, ...], ...],
-    ) -> None:
-        self.length = overlap + unroll_length + 1
-        self._unroll_length = unroll_length  # an unroll begins at every such many steps
-        per_step = {
-            "observation": (spec.observation_shape, spec.observation_dtype),
-            "reward": ((), "float32"),
-            "flags": ((), "uint8"),
-            "previous_action": ((), "int64"),
-            "action": ((), "int64"),
-            "bootstrap_value": ((), "float32"),
-            "policy_version": ((), "int64"),
-        }
+    def __init__(self, layout: UnrollLayout, *, num_envs: int) -> None:
+        self.layout = layout
+        self.length = layout.length
         self._steps = {
-            name: np.zeros((num_envs, self.length, *shape), dtype)
-            for name, (shape, dtype) in {**per_step, **{f"behaviour.{k}": v for k, v in behaviour.items()}}.items()
+            name: np.zeros((num_envs, self.length, *shape), dtype) for name, (shape, dtype) in layout.per_step.items()
         }
         # What precedes the first step of the unroll being filled [:, 0] and of those that begin inside it [:, 1:].
-        starts = (num_envs, 1 + (self.length - 1) // unroll_length)
-        self._prefix = np.zeros((*starts, spec.frame_stack - 1, *spec.observation_shape), spec.observation_dtype)
-        self._states = [np.zeros((*starts, *shape), np.float32) for shape in state_shapes]
-        self._behaviour = tuple(behaviour)
+        starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
+        self._prefix, *self._states = [
+            np.zeros((*starts, *shape), dtype) for shape, dtype in layout.per_unroll.values()
+        ]
         self._index = np.zeros(num_envs, np.int64)
         self._run_ids = np.zeros(num_envs, np.int64)
 
@@ -80,28 +63,27 @@ class UnrollAssembler:
         self._index[env_ids] = 0
         self._run_ids[env_ids] = run_id
 
+    def begins(self, rows: Array) -> Array:
+        """bool [N]: whether the next step of each of the environments `rows` is the first of some unroll."""
+        first: Array = self._index[rows] % self.layout.unroll_length == 0
+        return first
+
     def append(self, step: StepRecord) -> list[Unroll]:
         """Record one step of some environments; the unrolls that are complete with it."""
         rows, index = step.env_ids, self._index[step.env_ids]
-        for name, column in self._columns(step).items():
-            self._steps[name][rows, index] = column
+        for name, table in self._steps.items():
+            kept = name.partition("behaviour.")[2]
+            table[rows, index] = step.behaviour[kept] if kept else getattr(step, name)
         self._keep_starts(index, step)
         self._index[rows] += 1
         return [self._complete(row) for row in rows[index == self.length - 1].tolist()]
 
-    def _columns(self, step: StepRecord) -> dict[str, Array | int]:
-        names = ("observation", "reward", "flags", "previous_action", "action", "bootstrap_value", "policy_version")
-        return {
-            **{name: getattr(step, name) for name in names},
-            **{f"behaviour.{name}": step.behaviour[name] for name in self._behaviour},
-        }
-
     def _keep_starts(self, index: Array, step: StepRecord) -> None:
-        chosen = index % self._unroll_length == 0
-        rows, number = step.env_ids[chosen], index[chosen] // self._unroll_length
-        self._prefix[rows, number] = step.stack_prefix[chosen]
+        begins = self.begins(step.env_ids)
+        rows, number = step.env_ids[begins], index[begins] // self.layout.unroll_length
+        self._prefix[rows, number] = step.stack_prefix[begins]
         for table, state in zip(self._states, step.states, strict=True):
-            table[rows, number] = state[chosen]
+            table[rows, number] = state
 
     def _complete(self, row: int) -> Unroll:
         """A copy of the row's unroll; the row then begins with the steps that the next one shares."""
@@ -110,13 +92,13 @@ class UnrollAssembler:
             env_id=row,
             run_id=int(self._run_ids[row]),
             stack_prefix=self._prefix[row, 0].copy(),
-            behaviour={name: arrays.pop(f"behaviour.{name}") for name in self._behaviour},
+            behaviour={name: arrays.pop(f"behaviour.{name}") for name in self.layout.behaviour},
             initial_state=tuple(table[row, 0].copy() for table in self._states),
             **arrays,
         )
-        shared = self.length - self._unroll_length
+        shared = self.length - self.layout.unroll_length
         for table in self._steps.values():
-            table[row, :shared] = table[row, self._unroll_length :].copy()
+            table[row, :shared] = table[row, self.layout.unroll_length :].copy()
         for table in (self._prefix, *self._states):
             table[row, :-1] = table[row, 1:].copy()
         self._index[row] = shared

@@ -9,6 +9,8 @@ from workbench.errors import InvalidInput, RunNotAlive
 from workbench.supervisor.supervisor import STOP_S, Outcome, Supervisor
 from workbench.wire.rpc import Handler
 
+CHECKPOINT_S = 300.0
+
 
 class Service:
     """What a client may ask of a run."""
@@ -68,10 +70,24 @@ class Service:
         self._supervisor.event("tune", what, old=old, new=new)
         return {"old": old, "new": new}
 
-    def checkpoint(self, reason: str = "requested") -> Any:
-        """Write a checkpoint now; {"path", "frames"} once it is on disk."""
+    def checkpoint(
+        self, reason: str = "requested", replay: bool | None = None, wait_s: float = CHECKPOINT_S
+    ) -> dict[str, Any]:
+        """Write a checkpoint now; {"path", "frames"} once it is on disk.
+
+        Args:
+            reason: one that is "requested" is never pruned.
+            replay: whether it holds the replay; None: as the run's `save_replay` says. Raises InvalidInput where there
+                is no replay.
+        """
         self._refuse_if_ending()
-        return self._supervisor.ask_learner("checkpoint", timeout_s=300.0, reason=reason)
+        if replay and "save_replay" not in self._supervisor.config.all_settings():
+            algorithm = self._supervisor.config.algorithm
+            raise InvalidInput(f"replay={replay!r}: the algorithm {algorithm!r} has no replay. Leave it out.")
+        told: dict[str, Any] = self._supervisor.ask_learner(
+            "checkpoint", timeout_s=wait_s, reason=reason, replay=replay
+        )
+        return told
 
     def restart_actor(self, index: int) -> None:
         """End an actor's process; the supervisor starts another. Raises InvalidInput."""

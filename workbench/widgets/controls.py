@@ -1,7 +1,8 @@
 """One control per live hyperparameter, made from the metadata of its `Setting`.
 
-A control is a slider (where a slider makes sense), a field for the exact value, and a line under them for what went
-wrong. It changes nothing by itself: it hands a value over and shows what it is told.
+A control is a slider (where a slider makes sense), a field for the exact value (a box to tick, a list to choose from),
+and a line under them for what went wrong. It changes nothing by itself: it hands a value over and shows what it is
+told.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ class Control:
         view: what a panel shows.
         name: of the setting; what it is shows up under the pointer.
         slider: None where there are no bounds to slide between.
-        field: the exact value as text, in any notation that Python reads; "none" where that is allowed.
+        field: the exact value as text, in any notation that Python reads, "none" where that is allowed; a checkbox for
+            yes or no, a list where there are choices.
     """
 
     def __init__(self, setting: Setting, value: Any, ask: Ask) -> None:
         self.setting, self.value, self._ask = setting, value, ask
         self._mirroring = False
         self.slider = _slider(setting)
-        self.field = ipywidgets.Text(continuous_update=False, layout={"width": "88px"})
+        self.field = _field(setting)
         self.message = ipywidgets.HTML(layout={"width": "390px", "display": "none"})
         said = html.escape(description(setting), quote=True)
         self.name = ipywidgets.HTML(f'<span title="{said}">{setting.name}</span>', layout={"width": "152px"})
@@ -69,7 +71,7 @@ class Control:
     def _mirror(self) -> None:
         self._mirroring = True
         try:
-            self.field.value = as_text(self.value)
+            self.field.value = self.value if self.setting.kind is bool else as_text(self.value)
             if self.slider is not None and self.value is not None:
                 self.slider.value = min(max(self.value, lowest(self.slider)), highest(self.slider))
         finally:
@@ -78,7 +80,7 @@ class Control:
     def _slid(self, change: dict[str, Any]) -> None:
         if not self._mirroring:
             digits = float(f"{change['new']:.3g}")  # a slider's position has no more meaning than that
-            self._ask(self.setting.name, self.setting.kind(digits))
+            self._ask(self.setting.name, round(digits) if self.setting.kind is int else digits)
 
     def _typed(self, change: dict[str, Any]) -> None:
         if self._mirroring:
@@ -96,6 +98,10 @@ def description(setting: Setting) -> str:
     lines = [f"{setting.name}: {setting.help}"]
     if setting.low is not None and setting.high is not None:
         lines.append(f"from {setting.low:g} to {setting.high:g} {setting.unit}".rstrip())
+    elif setting.unit:
+        lines.append(f"in {setting.unit}")
+    if setting.choices:
+        lines.append(f"one of {', '.join(setting.choices)}")
     lines.append(f"default {as_text(setting.default)}")
     if setting.source:
         lines.append(f"source: {setting.source}")
@@ -107,8 +113,10 @@ def as_text(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def parsed(setting: Setting, text: str) -> Any:
-    """The value that was typed. Raises OutOfBounds if it is not one, or lies outside the bounds."""
+def parsed(setting: Setting, text: str | bool) -> Any:
+    """The value that was typed or ticked. Raises OutOfBounds if it is not one, or lies outside the bounds."""
+    if isinstance(text, bool):
+        return setting.check(text)
     text = text.strip()
     if setting.optional and text.lower() in ("", "none"):
         return None
@@ -129,8 +137,17 @@ def highest(slider: Any) -> float:
     return float(slider.base**slider.max if isinstance(slider, ipywidgets.FloatLogSlider) else slider.max)
 
 
+def _field(setting: Setting) -> Any:
+    if setting.kind is bool:
+        return ipywidgets.Checkbox(indent=False, layout={"width": "88px"})
+    if setting.choices:
+        options = [*setting.choices, "none"] if setting.optional else setting.choices
+        return ipywidgets.Dropdown(options=options, layout={"width": "88px"})
+    return ipywidgets.Text(continuous_update=False, layout={"width": "88px"})
+
+
 def _slider(setting: Setting) -> Any:
-    if setting.kind is not float or setting.low is None or setting.high is None or setting.optional:
+    if setting.kind not in (int, float) or setting.low is None or setting.high is None or setting.optional:
         return None
     look = dict(continuous_update=False, readout=False, layout={"width": "130px"})
     if setting.scale == "log" and setting.default > 0:
@@ -140,4 +157,6 @@ def _slider(setting: Setting) -> Any:
         return ipywidgets.FloatLogSlider(value=setting.default, min=ends[0], max=ends[1], step=0.01, **look)
     if setting.high - setting.low > _WIDEST_LINEAR:
         return None
+    if setting.kind is int:
+        return ipywidgets.IntSlider(min=int(setting.low), max=int(setting.high), **look)
     return ipywidgets.FloatSlider(min=setting.low, max=setting.high, step=(setting.high - setting.low) / 1000, **look)

@@ -22,7 +22,7 @@ from IPython.display import DisplayHandle, display
 
 from workbench.client.status import RunStatus
 from workbench.rundir import RunDirectory
-from workbench.widgets import picture, snapshot
+from workbench.widgets import dashboard, picture, snapshot
 from workbench.widgets.background import REFRESHER, Actions
 from workbench.widgets.controls import Control, as_text
 from workbench.widgets.snapshot import Snapshot
@@ -69,13 +69,14 @@ class RunPanel:
         self._next_draw = 0.0
         self._drawn: tuple[Any, ...] = ()
         self._seen = time.monotonic()
-        self._build(snapshot.read(self._directory, series=False))
+        self._build(snapshot.read(self._directory))
         self.refresh()
 
     def refresh(self, *, draw: bool = False) -> Snapshot:
         """Bring text, buttons and controls up to date, and the charts if `draw`; returns what was read."""
         with self._lock:
-            now = snapshot.read(self._directory, status=self._run.status, series=draw)
+            read = dashboard.read if draw else snapshot.read
+            now = read(self._directory, status=self._run.status)
             self._show(now)
             if draw:
                 self._draw(now)
@@ -245,21 +246,21 @@ class RunPanel:
 
     def _draw(self, now: Snapshot) -> None:
         started = time.monotonic()
-        self.charts.value = picture.svg(snapshot.dashboard(now))
+        self.charts.value = picture.svg(dashboard.rows(now))
         took = time.monotonic() - started
         self._drawn = self._what_is_drawn(now)
         shortest, longest = DRAW_PERIOD_S
         self._next_draw = time.monotonic() + min(max(shortest, took / DRAW_SHARE), longest)
 
     def _what_is_drawn(self, now: Snapshot) -> tuple[Any, ...]:
-        return now.status.updates, now.status.episodes, len(now.events), now.status.state
+        return now.status.frames, now.status.updates, len(now.events), now.status.state
 
     def _looked_at(self, change: dict[str, Any]) -> None:
         if change["new"] and not self._closed:
             REFRESHER.add(self)
 
     def _static(self) -> dict[str, Any]:
-        return picture.bundle(snapshot.read(self._directory, status=self._run.status))
+        return picture.bundle(dashboard.read(self._directory, status=self._run.status))
 
 
 _BUTTON = {"width": "auto"}

@@ -12,6 +12,7 @@ from typing import Any
 
 import altair as alt
 
+from workbench.widgets import dashboard
 from workbench.widgets import snapshot as moments
 from workbench.widgets.charts import GREY_INK, THEME_INK, Ink, theme
 from workbench.widgets.snapshot import Snapshot
@@ -45,7 +46,7 @@ def bundle(snapshot: Snapshot) -> dict[str, Any]:
     there is something to draw, and text/plain."""
     if not any(len(one) for one in snapshot.series.values()):
         return {"text/html": page(snapshot, ""), "text/plain": text(snapshot)}
-    image = base64.b64encode(png(moments.dashboard(snapshot))).decode()
+    image = base64.b64encode(png(dashboard.rows(snapshot))).decode()
     return {"text/html": page(snapshot, image), "image/png": image, "text/plain": text(snapshot)}
 
 

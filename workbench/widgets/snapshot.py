@@ -5,11 +5,10 @@ Works while the run trains and long after it is dead: all but a fresher status c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from workbench.client.control import stored_status
@@ -17,11 +16,7 @@ from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
-from workbench.widgets import charts
 
-LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline", "entropy_loss": "entropy"}
-SCALARS = ("frames_per_second", "steps_per_second", "episode_return", "episode_return_mean", "entropy",
-           "learning_rate", *LOSSES)
 MOST_ROWS = 2000  # read per series; charts thin them further
 LATEST_EVENTS = 200
 SILENT_S = 15.0  # the learner writes its status every second
@@ -35,7 +30,7 @@ class Snapshot:
         status: the last known one, from files.
         hint: one sentence on what the learner waits for.
         series: per metric a frame of frames, steps, updates, time_s, value.
-        policy_lag: edges and counts of the policy lag, in updates; None before the first update.
+        histograms: per distribution its edges and counts.
     """
 
     name: str
@@ -43,7 +38,7 @@ class Snapshot:
     status: RunStatus
     hint: str = ""
     series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    policy_lag: tuple[Sequence[float], Sequence[float]] | None = None
+    histograms: Mapping[str, tuple[Sequence[float], Sequence[float]]] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -51,23 +46,25 @@ class Snapshot:
         return not self.status.alive
 
 
-def read(directory: RunDirectory, *, status: RunStatus | None = None, series: bool = True) -> Snapshot:
+def read(
+    directory: RunDirectory, *, status: RunStatus | None = None, series: Collection[str] = (),
+    histograms: Collection[str] = (),
+) -> Snapshot:
     """The run as its directory shows it. Raises RunNotFound.
 
     Args:
         status: what the run itself said just now, if it could be asked.
-        series: whether to read what only charts need.
+        series, histograms: names of metrics to read; those that the run has not recorded are left out.
     """
     reader = MetricsReader(directory.metrics)
     kept, _ = reader.status() or ({}, 0.0)
-    known: dict[str, Any] = {}
-    if series:
-        lag = reader.distribution("policy_lag")
-        known["policy_lag"] = (lag["edges"], lag["counts"]) if lag else None
-        known["series"] = {name: pd.DataFrame(reader.series(name, max_points=MOST_ROWS)) for name in SCALARS}
+    recorded = [name for name in reader.names() if name in series] if series else []
+    bins = {name: found for name in histograms if (found := reader.distribution(name)) and found["counts"].any()}
     return Snapshot(
         directory.name, directory.config(), status or stored_status(directory), hint=kept.get("hint", ""),
-        events=reader.events()[-LATEST_EVENTS:], **known,
+        series={name: pd.DataFrame(reader.series(name, max_points=MOST_ROWS)) for name in recorded},
+        histograms={name: (found["edges"], found["counts"]) for name, found in bins.items()},
+        events=reader.events()[-LATEST_EVENTS:],
     )
 
 
@@ -80,8 +77,13 @@ def sentence(snapshot: Snapshot) -> str:
     parts.append(f"{number(status.episodes)} episodes")
     if status.episode_return is not None:
         parts.append(f"mean return {status.episode_return:.4g}")
+    if status.evaluation_return is not None:
+        parts.append(f"evaluation {status.evaluation_return:.4g}")
     if status.policy_lag is not None:
-        parts.append(f"policy lag {status.policy_lag:.1f} updates")
+        lag = f"{status.policy_lag:.1f}" if status.policy_lag < 100 else number(status.policy_lag)
+        parts.append(f"policy lag {lag} updates")
+    if status.replay:
+        parts.append(f"replay {status.replay}")
     if (left := seconds_left(snapshot)) is not None:
         parts.append(f"about {duration(left)} left")
     return " · ".join(parts)
@@ -120,6 +122,10 @@ def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     ]
     if status.episode_return is not None:
         rows.append(("mean return", f"{status.episode_return:.4g}"))
+    if status.evaluation_return is not None:
+        of = f" ({number(status.evaluation_episodes)} episodes)" if status.evaluation_episodes else ""
+        rows.append(("evaluation", f"{status.evaluation_return:.4g}{of}"))
+    rows.append(("replay", status.replay))
     return [(name, value) for name, value in rows if value]
 
 
@@ -141,23 +147,3 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
-
-def dashboard(snapshot: Snapshot) -> list[list[alt.TopLevelMixin]]:
-    """The charts of a run, in two rows."""
-    empty = pd.DataFrame({"frames": [], "value": []})
-    series = {name: snapshot.series.get(name, empty) for name in SCALARS}
-    edges, counts = snapshot.policy_lag or ((0.0, 1.0), (0,))
-    above = [
-        charts.episode_returns(series["episode_return"], series["episode_return_mean"], snapshot.events),
-        charts.lines({"frames/s": series["frames_per_second"], "steps/s": series["steps_per_second"]}, title="Speed",
-                     zero=True),
-        charts.lines({label: series[name] for name, label in LOSSES.items()}, title="Losses"),
-    ]
-    below = [
-        charts.lines({"entropy": series["entropy"]}, title="Policy entropy (nats)"),
-        charts.lines({"learning rate": series["learning_rate"]}, title="Learning rate", log=True),
-        charts.histogram(edges, counts, title="Policy lag", x="updates between acting and learning"),
-        charts.bottleneck(snapshot.status.bottleneck),
-    ]
-    return [[chart.properties(width=width, height=height) for chart in row]
-            for row, width, height in ((above, 252, 130), (below, 169, 105))]

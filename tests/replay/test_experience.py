@@ -1,0 +1,156 @@
+"""The replay ratio is exact whoever runs ahead, nothing is taken in that is not asked for, and all of it can be saved."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from workbench import algorithms
+from workbench.algorithms import Loss
+from workbench.config import RunConfig
+from workbench.replay import experience
+from workbench.replay.experience import Fresh, Replayed
+from workbench.replay.layout import UnrollLayout
+from workbench.trajectory import EnvironmentSpec, Unroll
+
+SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
+
+
+def made(tmp_path, algorithm="r2d2", **fields):
+    settings = {"batch_size": 4, "unroll_length": 5, **fields}
+    if algorithm == "r2d2":
+        settings = {"burn_in": 2, "replay_size": 64, "replay_min_size": 10, "replay_ratio": 0.75, **settings}
+    config = RunConfig.build("x", algorithm=algorithm, **settings).hyperparameters
+    run = RunConfig.build("x", algorithm=algorithm, **settings)
+    one = algorithms.build(run, spec=SPEC)
+    layout = UnrollLayout(SPEC, config.unroll_length, one.overlap, one.behaviour_fields(), ((2,),))
+    found = experience.build(one, layout, config=config, folder=tmp_path / "replay", seed=0, pin_memory=False)
+    return found, config, layout
+
+
+def unroll(layout, number):
+    """The number-th unroll of one environment; its first observation says so."""
+    random = np.random.default_rng(number)
+    arrays = {
+        name: random.normal(size=(layout.length, *shape)).astype(dtype) if dtype == "float32"
+        else np.zeros((layout.length, *shape), dtype)
+        for name, (shape, dtype) in layout.per_step.items()
+    }
+    arrays["observation"][:] = number
+    behaviour = {name.removeprefix("behaviour."): arrays.pop(name) for name in list(arrays) if "." in name}
+    return Unroll(env_id=0, run_id=1, stack_prefix=np.zeros((0, 3), np.float32), behaviour=behaviour,
+                  initial_state=(np.full(2, number, np.float32),), **arrays)
+
+
+def loss_of(draw):
+    size = len(draw.sample.rows)
+    return Loss(torch.zeros(()), {}, {}, torch.rand(size, generator=torch.Generator().manual_seed(size)))
+
+
+def numbers(draw):
+    return draw.batch.observation[0, :, 0].long().tolist()
+
+
+def test_vtrace_trains_on_each_unroll_once_and_in_order(tmp_path):
+    found, config, layout = made(tmp_path, "vtrace")
+    assert isinstance(found, Fresh) and not found.filling and not found.arrays()
+    assert found.next(config, timeout_s=0.0) is None
+    for number in range(4):
+        found.queue.put(unroll(layout, number))
+    draw = found.next(config, timeout_s=0.0)
+    assert numbers(draw) == [0, 1, 2, 3]
+    assert draw.batch.weight.tolist() == [1.0] * 4
+    assert found.next(config, timeout_s=0.0) is None
+
+
+@pytest.mark.parametrize("ratio", [0.75, 0.1, 1.0, 2.5, 8.0])
+def test_the_replay_ratio_is_exact_from_the_moment_it_holds_enough(tmp_path, ratio):
+    found, config, layout = made(tmp_path, replay_ratio=ratio, queue_size=1000)
+    assert isinstance(found, Replayed)
+    trained = 0
+    for number in range(300):
+        found.queue.put(unroll(layout, number))
+        while (draw := found.next(config, timeout_s=0.0)) is not None:
+            found.learnt(draw, loss_of(draw))
+            trained += 4
+        after = max(0, number + 1 - 10)  # taken in since it held replay_min_size
+        assert trained <= ratio * after + 1e-9 < trained + 4
+    assert found.look()[0]["replay_ratio"] == pytest.approx(trained / 290)
+
+
+def test_nothing_more_is_taken_in_than_a_batch_has_to_earn(tmp_path):
+    found, config, layout = made(tmp_path, replay_ratio=2.0, queue_size=1000)
+    for number in range(100):
+        found.queue.put(unroll(layout, number))
+    found.next(config, timeout_s=0.0)
+    assert len(found.replay) == 10 + 2 and len(found.queue) == 88
+
+
+def test_a_slow_learner_holds_up_whoever_brings_unrolls(tmp_path):
+    found, config, layout = made(tmp_path, queue_size=4)
+    brought = []
+
+    def bring():
+        for number in range(40):
+            if not found.queue.put(unroll(layout, number)):
+                return
+            brought.append(number)
+
+    thread = threading.Thread(target=bring, daemon=True)
+    thread.start()
+    while found.next(config, timeout_s=1.0) is None:
+        pass
+    taken = len(found.replay)
+    thread.join(0.3)
+    assert thread.is_alive() and len(brought) <= taken + 4 + 1
+    found.close()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_it_says_what_it_waits_for(tmp_path):
+    found, config, layout = made(tmp_path)
+    for number in range(3):
+        found.queue.put(unroll(layout, number))
+    assert found.next(config, timeout_s=0.0) is None
+    assert found.filling == "filling the replay: 3 of 10 unrolls before the first update"
+    for number in range(3, 30):
+        found.queue.put(unroll(layout, number))
+        found.next(config, timeout_s=0.0)
+    assert found.filling == ""
+
+
+def test_a_live_change_of_the_ratio_holds_from_then_on(tmp_path):
+    found, config, layout = made(tmp_path, queue_size=1000)
+    faster = RunConfig.build("x", algorithm="r2d2", batch_size=4, unroll_length=5, burn_in=2, replay_size=64,
+                             replay_min_size=10, replay_ratio=4.0).hyperparameters
+    for number in range(50):
+        found.queue.put(unroll(layout, number))
+        while (draw := found.next(config, timeout_s=0.0)) is not None:
+            found.learnt(draw, loss_of(draw))
+    for number in range(50, 150):
+        found.queue.put(unroll(layout, number))
+        while (draw := found.next(faster, timeout_s=0.0)) is not None:
+            found.learnt(draw, loss_of(draw))
+    assert found.look()[0]["replay_ratio"] == pytest.approx(4.0, rel=0.02)
+
+
+def test_what_was_saved_goes_on_exactly(tmp_path):
+    unbroken, config, layout = made(tmp_path / "a", queue_size=1000)
+    resumed, _, _ = made(tmp_path / "b", queue_size=1000)
+
+    def train(one, first, last):
+        drawn = []
+        for number in range(first, last):
+            one.queue.put(unroll(layout, number))
+            while (draw := one.next(config, timeout_s=0.0)) is not None:
+                drawn.append((numbers(draw), draw.batch.weight.tolist()))
+                one.learnt(draw, loss_of(draw))
+        return drawn
+
+    train(unbroken, 0, 101)
+    resumed.load({name: np.array(array) for name, array in unbroken.arrays().items()})
+    expected = train(unbroken, 101, 200)
+    assert len(expected) > 10
+    assert train(resumed, 101, 200) == expected

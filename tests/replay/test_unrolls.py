@@ -1,0 +1,119 @@
+"""Unroll assembly step by step, where every value says which step of which environment it is."""
+
+import numpy as np
+import pytest
+
+from workbench.replay.layout import UnrollLayout, arrays_of
+from workbench.replay.unrolls import StepRecord, UnrollAssembler
+from workbench.trajectory import EnvironmentSpec
+
+SPEC = EnvironmentSpec("counting", (2, 3), "float32", 4, frame_stack=3)
+
+
+def layout_of(unroll_length, overlap):
+    return UnrollLayout(SPEC, unroll_length, overlap, {"value": ((), "float32"), "logits": ((4,), "float32")},
+                        state_shapes=((2,), (3, 1)))
+
+
+def full(numbers, shape, dtype="float32"):
+    """[len(numbers), *shape], each row full of its number."""
+    return np.broadcast_to(np.reshape(numbers, (-1, *[1] * len(shape))), (len(numbers), *shape)).astype(dtype)
+
+
+class Feed:
+    """Plays environments; step t of environment e is the number 1000·e + t, in every field."""
+
+    def __init__(self, assembler):
+        self.assembler = assembler
+        self.steps = np.zeros(100, np.int64)
+        self.asked = 0  # rows whose states were fetched
+
+    def play(self, env_ids):
+        rows = np.array(env_ids)
+        numbers = 1000 * rows + self.steps[rows]
+        begins = self.assembler.begins(rows)
+        self.asked += begins.sum()
+        self.steps[rows] += 1
+        return self.assembler.append(StepRecord(
+            rows, observation=full(numbers, (2, 3)), stack_prefix=full(numbers, (2, 2, 3)), reward=full(numbers, ()),
+            flags=full(numbers % 251, (), "uint8"), previous_action=numbers, action=numbers,
+            bootstrap_value=full(numbers, ()), behaviour={"value": full(numbers, ()), "logits": full(numbers, (4,))},
+            states=(full(numbers[begins], (2,)), full(numbers[begins], (3, 1))), policy_version=7,
+        ))
+
+
+def check(unroll, layout, first):
+    """All that an unroll holds is of step `first` and those after it."""
+    numbers = 1000 * unroll.env_id + first + np.arange(layout.length)
+    for name, array in arrays_of(unroll).items():
+        shape, dtype = layout.fields[name]
+        assert array.shape == shape and array.dtype == dtype, name
+        if name == "policy_version":
+            expected = np.full(layout.length, 7)
+        elif name == "flags":
+            expected = numbers % 251
+        elif name in layout.per_step:
+            expected = full(numbers, shape[1:])
+        else:
+            expected = np.full(shape, numbers[0])
+        np.testing.assert_array_equal(array, expected, err_msg=name)
+
+
+@pytest.mark.parametrize(("unroll_length", "overlap"), [(5, 0), (1, 0), (6, 4), (3, 8), (4, 4), (2, 6), (80, 40)])
+def test_an_unroll_holds_consecutive_steps_and_what_preceded_its_first(unroll_length, overlap):
+    layout = layout_of(unroll_length, overlap)
+    feed, found = Feed(UnrollAssembler(layout, num_envs=3)), {0: 0, 1: 0, 2: 0}
+    for turn in range(4 * layout.length):
+        for unroll in feed.play([2, 0] if turn % 3 else [0, 1, 2]):  # environment 1 is slower
+            check(unroll, layout, found[unroll.env_id] * unroll_length)
+            found[unroll.env_id] += 1
+    assert min(found.values()) > 0
+    for env_id, number in found.items():
+        assert number == 1 + (feed.steps[env_id] - layout.length) // unroll_length, "an unroll came late or never"
+    asked = sum(-(-feed.steps[env_id] // unroll_length) for env_id in found)
+    assert feed.asked == asked, "states of steps at which no unroll begins"
+
+
+def test_a_life_that_ends_leaves_nothing_in_the_next():
+    layout = layout_of(4, 2)
+    assembler = UnrollAssembler(layout, num_envs=2)
+    feed = Feed(assembler)
+    for _ in range(5):
+        feed.play([0, 1])
+    assembler.reset(np.array([0]), run_id=9)
+    assert assembler.begins(np.array([0, 1])).tolist() == [True, False]
+    unrolls = [unroll for _ in range(layout.length) for unroll in feed.play([0, 1])]
+    (fresh,) = [one for one in unrolls if one.env_id == 0]
+    check(fresh, layout, first=5)
+    assert fresh.run_id == 9
+    other = next(one for one in unrolls if one.env_id == 1)
+    check(other, layout, first=0)
+    assert other.run_id == 0
+
+
+def test_more_environments_find_room_and_disturb_none():
+    layout = layout_of(3, 1)
+    assembler = UnrollAssembler(layout, num_envs=1)
+    feed = Feed(assembler)
+    feed.play([0])
+    assembler.resize(4)
+    unrolls = [unroll for _ in range(5) for unroll in feed.play([0, 3])]
+    assert {one.env_id for one in unrolls} == {0, 3}
+    for unroll in unrolls:
+        check(unroll, layout, first=0)
+
+
+def test_an_unroll_is_a_copy_that_later_steps_do_not_change():
+    layout = layout_of(2, 1)
+    feed = Feed(UnrollAssembler(layout, num_envs=1))
+    first = [unroll for _ in range(4) for unroll in feed.play([0])][0]
+    for _ in range(10):
+        feed.play([0])
+    check(first, layout, first=0)
+
+
+def test_the_bytes_of_an_unroll_are_those_of_its_arrays():
+    layout = layout_of(6, 4)
+    feed = Feed(UnrollAssembler(layout, num_envs=1))
+    (unroll,) = [unroll for _ in range(layout.length) for unroll in feed.play([0])]
+    assert sum(array.nbytes for array in arrays_of(unroll).values()) == layout.unroll_bytes

@@ -1,0 +1,79 @@
+"""Runs on disk as a learner leaves them, one of each algorithm, written by the writer that a learner uses."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from workbench import rundir
+from workbench.config import RunConfig
+from workbench.metrics import MetricsWriter, Progress
+from workbench.rundir import RunDirectory
+
+UPDATES = 120
+STATUS: dict[str, Any] = {
+    "state": "training", "frames": UPDATES * 2560, "steps": UPDATES * 640, "updates": UPDATES,
+    "frames_per_second": 5000.0, "steps_per_second": 1250.0, "episodes": UPDATES, "episode_return": -20.0,
+    "policy_lag": 1.4, "device": "cpu", "precision": "fp32", "time_s": 60.0, "hint": "training 80% of the time",
+    "bottleneck": {"environments": 0.3, "inference": 0.2, "training": 0.8},
+}
+R2D2_STATUS = STATUS | {
+    "evaluation_return": 18.25, "evaluation_episodes": 40, "replay_unrolls": 1234, "replay_capacity": 5000,
+    "policy_lag": 1523.4,
+}
+
+
+def at(update: int) -> Progress:
+    return Progress(frames=update * 2560, steps=update * 640, updates=update, time_s=update * 0.5)
+
+
+def new(name: str, algorithm: str = "vtrace", **fields: Any) -> RunDirectory:
+    """A run's directory without any metrics, in the home of the test."""
+    config = RunConfig.build("ALE/Pong-v5", algorithm=algorithm, total_frames=10_000_000, **fields).to_json()
+    return rundir.create(name, {"created": time.time(), "config": config, "state": "training", "error": None,
+                                "supervisor_pid": None, "parent": None})
+
+
+def vtrace(name: str) -> RunDirectory:
+    """A V-trace run of 120 updates."""
+    directory = new(name)
+    writer = MetricsWriter(directory.metrics)
+    for update in range(1, UPDATES + 1):
+        writer.scalars(at(update), {
+            "frames_per_second": 5000.0, "steps_per_second": 1250.0, "loss": 1 / update, "policy_loss": 0.1,
+            "baseline_loss": 0.2, "entropy_loss": -0.01, "entropy": 1.7, "learning_rate": 6e-4,
+            "episode_return_mean": -20.0,
+        })
+        writer.episode(at(update), env_id=0, episode_return=-20.0, length_steps=900)
+    writer.distribution("policy_lag", at(UPDATES), [0, 1, 2, 3], [10, 20, 5])
+    writer.event("tune", "learning_rate 0.0006 → 0.0003", progress=at(60))
+    writer.status(STATUS)
+    writer.close()
+    return directory
+
+
+def r2d2(name: str, *, filling: bool = False) -> RunDirectory:
+    """An R2D2 run of 120 updates; `filling`: it has none yet, because its replay fills first."""
+    directory = new(name, "r2d2")
+    writer = MetricsWriter(directory.metrics)
+    for update in range(1, UPDATES + 1):
+        scalars = {"frames_per_second": 5000.0, "steps_per_second": 1250.0, "replay_fill": update / 500,
+                   "replay_unrolls": update * 10, "episode_return_mean": -20.0, "evaluation_return_mean": -18.0}
+        if not filling:
+            scalars |= {"loss": 2 / update, "td_error": 0.1 / update, "q_value": 1.5, "learning_rate": 1e-4,
+                        "replay_ratio": 0.74}
+        writer.scalars(at(update), scalars)
+        writer.episode(at(update), env_id=0, episode_return=-20.0, length_steps=900)
+        if update % 4 == 0:
+            writer.episode(at(update), env_id=15, episode_return=-18.0, length_steps=950, kind="evaluation")
+    if not filling:
+        factors = list(np.geomspace(1e-4, 1e2, 31))
+        for distribution in ("td_error", "priority"):
+            writer.distribution(distribution, at(UPDATES), factors, [0] * 5 + [3] * 20 + [0] * 5)
+        writer.distribution("sample_age", at(UPDATES), [0.0, *factors], [1] * 31)
+        writer.distribution("policy_lag", at(UPDATES), [0, 1, 2, 3], [10, 20, 5])
+    writer.status(R2D2_STATUS | ({"updates": 0, "policy_lag": None} if filling else {}))
+    writer.close()
+    return directory

@@ -1,0 +1,143 @@
+"""Every live hyperparameter of both algorithms has a control that works, made from its metadata alone."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+import ipywidgets
+import pytest
+
+from workbench.config import RunConfig, Setting
+from workbench.widgets.controls import Control, as_text, highest, lowest
+
+LIVE = [
+    pytest.param(setting, id=f"{algorithm}-{name}")
+    for algorithm in ("vtrace", "r2d2")
+    for name, setting in RunConfig.build("CartPole-v1", algorithm=algorithm).all_settings().items() if setting.live
+]  # fmt: skip
+
+
+class Asked:
+    """What a control asks for, with its types."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, Any]] = []
+
+    def __call__(self, name: str, value: Any) -> None:
+        self.all.append((name, value))
+
+
+def controlled(setting: Setting, value: Any = ...) -> tuple[Control, Asked]:
+    asked = Asked()
+    return Control(setting, setting.default if value is ... else value, asked), asked
+
+
+def r2d2(name: str) -> Setting:
+    return RunConfig.build("CartPole-v1", algorithm="r2d2").all_settings()[name]
+
+
+@pytest.mark.parametrize("setting", LIVE)
+def test_it_shows_its_value_and_says_what_it_is(setting: Setting) -> None:
+    control, asked = controlled(setting)
+    assert control.field.value == (setting.default if setting.kind is bool else as_text(setting.default))
+    said = html.unescape(control.name.value)
+    for part in (setting.name, setting.help, setting.unit, setting.source, f"default {as_text(setting.default)}"):
+        assert part in said
+    if setting.low is not None:
+        assert f"from {setting.low:g} to {setting.high:g}" in said
+    assert asked.all == []
+
+
+@pytest.mark.parametrize("setting", LIVE)
+def test_what_a_person_does_asks_for_a_value_of_its_type(setting: Setting) -> None:
+    if setting.kind is bool:
+        control, asked = controlled(setting)
+        control.field.value = not setting.default
+        assert asked.all == [(setting.name, not setting.default)]
+        return
+    assert setting.low is not None and setting.high is not None
+    control, asked = controlled(setting, setting.kind((setting.low + setting.high) / 2))
+    for bound in (setting.low, setting.high):
+        control.field.value = f"{bound:g}"
+        name, value = asked.all[-1]
+        assert (name, value, type(value)) == (setting.name, bound, setting.kind)
+    before = len(asked.all)
+    control.field.value = f"{setting.high * 2 + 1:g}"
+    assert len(asked.all) == before and "out of bounds" in control.message.value
+
+
+@pytest.mark.parametrize("setting", [one for one in LIVE if controlled(one.values[0])[0].slider is not None])
+def test_a_slider_asks_within_the_bounds_wherever_it_is_moved(setting: Setting) -> None:
+    control, asked = controlled(setting)
+    slider = control.slider
+    assert isinstance(slider, ipywidgets.FloatLogSlider) == (setting.scale == "log")
+    assert slider.value == pytest.approx(setting.default, rel=0.02, abs=1e-9)
+    for place in (0.0, 0.31, 0.97, 1.0):
+        end = slider.min + place * (slider.max - slider.min)
+        wanted = slider.base**end if setting.scale == "log" else end
+        slider.value = round(wanted) if isinstance(slider, ipywidgets.IntSlider) else wanted
+    assert len(asked.all) >= 3
+    for name, value in asked.all:
+        assert name == setting.name and type(value) is setting.kind
+        assert setting.check(value) == value
+    assert math.isclose(asked.all[-1][1], highest(slider), rel_tol=5e-3)
+    assert setting.low is not None and setting.high is not None
+    assert setting.low <= lowest(slider) < highest(slider) <= setting.high * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "replay_ratio", "target_update_period", "max_gradient_norm",
+                                  "checkpoint_interval_s"])
+def test_a_field_marked_logarithmic_has_a_logarithmic_slider(name: str) -> None:
+    assert isinstance(controlled(r2d2(name))[0].slider, ipywidgets.FloatLogSlider)
+
+
+def test_yes_or_no_is_a_checkbox_that_returns_to_what_is_in_force() -> None:
+    control, asked = controlled(r2d2("save_replay"))
+    assert isinstance(control.field, ipywidgets.Checkbox) and control.slider is None
+    control.field.value = True
+    assert asked.all == [("save_replay", True)]
+    control.failed("the run is dead")
+    assert control.field.value is False and "the run is dead" in control.message.value
+    control.field.value = True
+    control.succeeded(True)
+    assert control.field.value is True and control.message.layout.display == "none"
+    assert asked.all == [("save_replay", True)] * 2
+
+
+def test_an_integer_in_a_narrow_range_has_a_slider_of_integers() -> None:
+    control, asked = controlled(r2d2("echo_factor"))
+    assert isinstance(control.slider, ipywidgets.IntSlider)
+    control.slider.value = 4
+    assert asked.all == [("echo_factor", 4)]
+
+
+def test_a_fraction_is_refused_where_an_integer_is_asked_for() -> None:
+    control, asked = controlled(r2d2("target_update_period"))
+    control.field.value = "2.5"
+    assert "target_update_period=2.5 must be of type int" in control.message.value
+    assert control.field.value == "2500" and asked.all == []
+    control.field.value = "1e4"
+    assert asked.all == [("target_update_period", 10_000)]
+
+
+def test_a_string_with_choices_is_a_list_and_one_without_is_typed() -> None:
+    mode = Setting("mode", str, "slow", "how it goes", choices=("slow", "fast"), live=True)
+    control, asked = controlled(mode)
+    assert tuple(control.field.options) == mode.choices and control.field.value == "slow"
+    control.field.value = "fast"
+    assert asked.all == [("mode", "fast")]
+    assert "one of slow, fast" in control.name.value
+    control, asked = controlled(Setting("note", str, "", "what to remember", live=True))
+    control.field.value = "a word"
+    assert asked.all == [("note", "a word")]
+
+
+def test_a_choice_may_be_none_where_that_is_allowed() -> None:
+    control, asked = controlled(Setting("mode", str, None, "how", choices=("a",), live=True, optional=True))
+    assert control.field.value == "none"
+    control.field.value = "a"
+    control.succeeded("a")
+    control.field.value = "none"
+    assert asked.all == [("mode", "a"), ("mode", None)]

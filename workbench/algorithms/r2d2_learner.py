@@ -1,0 +1,212 @@
+"""R2D2 as the learner uses it: which actions to take, what to keep of them, and the loss of a batch from replay.
+
+An unroll has L = burn-in + T + 1 steps: the burn-in only brings the recurrent state up to date, from the state that is
+stored with the unroll; T steps are trained on; the last only bootstraps. Values of the networks are rescaled by h (see
+`algorithms.r2d2`) if the configuration says so, and so is everything kept of them. Returns are not.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from workbench.algorithms import r2d2
+from workbench.algorithms.base import FieldSpec, Heads, Loss, Network, QValueOutput, Roles, State
+from workbench.algorithms.batch import Batch
+from workbench.algorithms.frames import stack_frames
+from workbench.algorithms.vtrace import rewards_and_discounts
+from workbench.config import R2D2Config
+from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
+
+TARGET = "target."  # what a checkpoint's names of the target network begin with
+
+
+class R2D2:
+    """Recurrent experience replay (Kapturowski et al. 2019), as SEED RL runs it. Fits `algorithms.base.Algorithm` and
+    `ReplayAlgorithm`."""
+
+    histogram_edges: Mapping[str, tuple[float, ...]] = {
+        "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))
+    }
+
+    def __init__(self, config: R2D2Config, *, spec: EnvironmentSpec) -> None:
+        self.num_actions = spec.num_actions
+        self.overlap = config.burn_in
+        self.heads = Heads(
+            QValueOutput, recurrent=True, lstm_size=config.lstm_size, dueling_size=config.dueling_size
+        )
+        self._target: nn.Module | None = None
+
+    def behaviour_fields(self) -> dict[str, FieldSpec]:
+        """The behaviour's value of the action taken and its highest value, as the network says them, for priorities."""
+        return {"q_value": ((), "float32"), "q_max": ((), "float32")}
+
+    def act(
+        self,
+        output: QValueOutput,
+        *,
+        roles: Roles,
+        greedy: bool,
+        generator: torch.Generator | None,
+        config: R2D2Config,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """ε-greedy actions int64 [B], with the ε of each row's role, and the behaviour fields, for an output of T=1."""
+        q_values = output.q_values[0].float()
+        q_max, actions = q_values.max(-1)
+        if not greedy:
+            epsilon = self._epsilons(roles, config).to(q_values.device)
+            explores = torch.rand(epsilon.shape, generator=generator, device=epsilon.device) < epsilon
+            chosen = torch.randint(self.num_actions, actions.shape, generator=generator, device=actions.device)
+            actions = torch.where(explores, chosen, actions)
+        return actions, {"q_value": r2d2.q_values_of(q_values, actions=actions), "q_max": q_max}
+
+    def _epsilons(self, roles: Roles, config: R2D2Config) -> Tensor:
+        exploring = r2d2.epsilons(
+            roles.rank,
+            base=config.exploration_base,
+            first_power=config.exploration_first_power,
+            last_power=config.exploration_last_power,
+        )
+        return exploring.masked_fill(roles.evaluation, config.evaluation_epsilon)
+
+    def bootstrap(self, output: QValueOutput) -> Tensor:
+        """Highest values [B] of final observations, as the network says them."""
+        return output.q_values[0].float().amax(-1)
+
+    def loss(self, network: Network, *, batch: Batch, config: R2D2Config) -> Loss:
+        """The squared n-step double-Q errors of a batch: summed over T steps, their weighted mean over the unrolls.
+
+        The gradient reaches back to the first step after the burn-in. Priorities are those of the same errors.
+        """
+        start, first = batch.start, self.overlap
+        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=start)
+        inputs = (stacked, batch.previous_action, batch.reward, start)
+        state = batch.initial_state
+        if config.recurrent_state == "zero":
+            state = tuple(torch.zeros_like(part) for part in state)
+        refresh = config.recurrent_state == "refreshed"
+        online, next_states = self._unrolled(network, inputs, state, refresh=refresh)
+        q_values = r2d2.q_values_of(online[:-1], actions=batch.action[first:-1])
+        with torch.no_grad():
+            target, _ = self._unrolled(cast(Network, self._prepared()), inputs, state)
+            targets = self._targets(
+                r2d2.double_q_values(online, target=target),
+                reward=batch.reward[first + 1 :],
+                flags=batch.flags[first + 1 :],
+                bootstrap_values=batch.bootstrap_value[first + 1 :],
+                config=config,
+            )
+        td_errors = targets - q_values
+        total = r2d2.sequence_loss(td_errors, weights=batch.weight)
+        errors, q_values = td_errors.detach(), q_values.detach()
+        scalars = {
+            "loss": total.detach(),
+            "td_error": errors.abs().mean(),
+            "q_value": self._as_returns(q_values, config).mean(),
+        }
+        priorities = r2d2.sequence_priorities(errors, max_share=config.priority_max_share)
+        return Loss(total, scalars, {"td_error": errors.abs()}, priorities, next_states)
+
+    def _unrolled(
+        self, network: Network, inputs: tuple[Tensor, ...], state: State, *, refresh: bool = False
+    ) -> tuple[Tensor, State | None]:
+        """Values [T+1, B, A] of the steps after the burn-in, and the state before step T of the unroll if asked.
+
+        The network runs in pieces between the steps at which something else begins; step T may lie in the burn-in. One
+        without memory needs no burn-in.
+        """
+        length, dtypes = len(inputs[0]), [part.dtype for part in state]
+        next_first = length - 1 - self.overlap  # step T: the first of the unroll that follows
+        borders = {self.overlap, length}
+        if state:
+            borders |= {0, next_first} if refresh else {0}
+        values, next_state = [], None
+        for begin, end in pairwise(sorted(borders)):
+            trained = begin >= self.overlap
+            with torch.set_grad_enabled(trained and torch.is_grad_enabled()):
+                observation, previous_action, reward, start = (part[begin:end] for part in inputs)
+                output, state = network(observation, previous_action, reward, start, state)
+            if trained:
+                values.append(output.q_values.float())
+            else:
+                torch.clear_autocast_cache()  # else older torch casts no weight with gradient (pytorch #158232)
+            if refresh and end == next_first:
+                next_state = tuple(part.detach().to(dtype) for part, dtype in zip(state, dtypes, strict=True))
+        return torch.cat(values), next_state
+
+    def initial_priority(self, unroll: Unroll, *, config: R2D2Config) -> float:
+        """Priority of a new unroll: the formula of `loss` on the behaviour's values in the place of both networks'."""
+
+        def trained(array: Array) -> Tensor:
+            return torch.from_numpy(array[self.overlap :]).unsqueeze(1)  # [T+1, 1]
+
+        targets = self._targets(
+            trained(unroll.behaviour["q_max"]),
+            reward=trained(unroll.reward)[1:],
+            flags=trained(unroll.flags)[1:],
+            bootstrap_values=trained(unroll.bootstrap_value)[1:],
+            config=config,
+        )
+        td_errors = targets - trained(unroll.behaviour["q_value"])[:-1]
+        return float(r2d2.sequence_priorities(td_errors, max_share=config.priority_max_share))
+
+    def _targets(
+        self, values: Tensor, *, reward: Tensor, flags: Tensor, bootstrap_values: Tensor, config: R2D2Config
+    ) -> Tensor:
+        """Targets [T, B] of Q(x_t, a_t), from values [T+1, B] and the fields of steps 1 … T; rescaled like values."""
+        rewards, discounts = rewards_and_discounts(
+            reward,
+            ended=(flags & int(NO_DISCOUNT)) != 0,
+            truncated=(flags & int(Flags.TRUNCATED)) != 0,
+            bootstrap_values=self._as_returns(bootstrap_values, config),
+            discount=config.discount,
+            max_abs_reward=config.max_abs_reward,
+        )
+        returns = r2d2.n_step_targets(
+            self._as_returns(values, config), rewards=rewards, discounts=discounts, n_steps=config.n_steps
+        )
+        return r2d2.rescale(returns, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else returns
+
+    def _as_returns(self, values: Tensor, config: R2D2Config) -> Tensor:
+        return r2d2.unrescale(values, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else values
+
+    def prepare(self, network: nn.Module) -> None:
+        """Copies the network into the target network."""
+        self._target = copy.deepcopy(network).eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def updated(self, network: nn.Module, *, updates: int, config: R2D2Config) -> None:
+        """Copies the network's weights into the target network's every `target_update_period` updates."""
+        if updates % config.target_update_period == 0:
+            torch._foreach_copy_(_tensors(self._prepared()), _tensors(network))
+
+    def _prepared(self) -> nn.Module:
+        assert self._target is not None, "prepare(network) must come first"
+        return self._target
+
+    def to(self, device: torch.device | str) -> R2D2:
+        """Itself, with the target network on `device` if there is one yet."""
+        if self._target is not None:
+            self._target.to(device)
+        return self
+
+    def parameters(self) -> list[nn.Parameter]:
+        """None: the target network is copied, not learnt."""
+        return []
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps: the target network."""
+        return {TARGET + name: value.detach().clone() for name, value in self._prepared().state_dict().items()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state` returned. Raises RuntimeError if it is another network's."""
+        self._prepared().load_state_dict({name.removeprefix(TARGET): value for name, value in state.items()})
+
+
+def _tensors(network: nn.Module) -> list[Tensor]:
+    return [*network.parameters(), *network.buffers()]

@@ -1,0 +1,13 @@
+"""Checkpoints on disk: `<frames, 12 digits>/` with `<group>.safetensors` per group of tensors, and `meta.json`.
+
+`meta.json` has the SHA-256 of every file and of itself; what is loaded was verified. One group, `replay`, may be
+missing: it is large, and pruning leaves it to the newest. Nothing here is pickle, and nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from workbench.checkpoints.checkpoint import Checkpoint, at
+from workbench.checkpoints.folder import copy, every, newest_good, prune, write
+from workbench.checkpoints.tensorfile import Tensors
+
+__all__ = ["Checkpoint", "Tensors", "at", "copy", "every", "newest_good", "prune", "write"]

@@ -1,0 +1,236 @@
+"""One checkpoint on disk: what its `meta.json` says, and its tensors, which are verified before anybody gets them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.checkpoints import tensorfile
+from workbench.checkpoints.tensorfile import Tensors
+from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+META = "meta.json"
+REPLAY = "replay"  # the group that a whole checkpoint may lack: pruning removes its file, and nothing else
+SUFFIX = ".safetensors"
+
+_GROUP = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One finished checkpoint.
+
+    Attributes:
+        frames, steps, updates, time_s: progress of the run when it was written.
+        episode_return: mean of the last training episodes then, or None.
+        requested: whether a person asked for it; such a one is never pruned.
+        created: unix time in s; grows from each checkpoint of a run to the next.
+        meta: environment, config, network, parameters, as given to `write`.
+    """
+
+    path: Path
+    frames: int
+    steps: int
+    updates: int
+    time_s: float
+    episode_return: float | None
+    requested: bool
+    created: float
+    meta: dict[str, Any] = field(repr=False, hash=False)
+    files: dict[str, dict[str, Any]] = field(repr=False, hash=False)
+
+    def __repr__(self) -> str:
+        gained = "" if self.episode_return is None else f", episode_return={self.episode_return:.4g}"
+        return f"Checkpoint({self.path.name}: frames={self.frames:,}{gained})"
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups of tensors that it has now, such as model and optimizer."""
+        written = sorted(name.removesuffix(SUFFIX) for name in self.files)
+        return [group for group in written if group != REPLAY or (self.path / file_of(REPLAY)).exists()]
+
+    @property
+    def has_replay(self) -> bool:
+        """Whether it holds the replay. Of the automatic checkpoints of a run only the newest keeps it."""
+        return REPLAY in self.groups
+
+    def load(self, group: str) -> Tensors:
+        """The tensors of a group by name, verified and writable. Raises CheckpointCorrupt, UnknownName."""
+        return {name: tensor.copy() for name, tensor in self.open(group).items()}
+
+    def open(self, group: str) -> Tensors:
+        """As `load`, but read-only and mapped from the disk, for a group that is larger than memory.
+
+        The arrays can be read for as long as they are there, also when the checkpoint is removed meanwhile.
+        """
+        self._require(group)
+        name = file_of(group)
+        try:
+            with self._verified(name) as file:
+                return tensorfile.mapped(file)
+        except CheckpointCorrupt:
+            self._require(group)  # its replay may have been pruned in this moment
+            raise
+        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+            raise CheckpointCorrupt(f"{self.path / name} cannot be read: {error}. {_REMEDY}") from error
+
+    def _require(self, group: str) -> None:
+        if group not in self.groups:
+            raise UnknownName.among("group of tensors", group, self.groups, f"(in {self.path})")
+
+    def verify(self, *, replay: bool = True) -> None:
+        """Raises CheckpointCorrupt where a file is missing, was changed, or is one file too many.
+
+        Args:
+            replay: whether to read through the replay as well, which may be large.
+        """
+        for group in self.groups:
+            if group != REPLAY:
+                with self._verified(file_of(group)):
+                    pass
+            elif replay:
+                self._verify_replay()
+        unknown = {path.name for path in self.path.glob(f"*{SUFFIX}")} - set(self.files)
+        if unknown:
+            raise CheckpointCorrupt(f"{self.path} has a file that is not its own: {', '.join(sorted(unknown))}. "
+                                    "Move it away, or use an older checkpoint.")
+
+    def _verify_replay(self) -> None:
+        try:
+            with self._verified(file_of(REPLAY)):
+                pass
+        except CheckpointCorrupt:
+            if self.has_replay:  # else it was pruned in this moment
+                raise
+
+    @contextmanager
+    def _verified(self, name: str) -> Iterator[BufferedReader]:
+        """The open file, after it was read through."""
+        path, expected = self.path / name, self.files[name]
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(open(path, "rb"))
+                size, checksum = os.fstat(file.fileno()).st_size, ""
+                if size == expected["size_bytes"]:
+                    checksum = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise CheckpointCorrupt(f"{path} cannot be read: {error.strerror}. {_REMEDY}") from error
+            if not checksum:
+                raise CheckpointCorrupt(
+                    f"{path} is torn: it has {size} bytes and must have {expected['size_bytes']}. {_REMEDY}"
+                )
+            if checksum != expected["sha256"]:
+                raise CheckpointCorrupt(f"{path} was changed after it was written: wrong checksum. {_REMEDY}")
+            yield file
+
+    def diff(self, other: Checkpoint, *, group: str = "model") -> pd.DataFrame:
+        """A table by tensor: shape, norm, other_norm, relative_difference ‖a - b‖ / ‖a‖, only_in (self, other or "").
+
+        The difference is NaN where a tensor is in one of them alone, or the shapes differ.
+        """
+        import pandas as pd
+
+        mine, theirs = self.load(group), other.load(group)
+        rows = [_difference(name, mine.get(name), theirs.get(name)) for name in sorted({*mine, *theirs})]
+        columns = ["name", "shape", "norm", "other_norm", "relative_difference", "only_in"]
+        return pd.DataFrame(rows, columns=columns).set_index("name")
+
+
+def _difference(name: str, mine: npt.NDArray[Any] | None, theirs: npt.NDArray[Any] | None) -> tuple[Any, ...]:
+    norm, other_norm = _norm(mine), _norm(theirs)
+    if mine is None or theirs is None:
+        shape = theirs.shape if mine is None and theirs is not None else mine.shape if mine is not None else ()
+        return name, shape, norm, other_norm, np.nan, "other" if mine is None else "self"
+    if mine.shape != theirs.shape:
+        return name, mine.shape, norm, other_norm, np.nan, ""
+    distance = _norm(mine.astype(np.float64) - theirs.astype(np.float64))
+    relative = distance / norm if norm else (np.inf if distance else 0.0)
+    return name, mine.shape, norm, other_norm, relative, ""
+
+
+def _norm(tensor: npt.NDArray[Any] | None) -> float:
+    return np.nan if tensor is None else float(np.linalg.norm(tensor.astype(np.float64).ravel()))
+
+
+# --- meta.json --------------------------------------------------------------------------------------------------------
+
+
+def file_of(group: str) -> str:
+    """The file of a group. Raises InvalidInput."""
+    if not _GROUP.fullmatch(group):
+        raise InvalidInput(f"group {group!r} is not a simple name: use lower-case letters, digits and underscores.")
+    return f"{group}{SUFFIX}"
+
+
+def plain_meta(meta: dict[str, Any]) -> dict[str, Any]:
+    """`meta` as JSON data. Raises InvalidInput where it is none, or incomplete."""
+    missing = [name for name in ("steps", "updates", "time_s") if name not in meta]
+    if missing:
+        raise InvalidInput(f"meta of a checkpoint lacks {', '.join(missing)}.")
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(meta, default=lambda value: value.item()))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(f"meta of a checkpoint must be JSON data: {error}.") from error
+    return plain
+
+
+def described(meta: dict[str, Any], *, files: dict[str, Any], requested: bool, created: float) -> bytes:
+    """The content of meta.json."""
+    content = {"format": FORMAT, "created": created, "requested": requested, "files": files, "meta": meta}
+    return json.dumps({**content, "sha256": digest(content)}, indent=1).encode()
+
+
+def digest(content: dict[str, Any]) -> str:
+    """Checksum of all that meta.json says."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def at(path: Path) -> Checkpoint:
+    """The checkpoint in that folder; its files are verified when they are loaded.
+
+    Raises InvalidInput where there is none, CheckpointCorrupt where its meta.json is damaged.
+    """
+    path = Path(path).expanduser().absolute()
+    if not path.is_dir():
+        raise InvalidInput(f"there is no checkpoint in {path}.")
+    meta = path / META
+    try:
+        content = json.loads(meta.read_bytes())
+        return _from_meta(path, content)
+    except OSError as error:
+        raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointCorrupt(f"{meta} is damaged: {error!r}. {_REMEDY}") from error
+
+
+def _from_meta(path: Path, content: dict[str, Any]) -> Checkpoint:
+    if content["format"] != FORMAT:
+        raise CheckpointCorrupt(f"{path / META} has format {content['format']!r}, and this version of rl-workbench "
+                                f"knows {FORMAT}. Upgrade it: pip install -U rl-workbench")
+    expected = content.pop("sha256")
+    if digest(content) != expected:
+        raise CheckpointCorrupt(f"{path / META} was changed after it was written: wrong checksum. {_REMEDY}")
+    files, meta = content["files"], content["meta"]
+    for name in files:
+        if not (name.endswith(SUFFIX) and _GROUP.fullmatch(name.removesuffix(SUFFIX))):
+            raise CheckpointCorrupt(f"{path / META} names a file outside the checkpoint: {name!r}. {_REMEDY}")
+    return Checkpoint(
+        path, int(meta["frames"]), int(meta["steps"]), int(meta["updates"]), float(meta["time_s"]),
+        meta.get("episode_return"), content["requested"], content["created"], meta, files,
+    )

@@ -1,0 +1,24 @@
+"""Configuration: frozen dataclasses whose fields carry default, unit, bounds, live-or-not and source.
+
+The command line, sliders, validation and the docs table all read `settings(...)`; nothing repeats a bound.
+A run's configuration is a `RunConfig` that holds the configuration of its algorithm. Both are flat to the user:
+`RunConfig.build("CartPole-v1", actors=1, learning_rate=1e-3)`.
+"""
+
+from __future__ import annotations
+
+from workbench.config.hyperparameters import ALGORITHMS, LearningConfig, R2D2Config, VTraceConfig
+from workbench.config.run import NETWORKS, RunConfig
+from workbench.config.settings import Setting, setting, settings
+
+__all__ = [
+    "ALGORITHMS",
+    "NETWORKS",
+    "LearningConfig",
+    "R2D2Config",
+    "RunConfig",
+    "Setting",
+    "VTraceConfig",
+    "setting",
+    "settings",
+]

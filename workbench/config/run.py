@@ -1,0 +1,106 @@
+"""The configuration of a run: its own fields and those of its algorithm, flat to whoever writes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
+from workbench.config.settings import Setting, setting, settings, validate
+from workbench.errors import NotLive, UnknownName
+
+# Names of networks, here because whoever checks a run's input must not load torch; a test compares them.
+NETWORKS = (
+    "impala-deep", "impala-deep-lstm", "mlp", "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that defines a run but the code typed in a notebook cell."""
+
+    environment: str = setting("", "environment name, such as ALE/Pong-v5")
+    algorithm: str = setting("vtrace", "algorithm", choices=tuple(ALGORITHMS))
+    environment_options: dict[str, Any] = setting({}, "options of the environment's adapter")
+    frame_stack: int = setting(0, "frames that the network sees at once; 0: 4 for Atari, else 1", unit="frames", low=0,
+                               high=64, source="Mnih et al. 2015")
+    network: str | None = setting(None, "network name; None: chosen by the observations")
+    actors: int = setting(2, "actor processes (change with scale)", unit="processes", low=1, high=4096)
+    envs_per_actor: int = setting(16, "environments per actor", unit="environments", low=1, high=4096)
+    groups_per_actor: int = setting(2, "groups in flight per actor: one steps while the others wait for actions",
+                                    unit="groups", low=1, high=64, source="Sample Factory's double buffering")
+    total_frames: int = setting(10_000_000, "frames after which the run finishes", unit="frames", low=1, high=10**13,
+                                live=True)
+    seed: int = setting(0, "seed of environments, network and sampling", low=0, high=2**31 - 1)
+    device: str = setting("auto", "accelerator of the learner", choices=("auto", "cpu", "cuda", "xla"))
+    precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware has it",
+                             choices=("auto", "fp32", "bf16"))
+    max_batch: int = setting(0, "largest inference batch; 0: half of the environments", unit="environments", low=0,
+                             high=65_536, live=True, source="SEED utils.py: num_envs // 2")
+    batch_timeout_ms: float = setting(5.0, "longest that a partial inference batch waits for more", unit="ms", low=0.0,
+                                      high=10_000.0, live=True)
+    learner_threads: int = setting(0, "threads of training on a CPU; 0: chosen by the machine", unit="threads", low=0,
+                                   high=256)
+    actor_threads: int = setting(1, "threads that step the environments of one actor", unit="threads", low=1, high=256)
+    checkpoint_interval_s: float = setting(600.0, "time between checkpoints", unit="s", low=1.0, high=1e7, live=True,
+                                           scale="log", source="SEED: 1800 s")
+    keep_checkpoints: int = setting(10, "automatic checkpoints kept; those asked for are always kept",
+                                    unit="checkpoints", low=1, high=100_000)
+    hyperparameters: Any = dataclasses.field(default_factory=VTraceConfig)
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+    @classmethod
+    def build(cls, environment: str, *, algorithm: str = "vtrace", **fields: Any) -> RunConfig:
+        """A configuration from flat names. Raises UnknownName or OutOfBounds."""
+        if algorithm not in ALGORITHMS:
+            raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+        own, theirs = _split(ALGORITHMS[algorithm], fields)
+        return cls(environment=environment, algorithm=algorithm, hyperparameters=ALGORITHMS[algorithm](**theirs), **own)
+
+    def with_live(self, **changes: Any) -> RunConfig:
+        """A copy with live fields changed. Raises UnknownName, NotLive or OutOfBounds, and then changes nothing."""
+        known = self.all_settings()
+        for name in changes:
+            if name not in known:
+                raise UnknownName.among("hyperparameter", name, known)
+            if not known[name].live:
+                live = ", ".join(key for key, one in known.items() if one.live)
+                raise NotLive(f"{name} is fixed once a run has started. Fork the run with {name}={changes[name]!r}, "
+                              f"or change a live field: {live}.")
+        return self.replaced(**changes)
+
+    def replaced(self, **changes: Any) -> RunConfig:
+        """A copy with any fields changed, by flat names. Raises UnknownName or OutOfBounds."""
+        own, theirs = _split(type(self.hyperparameters), changes)
+        return dataclasses.replace(self, **own, hyperparameters=dataclasses.replace(self.hyperparameters, **theirs))
+
+    def all_settings(self) -> dict[str, Setting]:
+        """Settings of the run and of its algorithm, by flat name."""
+        return {**settings(type(self.hyperparameters)), **settings(type(self))}
+
+    def value(self, name: str) -> Any:
+        """The value of the field of that flat name."""
+        holder = self.hyperparameters if hasattr(self.hyperparameters, name) else self
+        return getattr(holder, name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `from_json` is its inverse."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RunConfig:
+        """The configuration that `to_json` wrote. Raises UnknownName or OutOfBounds for anything else."""
+        rest = {key: value for key, value in data.items() if key != "hyperparameters"}
+        return cls.build(**{**rest, **data["hyperparameters"]})
+
+
+def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`fields` divided into those of the run and those of the algorithm."""
+    own, theirs = settings(RunConfig), settings(algorithm)
+    for name in fields:
+        if name not in own and name not in theirs:
+            raise UnknownName.among("hyperparameter", name, [*own, *theirs])
+    return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})

@@ -1,0 +1,104 @@
+"""What a field of a configuration is: its default, unit, bounds, live-or-not and source."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import OutOfBounds
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a configuration, as people see it.
+
+    Attributes:
+        name: field name, as written in `launch(...)` and `tune(...)`.
+        kind: `bool`, `int`, `float`, `str` or `dict`.
+        low, high: inclusive bounds of a number, or None.
+        choices: allowed values of a string, or ().
+        live: whether `tune` may change it while the run learns.
+        scale: "log" where a slider should be logarithmic, else "linear".
+        optional: whether None is allowed.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    live: bool = False
+    scale: str = "linear"
+    source: str = ""
+    optional: bool = False
+
+    def check(self, value: Any) -> Any:
+        """`value` in the field's type. Raises OutOfBounds with the name, the value and what is allowed."""
+        if value is None and self.optional:
+            return None
+        value = self._typed(value)
+        if self.kind in (int, float):
+            self._check_bounds(value)
+        if self.choices and value not in self.choices:
+            raise OutOfBounds(f"{self.name}={value!r} is not one of {', '.join(map(repr, self.choices))}.")
+        return value
+
+    def _typed(self, value: Any) -> Any:
+        accepted = {float: (int, float), int: (int,), bool: (bool,), str: (str,), dict: (dict,)}[self.kind]
+        if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+            value = value.item()  # a NumPy scalar
+        if self.kind is int and isinstance(value, float) and value.is_integer():
+            value = int(value)  # total_frames=1e7
+        if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
+            given = type(value).__name__
+            raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, not {given}.")
+        return self.kind(value)
+
+    def _check_bounds(self, value: float) -> None:
+        low = -math.inf if self.low is None else self.low
+        high = math.inf if self.high is None else self.high
+        if not low <= value <= high:  # also refuses NaN
+            unit = f" {self.unit}" if self.unit else ""
+            raise OutOfBounds(f"{self.name}={value!r} is out of bounds: it must lie in [{low:g}, {high:g}]{unit}.")
+
+
+def setting(default: Any, help: str, **more: Any) -> Any:
+    """A dataclass field with the metadata of a `Setting`."""
+    metadata = {"help": help, **more}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def again(base: type, name: str, default: Any, **more: Any) -> Any:
+    """`setting` for a field that `base` has: its metadata with another default, and whatever else is given."""
+    field = next(one for one in dataclasses.fields(base) if one.name == name)
+    return dataclasses.field(default=default, metadata={**field.metadata, **more})
+
+
+_KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
+
+
+def settings(config: type) -> dict[str, Setting]:
+    """The settings of a configuration class by name, in order of declaration."""
+    found = {}
+    for field in dataclasses.fields(config):
+        if "help" not in field.metadata:
+            continue
+        kind, _, rest = str(field.type).partition(" | ")
+        default = {} if field.default is dataclasses.MISSING else field.default
+        found[field.name] = Setting(
+            field.name, _KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
+        )
+    return found
+
+
+def validate(config: Any) -> None:
+    """Check every field, and put it into its type. Raises OutOfBounds."""
+    for name, one in settings(type(config)).items():
+        object.__setattr__(config, name, one.check(getattr(config, name)))

@@ -1,0 +1,80 @@
+"""Action values by dueling heads on top of a torso, with or without an LSTM. Fits `algorithms.base.Network`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from workbench.algorithms.base import QValueOutput, State
+from workbench.networks.memory import ResettingLSTM, memory_inputs
+from workbench.networks.policy_value import Torso
+
+
+class DuelingNetwork(nn.Module):
+    """Q = V + A - mean A (Wang et al. 2016, arXiv 1511.06581, eq. 9) on a torso's features, or on an LSTM's outputs.
+
+    The LSTM reads the features, the previous action as one-hot and the reward as it is; these two are zero where an
+    episode starts. LSTM and heads compute in float32 also under autocast, and start as SEED's do (r2d2:
+    DuelingLSTMDQNNet, which leaves all to Keras): uniform weights by fan-in and fan-out (Glorot & Bengio 2010),
+    orthogonal recurrent ones, biases 0, but 1 at the forget gate (Jozefowicz et al. 2015), so that the LSTM starts
+    by remembering.
+
+    Args:
+        torso: an nn.Module with `features`; value and advantage share it.
+        num_actions: A.
+        lstm_size: 0 for no LSTM.
+        dueling_size: units of the hidden layer of each head.
+    """
+
+    def __init__(self, torso: Torso, *, num_actions: int, lstm_size: int, dueling_size: int) -> None:
+        super().__init__()
+        self.num_actions = num_actions
+        self.torso = torso
+        self.memory = ResettingLSTM(torso.features + num_actions + 1, size=lstm_size) if lstm_size else None
+        if self.memory is not None:
+            _start_remembering(self.memory.lstm)
+        features = lstm_size or torso.features
+        self.value = _head(features, dueling_size, nn.Linear(dueling_size, 1))
+        self.advantage = _head(features, dueling_size, nn.Linear(dueling_size, num_actions, bias=False))
+
+    def initial_state(self, batch: int) -> State:
+        """Zeros (hidden, cell), each [batch, lstm_size]; () without an LSTM."""
+        return self.memory.initial_state(batch) if self.memory is not None else ()
+
+    def forward(
+        self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
+    ) -> tuple[QValueOutput, State]:
+        """Action values [T, B, A] in float32, and the state after the last step."""
+        steps, batch = start.shape
+        features = self.torso(observation.flatten(0, 1))
+        with torch.autocast(observation.device.type, enabled=False):
+            features = features.float()
+            if self.memory is not None:
+                hidden, cell = state
+                inputs = memory_inputs(
+                    features.view(steps, batch, -1), previous_action=previous_action, reward=reward, start=start,
+                    num_actions=self.num_actions,
+                )
+                outputs, state = self.memory(inputs, start, (hidden, cell))
+                features = outputs.flatten(0, 1)
+            advantage = self.advantage(features)
+            q_values = self.value(features) + advantage - advantage.mean(-1, keepdim=True)
+        return QValueOutput(q_values.view(steps, batch, self.num_actions)), state
+
+
+def _head(features: int, hidden: int, last: nn.Linear) -> nn.Sequential:
+    head = nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), last)
+    for name, parameter in head.named_parameters():
+        if name.endswith("weight"):
+            nn.init.xavier_uniform_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+    return head
+
+
+def _start_remembering(lstm: nn.LSTM) -> None:
+    """Sets the weights of the inputs and the forget gate's bias as the class says; the rest is so already."""
+    kernel, _, bias, _ = lstm.parameters()
+    nn.init.xavier_uniform_(kernel)
+    with torch.no_grad():
+        bias.view(4, lstm.hidden_size)[1].fill_(1.0)  # gates: in, forget, candidate, out

@@ -1,0 +1,213 @@
+"""What training takes its batches from: every unroll once and in order (V-trace), or prioritized replay (R2D2).
+
+Inference only appends to a bounded queue; all the rest is done by the training thread, so that drawing a sample never
+holds up inference. What does is the queue when it is full, which is how a slow learner slows its actors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from workbench.algorithms.base import Algorithm, Loss, ReplayAlgorithm
+from workbench.algorithms.batch import Batch, collate
+from workbench.replay.capacity import free_bytes, planned_capacity
+from workbench.replay.layout import UnrollLayout
+from workbench.replay.prioritized import PrioritizedReplay, Sample
+from workbench.replay.queue import UnrollQueue
+from workbench.replay.storage import UnrollStorage
+from workbench.trajectory import Array, Unroll
+
+_COUNTERS = "experience.counters"
+
+
+class Draw(NamedTuple):
+    """What one update trains on; `sample` says where in the replay it comes from."""
+
+    batch: Batch
+    sample: Sample | None = None
+
+
+Histograms = dict[str, tuple[list[float], list[int]]]  # edges and counts by name
+
+
+class Experience(Protocol):
+    """Unrolls on their way from inference to training. `config` is the algorithm's, live, at each call."""
+
+    queue: UnrollQueue
+
+    @property
+    def kept(self) -> tuple[int, int] | None:
+        """Unrolls in the replay, and how many it holds at most; None without replay."""
+
+    def next(self, config: Any, *, timeout_s: float) -> Draw | None:
+        """The next batch, or None if it is not ready after `timeout_s`."""
+
+    def learnt(self, draw: Draw, loss: Loss) -> None:
+        """Told of an update on `draw`."""
+
+    @property
+    def filling(self) -> str:
+        """What is awaited before the first update, in words; "" when it may come."""
+
+    def look(self) -> tuple[dict[str, float], Histograms]:
+        """Metrics of now; from any thread."""
+
+    def arrays(self) -> dict[str, Array]:
+        """What a checkpoint may keep; empty if there is nothing. Views: save them before the next call."""
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Put back what `arrays` returned. Raises ShapeMismatch where it does not fit."""
+
+    def close(self) -> None:
+        """End: waiting calls return, memory and files are given back."""
+
+
+class Fresh:
+    """Every unroll once, in the order in which they were finished."""
+
+    filling = ""
+    kept = None
+
+    def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
+        self.queue = queue
+        self._pin_memory = pin_memory
+
+    def next(self, config: Any, *, timeout_s: float) -> Draw | None:
+        """See `Experience`."""
+        unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
+        return Draw(collate(unrolls, pin_memory=self._pin_memory)) if unrolls else None
+
+    def learnt(self, draw: Draw, loss: Loss) -> None:
+        """Nothing to do."""
+
+    def look(self) -> tuple[dict[str, float], Histograms]:
+        """See `Experience`."""
+        return {}, {}
+
+    def arrays(self) -> dict[str, Array]:
+        """Nothing: an unroll that waits is not worth keeping."""
+        return {}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """See `Experience`."""
+        self.queue.close()
+
+
+class Replayed:
+    """Prioritized replay with an exact replay ratio.
+
+    Each unroll that comes in earns `replay_ratio` trainings, and a batch of B costs B of them. A batch waits until it
+    is earned; nothing is taken in beyond that, so that the queue fills and holds up the actors. Whoever runs ahead
+    waits: trained on = replay_ratio x taken in, to within one batch, from the moment when the replay holds
+    `replay_min_size`.
+    """
+
+    def __init__(
+        self, queue: UnrollQueue, replay: PrioritizedReplay, algorithm: ReplayAlgorithm, *, min_size: int,
+        pin_memory: bool = False,
+    ) -> None:
+        self.queue = queue
+        self.replay = replay
+        self._algorithm = algorithm
+        self._min_size = min(min_size, replay.capacity)
+        self._pin_memory = pin_memory
+        self._earned = 0.0
+        self._ratio, self._taken_in, self._trained = 0.0, 0, 0  # since the ratio was last changed
+
+    def next(self, config: Any, *, timeout_s: float) -> Draw | None:
+        """See `Experience`; takes in what the batch still lacks."""
+        deadline = time.monotonic() + timeout_s
+        while len(self.replay) < self._min_size or self._earned < config.batch_size:
+            unrolls = self.queue.take(1, timeout_s=max(0.0, deadline - time.monotonic()))
+            if not unrolls:
+                return None
+            self._take_in(unrolls[0], config)
+        self._earned -= config.batch_size
+        sample = self.replay.sample(
+            config.batch_size, priority_exponent=config.priority_exponent,
+            importance_exponent=config.importance_exponent, pin_memory=self._pin_memory,
+        )
+        return Draw(sample.batch, sample)
+
+    def _take_in(self, unroll: Unroll, config: Any) -> None:
+        if len(self.replay) >= self._min_size:
+            if config.replay_ratio != self._ratio:
+                self._ratio, self._taken_in, self._trained = config.replay_ratio, 0, 0
+            self._taken_in += 1
+            self._earned += config.replay_ratio
+        self.replay.insert(unroll, self._algorithm.initial_priority(unroll, config=config))
+
+    def learnt(self, draw: Draw, loss: Loss) -> None:
+        """New priorities, and recomputed states where the algorithm gives them."""
+        assert draw.sample is not None and loss.priorities is not None
+        self._trained += len(draw.sample.rows)
+        states = None if loss.next_states is None else tuple(one.float().cpu().numpy() for one in loss.next_states)
+        self.replay.learnt(draw.sample, loss.priorities.float().cpu().numpy(), states)
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """See `Experience`."""
+        return len(self.replay), self.replay.capacity
+
+    @property
+    def filling(self) -> str:
+        """See `Experience`."""
+        if len(self.replay) >= self._min_size:
+            return ""
+        return f"filling the replay: {len(self.replay):,} of {self._min_size:,} unrolls before the first update"
+
+    def look(self) -> tuple[dict[str, float], Histograms]:
+        """See `Experience`."""
+        scalars, histograms = self.replay.look()
+        if self._taken_in:
+            scalars["replay_ratio"] = self._trained / self._taken_in
+        return scalars, histograms
+
+    def arrays(self) -> dict[str, Array]:
+        """The replay with all that its next samples depend on."""
+        counters = np.array([self._earned, self._ratio, self._taken_in, self._trained], np.float64)
+        return {**self.replay.arrays(), _COUNTERS: counters}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """See `Experience`."""
+        self.replay.load({name: array for name, array in arrays.items() if name != _COUNTERS})
+        earned, ratio, taken_in, trained = arrays[_COUNTERS].tolist()
+        self._earned, self._ratio, self._taken_in, self._trained = earned, ratio, int(taken_in), int(trained)
+
+    def close(self) -> None:
+        """See `Experience`."""
+        self.queue.close()
+        self.replay.close()
+
+
+def build(
+    algorithm: Algorithm, layout: UnrollLayout, *, config: Any, folder: Path, seed: int, pin_memory: bool
+) -> Experience:
+    """What the algorithm trains from, empty.
+
+    Args:
+        config: the algorithm's configuration.
+        folder: where a replay on disk lies.
+
+    Raises:
+        OutOfBounds: the replay that is asked for does not fit.
+        StorageFailed: the disk refuses it.
+    """
+    if not isinstance(algorithm, ReplayAlgorithm):
+        return Fresh(UnrollQueue(max(config.queue_size, config.batch_size)), pin_memory=pin_memory)
+    on_disk = config.replay_storage == "disk"
+    capacity = planned_capacity(
+        config, layout, free_bytes=free_bytes(config, folder), where="disk" if on_disk else "memory"
+    )
+    storage = UnrollStorage(layout, capacity=capacity, folder=folder if on_disk else None)
+    replay = PrioritizedReplay(storage, random=np.random.default_rng(seed))
+    queue = UnrollQueue(config.queue_size or config.batch_size)
+    return Replayed(queue, replay, algorithm, min_size=config.replay_min_size, pin_memory=pin_memory)

@@ -1,0 +1,84 @@
+"""What one unroll holds, field by field: the shapes and dtypes that its assembly and the replay agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.algorithms.base import FieldSpec
+from workbench.trajectory import Array, EnvironmentSpec, Unroll
+
+
+@dataclass(frozen=True)
+class UnrollLayout:
+    """Fields of an unroll, by the names of trajectory.py; behaviour's are "behaviour.<name>", states' "state.<i>".
+
+    Attributes:
+        unroll_length: steps trained on, T; an unroll begins at every such many steps.
+        overlap: steps that consecutive unrolls share beyond the one that every unroll shares.
+        behaviour: what is kept of the behaviour's output for each step.
+        state_shapes: of the parts of one environment's recurrent state, float32; () without memory.
+    """
+
+    spec: EnvironmentSpec
+    unroll_length: int
+    overlap: int
+    behaviour: Mapping[str, FieldSpec]
+    state_shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def length(self) -> int:
+        """Steps of one unroll."""
+        return self.overlap + self.unroll_length + 1
+
+    @property
+    def per_step(self) -> dict[str, FieldSpec]:
+        """Shape and dtype of one step's value, by field."""
+        return {
+            "observation": (self.spec.observation_shape, self.spec.observation_dtype),
+            "reward": ((), "float32"),
+            "flags": ((), "uint8"),
+            "previous_action": ((), "int64"),
+            "action": ((), "int64"),
+            "policy_version": ((), "int64"),
+            "bootstrap_value": ((), "float32"),
+            **{f"behaviour.{name}": value for name, value in self.behaviour.items()},
+        }
+
+    @property
+    def per_unroll(self) -> dict[str, FieldSpec]:
+        """Shape and dtype of what an unroll has once, by field: what precedes its first step."""
+        prefix = (self.spec.frame_stack - 1, *self.spec.observation_shape)
+        return {
+            "stack_prefix": (prefix, self.spec.observation_dtype),
+            **{f"state.{part}": (shape, "float32") for part, shape in enumerate(self.state_shapes)},
+        }
+
+    @property
+    def fields(self) -> dict[str, FieldSpec]:
+        """Shape, with a leading [length] for what each step has, and dtype of one unroll's arrays, by field."""
+        steps = {name: ((self.length, *shape), dtype) for name, (shape, dtype) in self.per_step.items()}
+        return {**steps, **self.per_unroll}
+
+    @property
+    def unroll_bytes(self) -> int:
+        """Bytes of one unroll's arrays."""
+        return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in self.fields.values())
+
+
+def arrays_of(unroll: Unroll) -> dict[str, Array]:
+    """The unroll's arrays by the names of `UnrollLayout.fields`."""
+    return {
+        "observation": unroll.observation,
+        "reward": unroll.reward,
+        "flags": unroll.flags,
+        "previous_action": unroll.previous_action,
+        "action": unroll.action,
+        "policy_version": unroll.policy_version,
+        "bootstrap_value": unroll.bootstrap_value,
+        **{f"behaviour.{name}": value for name, value in unroll.behaviour.items()},
+        "stack_prefix": unroll.stack_prefix,
+        **{f"state.{part}": value for part, value in enumerate(unroll.initial_state)},
+    }

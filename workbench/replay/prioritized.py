@@ -1,0 +1,254 @@
+"""Prioritized replay of unrolls (Schaul et al. 2016, arXiv 1511.05952, over sequences: Kapturowski et al. 2019).
+
+A ring of `storage.capacity` rows: a new unroll takes the place of the oldest. A sum tree holds priority^α of each row;
+the priorities themselves stand beside it, so that another α is one pass over them. Serials number the unrolls from 1 in
+the order in which they came: by its serial it is seen whether a row still holds the unroll that was sampled.
+All calls come from one thread but `look`, which never holds it up: it reads small arrays as they stand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from workbench.algorithms.batch import Batch
+from workbench.errors import ShapeMismatch
+from workbench.replay.storage import UnrollStorage
+from workbench.replay.sum_tree import SumTree
+from workbench.trajectory import Array, Unroll
+
+# What |TD| = 0 counts as: with priority 0 an unroll would never be seen again, and be weighted infinitely if it were.
+_LOWEST = 1e-6
+# Its tenth power, the highest that may be asked for, times ten million rows, is still a float64.
+_HIGHEST = 1e30
+
+_PRIORITY_EDGES = 10.0 ** (np.arange(-30, 21) / 5)
+_AGE_BINS = 40
+
+Histograms = dict[str, tuple[list[float], list[int]]]  # edges and counts by name
+
+
+class Sample(NamedTuple):
+    """B unrolls that were drawn.
+
+    Attributes:
+        batch: on the CPU; its weight is (1 / (N·P(i)))^β, divided by the largest of the batch.
+        rows: int64 [B], where in the replay they lie.
+        serials: int64 [B], which unrolls these rows held.
+    """
+
+    batch: Batch
+    rows: Array
+    serials: Array
+
+
+class _Ages(NamedTuple):
+    """Of all samples so far. Replaced as a whole, so that another thread reads what belongs together."""
+
+    number: int
+    total_steps: int
+    counts: Array
+
+
+class PrioritizedReplay:
+    """The newest unrolls, drawn in proportion to priority^α; `random` draws, and is saved and loaded with them."""
+
+    def __init__(self, storage: UnrollStorage, *, random: np.random.Generator) -> None:
+        self._storage = storage
+        self._random = random
+        self.capacity = storage.capacity
+        self._filled = 0  # rows 0 … filled-1 hold an unroll
+        self._position = 0  # row of the next
+        self._serials = np.zeros(self.capacity, np.int64)
+        self._priorities = np.zeros(self.capacity)
+        self._successors = np.full(self.capacity, -1)  # row of the unroll that follows, or -1
+        self._newest: dict[int, tuple[int, int, int]] = {}  # of each environment: run id, row, serial
+        self._exponent = 1.0
+        self._tree = SumTree(self.capacity)
+        self.inserted = 0
+        steps = storage.layout.unroll_length
+        self._age_edges = np.geomspace(steps, steps * max(self.capacity, 10), _AGE_BINS + 1)
+        self._ages = self._seen = _Ages(0, 0, np.zeros(_AGE_BINS, np.int64))
+
+    def __len__(self) -> int:
+        return self._filled
+
+    def insert(self, unroll: Unroll, priority: float) -> None:
+        """Add an unroll, in the place of the oldest if all rows are taken.
+
+        An unroll whose priority is not finite, because the network that acted was broken, gets the lowest there is.
+        Raises ShapeMismatch for an unroll of another layout.
+        """
+        row = self._position
+        self._storage.write(row, unroll)
+        self.inserted += 1
+        self._serials[row] = self.inserted
+        # No link leads here: what this row's last unroll followed was older and is gone already.
+        self._successors[row] = -1
+        self._link(unroll, row)
+        self._set_priorities(np.array([row]), np.array([priority if np.isfinite(priority) else 0.0]))
+        self._position = (row + 1) % self.capacity
+        self._filled = max(self._filled, row + 1)
+
+    def _link(self, unroll: Unroll, row: int) -> None:
+        """Make the unroll in `row` the successor of the one before it in the same life of its environment."""
+        run_id, before, serial = self._newest.get(unroll.env_id, (None, 0, 0))
+        if run_id == unroll.run_id and self._serials[before] == serial:
+            self._successors[before] = row
+        self._newest[unroll.env_id] = unroll.run_id, row, self.inserted
+
+    def _set_priorities(self, rows: Array, priorities: Array) -> None:
+        self._priorities[rows] = np.clip(priorities, _LOWEST, _HIGHEST)
+        self._tree.set(rows, self._priorities[rows] ** self._exponent)
+
+    def sample(
+        self, batch_size: int, *, priority_exponent: float, importance_exponent: float, pin_memory: bool = False
+    ) -> Sample:
+        """Unrolls drawn independently with P(i) = p_i^α / Σ_k p_k^α, α the `priority_exponent` and β the other.
+
+        Raises OutOfBounds where the replay is empty.
+        """
+        if priority_exponent != self._exponent:
+            self._exponent = priority_exponent
+            self._set_priorities(np.arange(self._filled), self._priorities[: self._filled])
+        rows = self._tree.sample(batch_size, self._random)
+        weights = self._tree.get(rows)
+        # (1 / (N·P))^β / max (1 / (N·P))^β: N and the tree's total cancel out.
+        importance = torch.from_numpy(((weights.min() / weights) ** importance_exponent).astype(np.float32))
+        serials = self._serials[rows]
+        self._count_ages((self.inserted - serials) * self._storage.layout.unroll_length)
+        batch = self._storage.gather(rows, pin_memory=pin_memory)
+        return Sample(replace(batch, weight=importance.pin_memory() if pin_memory else importance), rows, serials)
+
+    def _count_ages(self, steps: Array) -> None:
+        bins = np.searchsorted(self._age_edges, steps, side="right") - 1
+        counts = np.bincount(bins.clip(0, _AGE_BINS - 1), minlength=_AGE_BINS)
+        before = self._ages
+        self._ages = _Ages(before.number + len(steps), before.total_steps + int(steps.sum()), before.counts + counts)
+
+    def learnt(self, sample: Sample, priorities: Array, next_states: tuple[Array, ...] | None) -> None:
+        """Take over what training found out about a sample.
+
+        Rows that were overwritten since are left alone, and so is all of an unroll whose priority is not finite.
+
+        Args:
+            priorities: [B].
+            next_states: [B, ...] each, the recurrent state before the first step of the unrolls that follow, which is
+                written into them where they are here; or None.
+        """
+        found = np.asarray(priorities, np.float64)
+        if found.shape != sample.rows.shape:
+            raise ShapeMismatch(f"priorities of shape {found.shape} for a sample of {len(sample.rows)} unrolls.")
+        valid = (self._serials[sample.rows] == sample.serials) & np.isfinite(found)
+        rows = sample.rows[valid]
+        self._set_priorities(rows, found[valid])
+        if next_states is None:
+            return
+        followed = self._successors[rows] >= 0
+        self._storage.set_states(
+            self._successors[rows[followed]], tuple(state[valid][followed] for state in next_states)
+        )
+
+    def look(self) -> tuple[dict[str, float], Histograms]:
+        """Metrics of now, and of what was sampled since the last look; what there is nothing of is left out.
+
+        Ages are in environment steps: those of the unrolls that came in after the sampled one.
+        """
+        filled, ages, seen = self._filled, self._ages, self._seen
+        self._seen = ages
+        scalars = {
+            "replay_unrolls": float(filled),
+            "replay_fill": filled / self.capacity,
+            "replay_gb": filled * self._storage.layout.unroll_bytes / 2**30,
+        }
+        histograms: Histograms = {}
+        if filled:
+            priorities = self._priorities[:filled].copy()
+            scalars |= {"priority_mean": float(priorities.mean()), "priority_max": float(priorities.max())}
+            clipped = priorities.clip(_PRIORITY_EDGES[0], _PRIORITY_EDGES[-1])
+            counts = np.histogram(clipped, _PRIORITY_EDGES)[0]
+            histograms["priority"] = _PRIORITY_EDGES.tolist(), counts.tolist()
+        if ages.number > seen.number:
+            scalars["sample_age_steps"] = (ages.total_steps - seen.total_steps) / (ages.number - seen.number)
+            histograms["sample_age"] = self._age_edges.tolist(), (ages.counts - seen.counts).tolist()
+        return scalars, histograms
+
+    def arrays(self) -> dict[str, Array]:
+        """All that the next samples depend on, of the rows that are filled.
+
+        Unrolls are views and not copies: save them before the next call.
+        """
+        state = json.dumps(self._random.bit_generator.state).encode()
+        return {
+            **self._rows(),
+            "weight": self._tree.get(np.arange(self._filled)),
+            "priority_exponent": np.array([self._exponent]),
+            "random": np.frombuffer(state, np.uint8),
+        }
+
+    def _rows(self) -> dict[str, Array]:
+        """Views of what lies in filled rows."""
+        fields = {f"unroll.{name}": field for name, field in self._storage.fields.items()}
+        rows = {"serial": self._serials, "priority": self._priorities, "successor": self._successors}
+        return {name: array[: self._filled] for name, array in {**fields, **rows}.items()}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Put back what `arrays` returned, in place of all that is here; a smaller replay keeps the newest.
+
+        Environments begin new lives: what is inserted from now on follows no unroll from before.
+        Raises ShapeMismatch for unrolls of another layout; nothing is changed then.
+        """
+        self._check(arrays)
+        serials, filled = arrays["serial"], len(arrays["serial"])
+        # Which old row each row gets: its own in a replay that is full with them, so that the same are drawn; else the
+        # newest, oldest first.
+        order = np.arange(filled) if filled == self.capacity else np.argsort(serials)[-self.capacity :]
+        self._filled = len(order)
+        self._serials[self._filled :] = 0
+        for name, array in self._rows().items():
+            for here, there in _slices(order):
+                array[here] = arrays[name][there]  # no copy between, for a replay that fills the memory
+        self._successors[: self._filled] = _moved(self._successors[: self._filled], order, filled)
+        self._position = int(self._serials.argmin()) if self._filled == self.capacity else self._filled
+        self.inserted = int(serials.max(initial=0))
+        self._newest.clear()
+        self._exponent = float(arrays["priority_exponent"][0])
+        self._tree = SumTree(self.capacity)
+        self._tree.set(np.arange(self._filled), arrays["weight"][order])
+        self._random.bit_generator.state = json.loads(arrays["random"].tobytes())
+
+    def _check(self, arrays: Mapping[str, Array]) -> None:
+        remedy = "Go on with the settings, environment and network that it was saved with, or without its replay."
+        mine = self.arrays()
+        if set(arrays) != set(mine):
+            raise ShapeMismatch(f"a saved replay that differs in {sorted(set(arrays) ^ set(mine))}. {remedy}")
+        rows, filled = {*self._rows(), "weight"}, len(arrays["serial"])
+        for name, array in mine.items():
+            theirs, wanted = arrays[name], (filled if name in rows else len(arrays[name]), *array.shape[1:])
+            if theirs.shape != wanted or theirs.dtype != array.dtype:
+                raise ShapeMismatch(f"{name} of a saved replay is {theirs.dtype} {list(theirs.shape)} and must be "
+                                    f"{array.dtype} {list(wanted)} here. {remedy}")
+
+    def close(self) -> None:
+        """Give the storage's memory or files back."""
+        self._storage.close()
+
+
+def _slices(order: Array) -> Iterator[tuple[slice, slice]]:
+    """New rows and the old ones that they get: one pair, or two where the ring is turned."""
+    for run in np.split(np.arange(len(order)), np.flatnonzero(np.diff(order) != 1) + 1):
+        if len(run):
+            yield slice(run[0], run[-1] + 1), slice(order[run[0]], order[run[-1]] + 1)
+
+
+def _moved(successors: npt.NDArray[np.int64], order: Array, filled: int) -> Array:
+    """Links between `filled` old rows as links between the rows that now hold old row `order[i]` each."""
+    row_of = np.full(filled, -1)
+    row_of[order] = np.arange(len(order))
+    return np.where(successors >= 0, row_of[successors], -1)

@@ -1,0 +1,186 @@
+"""Where the replay's unrolls lie: one array per field with a row per unroll, in memory or in files of the run.
+
+In memory, pages are taken only as rows are first written. On disk all space is taken at once, so that a full disk is an
+error at the start and not a crash (SIGBUS) hours later. The files have no names: they go with the process, however it
+ends, and what lasts is a checkpoint.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workbench.algorithms.batch import Batch
+from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
+from workbench.replay.layout import UnrollLayout, arrays_of
+from workbench.trajectory import Array, Unroll
+
+_SLICE_BYTES = 2**24  # of a batch, written at a time: what the system has just zeroed is then still in the cache
+
+
+class UnrollStorage:
+    """Room for `capacity` unrolls.
+
+    Attributes:
+        fields: the arrays themselves by field, each [capacity, ...] with the shapes of `UnrollLayout.fields`.
+    """
+
+    def __init__(self, layout: UnrollLayout, *, capacity: int, folder: Path | None = None) -> None:
+        """Reserve the room: in memory, or on the disk of `folder`, which is made if it is not there.
+
+        Raises:
+            OutOfBounds: the system grants no such memory.
+            StorageFailed: the disk has no such room.
+        """
+        self.layout = layout
+        self.capacity = capacity
+        self._expected = {name: (shape, np.dtype(dtype)) for name, (shape, dtype) in layout.fields.items()}
+        self._files = {} if folder is None else self._on_disk(folder)
+        try:
+            self.fields = {name: self._files[name].array if name in self._files else np.zeros((capacity, *shape), dtype)
+                           for name, (shape, dtype) in self._expected.items()}
+        except MemoryError as error:
+            raise OutOfBounds(f"no memory for the replay: {self._size}. Set a smaller replay_size or "
+                              "replay_storage='disk'.") from error
+
+    @property
+    def _size(self) -> str:
+        needed = self.capacity * self.layout.unroll_bytes / 2**30
+        return f"{self.capacity:,} unrolls of {self.layout.unroll_bytes:,} bytes need {needed:,.3g} GiB"
+
+    def _on_disk(self, folder: Path) -> dict[str, _MappedFile]:
+        free = ""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            free = f", {shutil.disk_usage(folder).free / 2**30:,.3g} GiB are free"
+            return {name: _MappedFile(folder, (self.capacity, *shape), dtype)
+                    for name, (shape, dtype) in self._expected.items() if np.prod(shape)}
+        except OSError as error:
+            raise StorageFailed(
+                f"cannot reserve the replay in {folder}: {error.strerror or error}; {self._size}{free}. Make room on "
+                "that disk, or set a smaller replay_size or replay_storage='memory'."
+            ) from error
+
+    def write(self, row: int, unroll: Unroll) -> None:
+        """Put `unroll` into `row`.
+
+        Raises:
+            ShapeMismatch: its layout is another one; nothing is written then.
+            StorageFailed: the disk failed.
+        """
+        arrays = arrays_of(unroll)
+        self._check(arrays)
+        try:
+            for name, array in arrays.items():
+                if name in self._files:
+                    self._files[name].write(row, array)
+                else:
+                    self.fields[name][row] = array
+        except OSError as error:
+            raise StorageFailed(f"cannot write to the replay's files: {error.strerror}. Look at that disk, or set "
+                                "replay_storage='memory'.") from error
+
+    def _check(self, arrays: dict[str, Array]) -> None:
+        if arrays.keys() != self._expected.keys():
+            raise ShapeMismatch(f"an unroll and its replay differ in {sorted(arrays.keys() ^ self._expected.keys())}.")
+        for name, (shape, dtype) in self._expected.items():
+            array = arrays[name]
+            if array.shape != shape or array.dtype != dtype:
+                raise ShapeMismatch(f"{name} of an unroll is {array.dtype} {list(array.shape)}, but the replay holds "
+                                    f"{dtype} {list(shape)}.")
+
+    def gather(self, rows: Array, *, pin_memory: bool = False) -> Batch:
+        """A copy of the unrolls in `rows`, int [B], each as often as it is named there; all weights are one.
+
+        In pinned memory if asked, for a copy to the device that does not block.
+        """
+
+        def joined(name: str) -> Tensor:
+            found = [self.fields[name][row] for row in rows]
+            shape, dtype = self._expected[name]
+            out = _empty((len(found), *shape), dtype, pin_memory=pin_memory)
+            np.stack(found, out=out.numpy())
+            return out
+
+        def joined_steps(name: str) -> Tensor:
+            field, (shape, dtype) = self.fields[name], self._expected[name]
+            out = _empty((shape[0], len(rows), *shape[1:]), dtype, pin_memory=pin_memory)
+            steps = max(1, _SLICE_BYTES // max(1, out[0].nbytes))
+            for some in (slice(start, start + steps) for start in range(0, shape[0], steps)):
+                np.stack([field[row, some] for row in rows], axis=1, out=out[some].numpy())
+            return out
+
+        for file in self._files.values():
+            file.expect(rows)
+        steps = {name: joined_steps(name) for name in self.layout.per_step}
+        return Batch(
+            stack_prefix=joined("stack_prefix"),
+            behaviour={name: steps.pop(f"behaviour.{name}") for name in self.layout.behaviour},
+            initial_state=tuple(joined(f"state.{part}") for part in range(len(self.layout.state_shapes))),
+            weight=torch.ones(len(rows), pin_memory=pin_memory),
+            **steps,
+        )
+
+    def set_states(self, rows: Array, states: tuple[Array, ...]) -> None:
+        """Replace the recurrent states of the unrolls in `rows`, int [K], by `states`, each float32 [K, ...].
+
+        Raises ShapeMismatch for states of another shape; nothing is written then.
+        """
+        wanted = [(len(rows), *shape) for shape in self.layout.state_shapes]
+        found = [state.shape for state in states]
+        if found != wanted:
+            raise ShapeMismatch(f"recurrent states of shapes {found} for {len(rows)} unrolls that keep {wanted}.")
+        for part, state in enumerate(states):
+            self.fields[f"state.{part}"][rows] = state
+
+    def close(self) -> None:
+        """Give memory or disk back, as soon as nobody holds a view of an array. Nothing can be read afterwards."""
+        self.fields.clear()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+class _MappedFile:
+    """Zeros [capacity, ...] in a file without a name, mode 0600, all of whose space is reserved.
+
+    Rows are read through the mapping and written by calls: the first write to a mapped page that is not in memory would
+    have to read it from the disk.
+    """
+
+    def __init__(self, folder: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
+        self._row_bytes = int(np.prod(shape[1:])) * dtype.itemsize
+        size = shape[0] * self._row_bytes
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+            self._map = mmap.mmap(file.fileno(), size)
+            self._descriptor = os.dup(file.fileno())
+        self.close = weakref.finalize(self, os.close, self._descriptor)
+        self.array: Array = np.frombuffer(self._map, dtype).reshape(shape)
+
+    def write(self, row: int, value: Array) -> None:
+        """Put `value` into `row`. Raises OSError."""
+        data = np.ascontiguousarray(value).data
+        if os.pwrite(self._descriptor, data, row * self._row_bytes) < self._row_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def expect(self, rows: Array) -> None:
+        """Have what is not in memory of `rows` read from disk now, side by side; one page after the other is slow."""
+        for start in (rows * self._row_bytes).tolist():
+            page = start - start % mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_WILLNEED, page, start - page + self._row_bytes)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], *, pin_memory: bool) -> Tensor:
+    if pin_memory:
+        return torch.empty(shape, dtype=getattr(torch, dtype.name), pin_memory=True)  # reused by torch once it is free
+    return torch.from_numpy(np.empty(shape, dtype))  # torch.empty's small pages make a batch's copy four times slower
