@@ -134,8 +134,17 @@ def _option(name: str) -> str:
 
 def _help(one: Setting) -> str:
     choices = f", one of {', '.join(one.choices)}" if one.choices else ""
-    text = f"{one.help}{choices}{f', in {one.unit}' if one.unit else ''} (default: {one.default})"
+    text = f"{one.help}{choices}{f', in {one.unit}' if one.unit else ''} (default: {_default(one)})"
     return text.replace("%", "%%")
+
+
+def _default(one: Setting) -> str:
+    """The default, by algorithm where it is not the same for all."""
+    known = {name: settings(config) for name, config in ALGORITHMS.items()}
+    by_algorithm = {name: fields[one.name].default for name, fields in known.items() if one.name in fields}
+    if not by_algorithm or (len(by_algorithm) == len(known) and len(set(by_algorithm.values())) == 1):
+        return str(one.default)
+    return ", ".join(f"{default} for {name}" for name, default in by_algorithm.items())
 
 
 def parse_value(one: Setting, text: str) -> Any:

@@ -99,6 +99,8 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
     assert down.reason.startswith("the learner is being restarted")
     assert (down.frames_per_second, down.frames >= before.frames) == (0.0, True)
     eventually(lambda: wb.runs()[NAME].frames_per_second == 0.0, within_s=5)
+    restored = f"continues from the checkpoint at {made.frames:,} frames"
+    eventually(lambda: restored in set(run.events["message"]), within_s=60)
     after = eventually(
         lambda: (s := run.status).learner_pid not in (None, before.learner_pid) and s.updates > made.updates and s,
         within_s=60,
@@ -107,7 +109,6 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
     assert after.frames > made.frames
     events = run.events
     assert "learner restarted after signal 9 (SIGKILL)" in set(events["message"])
-    assert f"continues from the checkpoint at {made.frames:,} frames" in set(events["message"])
 
 
 def test_a_paused_run_stays_paused_when_its_learner_dies(run: wb.Run) -> None:

@@ -42,8 +42,8 @@ def train(
     trainer: Trainer, config: RunConfig, *, seed: int, learning_rate: float = 1e-3, nan: bool = False
 ) -> list[str]:
     told: list[str] = []
-    trainer.update(algorithms.collate(unrolls(config, seed=seed, nan=nan)), config=config.hyperparameters, learning_rate=learning_rate,
-                   on_bad=told.append)
+    batch = algorithms.collate(unrolls(config, seed=seed, nan=nan))
+    trainer.update(batch, config=config.hyperparameters, learning_rate=learning_rate, on_bad=told.append)
     return told
 
 

@@ -1,4 +1,4 @@
-"""The replay ratio is exact whoever runs ahead, nothing is taken in that is not asked for, and all of it can be saved."""
+"""The replay ratio is exact whoever runs ahead, nothing is taken in beyond it, and all of it can be saved."""
 
 import threading
 
@@ -54,7 +54,7 @@ def numbers(draw):
 
 def test_vtrace_trains_on_each_unroll_once_and_in_order(tmp_path):
     found, config, layout = made(tmp_path, "vtrace")
-    assert isinstance(found, Fresh) and not found.filling and not found.arrays()
+    assert isinstance(found, Fresh) and not found.filling and not found.arrays(config, asked=True)
     assert found.next(config, timeout_s=0.0) is None
     for number in range(4):
         found.queue.put(unroll(layout, number))
@@ -150,7 +150,8 @@ def test_what_was_saved_goes_on_exactly(tmp_path):
         return drawn
 
     train(unbroken, 0, 101)
-    resumed.load({name: np.array(array) for name, array in unbroken.arrays().items()})
+    assert not unbroken.arrays(config), "save_replay is off"
+    resumed.load({name: np.array(array) for name, array in unbroken.arrays(config, asked=True).items()})
     expected = train(unbroken, 101, 200)
     assert len(expected) > 10
     assert train(resumed, 101, 200) == expected

@@ -85,6 +85,15 @@ def test_a_gathered_batch_is_what_collate_makes_of_the_same_unrolls(spec, states
     storage.close()
 
 
+@pytest.mark.parametrize("slice_bytes", [1, 150, 300])
+def test_a_batch_too_large_for_one_slice_is_joined_from_several(slice_bytes, monkeypatch):
+    storage, unrolls = UnrollStorage(LAYOUT, capacity=4), [unroll(LAYOUT, number) for number in range(4)]
+    for row, one in enumerate(unrolls):
+        storage.write(row, one)
+    monkeypatch.setattr("workbench.replay.storage._SLICE_BYTES", slice_bytes)  # a step of the four has 60 of frames
+    check_equal(storage.gather(np.arange(4)), collate(unrolls))
+
+
 def test_a_batch_is_a_copy_that_later_writes_do_not_change(folder):
     storage = UnrollStorage(LAYOUT, capacity=4, folder=folder)
     first = unroll(LAYOUT, 0)

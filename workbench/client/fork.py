@@ -17,9 +17,9 @@ from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.client import waiting
 from workbench.client.control import Control
-from workbench.client.run import REPLAY_S, Run, written_checkpoint
+from workbench.client.run import Run, written_checkpoint
 from workbench.client.start import check_name, created, new_record, newest_checkpoint, started
-from workbench.config import RunConfig, Setting
+from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
 from workbench.rundir import RunDirectory
 

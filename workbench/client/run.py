@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
-_STOP_S = 60.0
-REPLAY_S = 1800.0  # for a large replay to reach a slow disk
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
 
 
@@ -180,9 +178,7 @@ class Run:
                 or half an hour where that checkpoint holds the replay.
         """
         if timeout_s is None:
-            config = self.config
-            saves_replay = "save_replay" in config.all_settings() and config.value("save_replay")
-            timeout_s = REPLAY_S if saves_replay else _STOP_S
+            timeout_s = self.config.last_checkpoint_s
         if self.status.alive:
             with suppress(RunNotAlive):  # it ended in this moment
                 self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)

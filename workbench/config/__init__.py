@@ -8,12 +8,13 @@ A run's configuration is a `RunConfig` that holds the configuration of its algor
 from __future__ import annotations
 
 from workbench.config.hyperparameters import ALGORITHMS, LearningConfig, R2D2Config, VTraceConfig
-from workbench.config.run import NETWORKS, RunConfig
+from workbench.config.run import NETWORKS, REPLAY_S, RunConfig
 from workbench.config.settings import Setting, setting, settings
 
 __all__ = [
     "ALGORITHMS",
     "NETWORKS",
+    "REPLAY_S",
     "LearningConfig",
     "R2D2Config",
     "RunConfig",

@@ -15,6 +15,8 @@ NETWORKS = (
     "impala-deep", "impala-deep-lstm", "mlp", "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
+REPLAY_S = 1800.0  # for a large replay to reach a slow disk
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -51,6 +53,11 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         validate(self)
+
+    @property
+    def last_checkpoint_s(self) -> float:
+        """Seconds that a run's last checkpoint may take: more where it holds a replay."""
+        return REPLAY_S if getattr(self.hyperparameters, "save_replay", False) else 60.0
 
     @classmethod
     def build(cls, environment: str, *, algorithm: str = "vtrace", **fields: Any) -> RunConfig:

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,16 +140,18 @@ class Learner:
         )
 
     def _restore(self, generator: torch.Generator) -> Counters:
-        """Everything of the newest good checkpoint (a fork has one from the start), or a parent's weights, or nothing."""
+        """Everything of the newest good checkpoint (a fork begins with one), or a parent's weights, or nothing."""
         found, wrong = checkpoints.newest_good(self.run_directory.checkpoints, replay=False)
         for one in wrong:
             self._event("error", f"checkpoint passed over: {one}")
         if found is None:
             parent = self.run_directory.parent()
-            if parent is not None:
-                checkpointing.restore(checkpoints.at(Path(parent["checkpoint"])), self.trainer, generator,
-                                      weights_only=True)
-            return Counters()
+            if parent is None:
+                return Counters()
+            found = checkpoints.at(Path(parent["checkpoint"]))
+            if parent["take"] == "weights":
+                checkpointing.restore(found, self.trainer, generator, weights_only=True)
+                return Counters()
         checkpointing.restore(found, self.trainer, generator)
         counters = Counters.of(found)
         self.trainer.updates = counters.updates
@@ -275,7 +278,7 @@ class Learner:
         return self.progress.frames >= self.config.total_frames
 
     def _checkpoint(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
-        """Write a checkpoint; with the replay if asked, or (None) if the run's configuration says so."""
+        """Write a checkpoint; `replay`: with the replay, None: if the run's configuration says so and there is room."""
         assert self.spec is not None
         progress, episode_return = self.progress, self.episodes.status()["episode_return"]
         meta = {
@@ -286,11 +289,15 @@ class Learner:
         }
         folder = self.run_directory.checkpoints
         groups = checkpointing.groups_of(self.trainer, self.inference.generator)
-        if getattr(self.config.hyperparameters, "save_replay", False) if replay is None else replay:
-            groups["replay"] = self.experience.arrays()
-        written = checkpoints.write(
-            folder, frames=progress.frames, groups=groups, meta=meta, requested=reason == "requested"
-        )
+        kept = self.experience.arrays(self.config.hyperparameters, asked=replay)
+        write = partial(checkpoints.write, folder, frames=progress.frames, meta=meta, requested=reason == "requested")
+        try:
+            written = write(groups={**groups, "replay": kept} if kept else groups)
+        except StorageFailed as error:
+            if not kept or replay:
+                raise
+            written = write(groups=groups)  # the weights are worth more than nothing
+            self._event("error", f"a checkpoint without its replay: {error}", progress=progress)
         checkpoints.prune(folder, keep=self.config.keep_checkpoints)
         self._event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
                     data={"path": str(written.path)})
@@ -340,7 +347,7 @@ class Learner:
 
     @property
     def state(self) -> str:
-        """waiting (for a first update in this life, or a first actor that fills the replay), training, paused, finished or stopped."""
+        """waiting (for a first update in this life, or unrolls to replay), training, paused, finished or stopped."""
         if self._ready.is_set() and self.finished:
             return "finished"
         if self._stopping:

@@ -57,8 +57,11 @@ class Experience(Protocol):
     def look(self) -> tuple[dict[str, float], Histograms]:
         """Metrics of now; from any thread."""
 
-    def arrays(self) -> dict[str, Array]:
-        """What a checkpoint may keep; empty if there is nothing. Views: save them before the next call."""
+    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
+        """What a checkpoint keeps: the replay if `asked`, or (None) if the configuration says so; else nothing.
+
+        Views: save them before the next call.
+        """
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Put back what `arrays` returned. Raises ShapeMismatch where it does not fit."""
@@ -89,7 +92,7 @@ class Fresh:
         """See `Experience`."""
         return {}, {}
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
         """Nothing: an unroll that waits is not worth keeping."""
         return {}
 
@@ -171,8 +174,10 @@ class Replayed:
             scalars["replay_ratio"] = self._trained / self._taken_in
         return scalars, histograms
 
-    def arrays(self) -> dict[str, Array]:
-        """The replay with all that its next samples depend on."""
+    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
+        """The replay with all that its next samples depend on; see `Experience`."""
+        if not (config.save_replay if asked is None else asked):
+            return {}
         counters = np.array([self._earned, self._ratio, self._taken_in, self._trained], np.float64)
         return {**self.replay.arrays(), _COUNTERS: counters}
 

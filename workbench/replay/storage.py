@@ -145,8 +145,6 @@ class UnrollStorage:
     def close(self) -> None:
         """Give memory or disk back, as soon as nobody holds a view of an array. Nothing can be read afterwards."""
         self.fields.clear()
-        for file in self._files.values():
-            file.close()
         self._files.clear()
 
 
@@ -164,7 +162,7 @@ class _MappedFile:
             os.posix_fallocate(file.fileno(), 0, size)
             self._map = mmap.mmap(file.fileno(), size)
             self._descriptor = os.dup(file.fileno())
-        self.close = weakref.finalize(self, os.close, self._descriptor)
+        weakref.finalize(self, os.close, self._descriptor)
         self.array: Array = np.frombuffer(self._map, dtype).reshape(shape)
 
     def write(self, row: int, value: Array) -> None:

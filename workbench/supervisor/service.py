@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from workbench.errors import InvalidInput, RunNotAlive
-from workbench.supervisor.supervisor import STOP_S, Outcome, Supervisor
+from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire.rpc import Handler
 
 CHECKPOINT_S = 300.0
@@ -41,9 +41,9 @@ class Service:
         self._refuse_if_ending()
         self._supervisor.set_paused(False)
 
-    def stop(self, grace_s: float = STOP_S) -> None:
-        """End the run: a last checkpoint, then all processes. Returns at once."""
-        self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=float(grace_s)))
+    def stop(self, grace_s: float | None = None) -> None:
+        """End the run: a last checkpoint, which may take `grace_s`, then all processes. Returns at once."""
+        self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=grace_s))
 
     def scale(self, actors: int) -> dict[str, Any]:
         """Run `actors` actors from now on. Raises OutOfBounds."""

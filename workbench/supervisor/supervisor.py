@@ -34,7 +34,6 @@ POLL_LEARNER_S = 0.5
 PUBLISH_S = 1.0
 COMMAND_S = 30.0  # the learner obeys between two updates
 _TURN_TO_COMMAND_S = 8.0  # with the learner's own limit, less than a client waits for its answer
-STOP_S = 60.0  # a last checkpoint of a large network on a slow disk
 _EXIT_S = 1.0  # for a learner that could not be told to stop
 _MAX_FAILURES = 5  # of one child within a minute
 _OUTCOME_S = 10.0  # for a full disk to take the run's outcome
@@ -42,12 +41,13 @@ _OUTCOME_S = 10.0  # for a full disk to take the run's outcome
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ends: "stopped", "finished" or "failed", and how long the learner may take for its last checkpoint."""
+    """How a run ends: "stopped", "finished" or "failed", and how long the learner may take for its last checkpoint;
+    None: as the configuration says."""
 
     state: str
     message: str
     error: dict[str, str] | None = None
-    timeout_s: float = STOP_S
+    timeout_s: float | None = None
 
 
 class Supervisor:
@@ -319,7 +319,7 @@ class Supervisor:
         with self._guard:
             self.state = "stopping"
         self._publish()
-        self._end_learner(outcome.timeout_s)
+        self._end_learner(self.config.last_checkpoint_s if outcome.timeout_s is None else outcome.timeout_s)
         self._crew.end_actors()
         self._close(outcome)
 

@@ -1,0 +1,93 @@
+"""What data echoing gains where training waits for environments: the same run with echo_factor 1, 2, 4 and 8.
+
+    python benchmarks/echo.py [--rounds 3] [--frames 40000] [--algorithms vtrace r2d2] [--factors 1 2 4 8] [--write]
+
+The environment is CartPole-v1 whose every step sleeps 2 ms, so that the learner has time to spare. All factors take
+turns, with a new seed each round; medians over the rounds count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import gymnasium
+from throughput import hardware
+
+import workbench as wb
+
+RESULT = Path(__file__).parent / "results" / "echo.md"
+COMMON = {"actors": 1, "envs_per_actor": 16, "learning_rate": 1e-3, "warmup_updates": 0, "learner_threads": 1}
+SETTINGS = {
+    "vtrace": {"unroll_length": 20, "batch_size": 16},
+    "r2d2": {"unroll_length": 20, "burn_in": 5, "batch_size": 16, "replay_size": 2000, "replay_min_size": 50,
+             "replay_ratio": 1.0, "adam_epsilon": 1e-5, "lstm_size": 64, "dueling_size": 64, "network": "mlp",
+             "target_update_period": 50, "discount": 0.99},
+}
+SHOWN = ("factor", "updates", "uses per batch", "steps/s", "return at the end", "mean return of the run")
+
+
+class SlowCartPole(gymnasium.Wrapper):
+    """CartPole-v1 that takes 2 ms of sleep per step."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+
+    def step(self, action):
+        time.sleep(0.002)
+        return self.env.step(action)
+
+
+def measured(algorithm: str, factor: int, frames: int, seed: int) -> tuple[float, ...]:
+    """Updates, uses per batch, steps/s, mean return of the last 50 episodes and of all, after `frames` frames."""
+    run = wb.launch(SlowCartPole, algorithm=algorithm, echo_factor=factor, seed=seed, total_frames=frames, **COMMON,
+                    **SETTINGS[algorithm])
+    status = run.wait(timeout_s=900, progress=False)
+    returns = run.metrics("episode_return")["value"]
+    uses = run.metrics("batch_uses")["value"].mean()
+    return status.updates, uses, status.steps / status.time_s, returns.tail(50).mean(), returns.mean()
+
+
+def table(algorithm: str, factors: list[int], results: dict[int, list[tuple[float, ...]]]) -> str:
+    lines = [f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN)]
+    for factor in factors:
+        medians = [statistics.median(column) for column in zip(*results[factor], strict=True)]
+        cells = [str(factor), f"{medians[0]:,.0f}", f"{medians[1]:.2f}", f"{medians[2]:,.0f}", f"{medians[3]:.0f}",
+                 f"{medians[4]:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    settings = ", ".join(f"{name}={value}" for name, value in {**COMMON, **SETTINGS[algorithm]}.items())
+    return f"## {algorithm}\n\n" + "\n".join(lines) + f"\n\n{settings}\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--frames", type=int, default=40_000)
+    parser.add_argument("--algorithms", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--factors", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
+    given = parser.parse_args()
+    results = {algorithm: {factor: [] for factor in given.factors} for algorithm in given.algorithms}
+    with tempfile.TemporaryDirectory(prefix="wb") as home:
+        os.environ["WORKBENCH_HOME"] = home
+        for seed in range(given.rounds):
+            for algorithm in given.algorithms:
+                for factor in given.factors:
+                    found = measured(algorithm, factor, given.frames, seed)
+                    results[algorithm][factor].append(found)
+                    print(seed, algorithm, factor, [round(one, 2) for one in found], flush=True)
+    tables = "\n".join(table(algorithm, given.factors, results[algorithm]) for algorithm in given.algorithms)
+    text = (f"# Data echoing\n\nCartPole-v1 whose every step sleeps 2 ms; {given.frames:,} frames (= steps) a run, "
+            f"medians of {given.rounds} seeds. Return at the end: mean of the last 50 episodes.\n\n{hardware()}.\n\n"
+            f"`python benchmarks/echo.py --rounds {given.rounds} --frames {given.frames}`\n\n{tables}")
+    print(text)
+    if given.write:
+        RESULT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

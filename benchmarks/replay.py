@@ -1,0 +1,186 @@
+"""How fast the replay takes unrolls in and gives batches out, beside a plain NumPy copy of the same bytes.
+
+    python benchmarks/replay.py [--unrolls 5000] [--rounds 15] [--folder DIRECTORY] [--write]
+
+Unrolls are R2D2's of Atari by the default settings. The replay is filled, then replay and plain copy take turns for
+several rounds; medians count. A plain copy of a batch is `ndarray.copy` of as many bytes, from a place that no cache
+holds; that of an unroll is `numpy.copyto` into such a place. All runs on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from throughput import hardware
+
+from workbench import algorithms
+from workbench.config import RunConfig
+from workbench.replay.layout import UnrollLayout, arrays_of
+from workbench.replay.prioritized import PrioritizedReplay
+from workbench.replay.storage import UnrollStorage
+from workbench.trajectory import EnvironmentSpec, Unroll
+
+RESULT = Path(__file__).parent / "results" / "replay.md"
+ATARI = EnvironmentSpec("ALE/Pong-v5", (1, 84, 84), "uint8", 6, frame_stack=4, frames_per_step=4)
+ON_PAPER = 100_000  # unrolls
+DISTINCT = 64  # unrolls that are inserted again and again: more than a cache holds
+PLAIN_BYTES = 2**29  # where plain copies come from and go to: much more than a cache holds
+INSERTS, BATCHES = 256, 4  # of one round
+
+
+def atari_layout(config: RunConfig) -> UnrollLayout:
+    """What an unroll of the run's holds."""
+    algorithm = algorithms.build(config, spec=ATARI)
+    size = algorithm.heads.lstm_size
+    return UnrollLayout(ATARI, config.hyperparameters.unroll_length, algorithm.overlap, algorithm.behaviour_fields(),
+                        state_shapes=((size,), (size,)))
+
+
+def random_unroll(layout: UnrollLayout, random: np.random.Generator) -> Unroll:
+    """An unroll of another environment each time, so that none follows another."""
+    values = {name: random.integers(0, 255, shape, np.uint8).astype(dtype)
+              for name, (shape, dtype) in layout.fields.items()}
+    behaviour = {name: values.pop(f"behaviour.{name}") for name in layout.behaviour}
+    states = tuple(values.pop(f"state.{part}") for part in range(len(layout.state_shapes)))
+    return Unroll(env_id=int(random.integers(2**31)), run_id=1, behaviour=behaviour, initial_state=states, **values)
+
+
+class Plain:
+    """The plain copies."""
+
+    def __init__(self, unrolls: list[Unroll], batch_bytes: int) -> None:
+        self._unrolls = np.stack([np.concatenate([array.ravel().view(np.uint8) for array in arrays_of(one).values()])
+                                  for one in unrolls])
+        self._memory = np.ones(PLAIN_BYTES, np.uint8)
+        self._batch_bytes = batch_bytes
+        self._next, self._random = 0, np.random.default_rng(1)
+
+    def insert(self) -> None:
+        """Copy one unroll's bytes to where the last copy ended."""
+        row = self._unrolls[self._next % len(self._unrolls)]
+        slot = self._next % (PLAIN_BYTES // row.size) * row.size
+        np.copyto(self._memory[slot : slot + row.size], row)
+        self._next += 1
+
+    def sample(self) -> None:
+        """Copy one batch's bytes from anywhere."""
+        start = int(self._random.integers(PLAIN_BYTES - self._batch_bytes))
+        self._memory[start : start + self._batch_bytes].copy()
+
+
+def rate(work: Callable[[], object], times: int) -> float:
+    """Calls per second."""
+    started = time.perf_counter()
+    for _ in range(times):
+        work()
+    return times / (time.perf_counter() - started)
+
+
+def evict(storage: UnrollStorage) -> None:
+    """Leave nothing of the storage's files in memory; the package itself never wants that."""
+    for file in storage._files.values():
+        file._map.flush()
+        file._map.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(file._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(layout: UnrollLayout, config: RunConfig, arguments: argparse.Namespace, *, folder: Path | None):
+    """Rates of each round by name: unrolls/s of inserts, batches/s of samples, and those of the plain copies."""
+    random, hyper = np.random.default_rng(0), config.hyperparameters
+    storage = UnrollStorage(layout, capacity=arguments.unrolls, folder=folder)
+    replay = PrioritizedReplay(storage, random=random)
+    unrolls = [random_unroll(layout, random) for _ in range(DISTINCT)]
+    plain = Plain(unrolls, hyper.batch_size * layout.unroll_bytes)
+
+    def insert() -> None:
+        replay.insert(unrolls[replay.inserted % DISTINCT], float(random.exponential()))
+
+    def sample() -> None:
+        replay.sample(hyper.batch_size, priority_exponent=hyper.priority_exponent,
+                      importance_exponent=hyper.importance_exponent)
+
+    rates: dict[str, list[float]] = {"fill": [rate(insert, arguments.unrolls)]}
+    works = {"insert": (insert, INSERTS), "plain insert": (plain.insert, INSERTS),
+             "sample": (sample, BATCHES), "plain sample": (plain.sample, BATCHES)}
+    for number in range(1 + arguments.rounds):
+        for name, (work, times) in works.items():
+            found = rate(work, times)
+            if number:  # the first round warms up
+                rates.setdefault(name, []).append(found)
+    for _ in range(min(5, arguments.rounds) if folder else 0):
+        evict(storage)
+        rates.setdefault("cold sample", []).append(rate(sample, 1))
+    replay.close()
+    return rates
+
+
+def row(title: str, rates: list[float], size: int, *, unrolls: int, plain: list[float] | None = None) -> str:
+    """A line of the table; `size`: bytes of one call, which is about that many `unrolls`."""
+    mine = statistics.median(rates)
+    beside = "| | |"
+    if plain:
+        theirs = statistics.median(plain)
+        beside = f"| {theirs * size / 2**30:.2f} | **{mine / theirs:.2f}** |"
+    spread = f" {min(rates) * unrolls:,.0f} to {max(rates) * unrolls:,.0f} " if len(rates) > 1 else " once "
+    return f"| {title} | {mine * unrolls:,.0f} | {mine * size / 2**30:.2f} {beside}{spread}|"
+
+
+def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, list[float]]],
+           arguments: argparse.Namespace) -> str:
+    """All of it, as Markdown."""
+    one, batch = layout.unroll_bytes, config.hyperparameters.batch_size
+    frames = int(np.prod(layout.fields["observation"][0]))
+    rows = []
+    for where, rates in found.items():
+        rows += [row(f"{where}: inserted, new pages", rates["fill"], one, unrolls=1),
+                 row(f"{where}: inserted, full", rates["insert"], one, unrolls=1, plain=rates["plain insert"]),
+                 row(f"{where}: sampled", rates["sample"], one * batch, unrolls=batch, plain=rates["plain sample"])]
+        if "cold sample" in rates:
+            rows.append(row(f"{where}: sampled, nothing of it cached", rates["cold sample"], one * batch,
+                            unrolls=batch))
+    return "\n".join([
+        f"`python benchmarks/replay.py --unrolls {arguments.unrolls} --rounds {arguments.rounds}`", "",
+        f"{hardware()}. An unroll of Atari has {layout.overlap} steps of burn-in, {layout.unroll_length} that are "
+        f"trained on and one more: **{one:,} bytes**, {frames / one:.1%} of them its single frames (stacked they would "
+        f"be {frames * ATARI.frame_stack:,}).", "",
+        "| unrolls | GiB |", "|---|---|",
+        f"| {ON_PAPER:,}, on paper | {ON_PAPER * one / 2**30:.1f} |",
+        f"| {arguments.unrolls:,}, measured below | {arguments.unrolls * one / 2**30:.2f} |", "",
+        f"Batches of {batch} by priority; median of {arguments.rounds} rounds, in which replay and plain copy took "
+        "turns, on one thread.", "",
+        "| | unrolls/s | GiB/s | plain copy, GiB/s | ratio | range of unrolls/s |", "|---|---|---|---|---|---|", *rows,
+        "",
+    ])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--unrolls", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--folder", type=Path, help="on the disk to measure (the one for temporary files)")
+    parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
+    arguments = parser.parse_args()
+    config = RunConfig.build(ATARI.name, algorithm="r2d2")
+    layout = atari_layout(config)
+    found = {"memory": measure(layout, config, arguments, folder=None)}
+    print("measured in memory", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        found["disk"] = measure(layout, config, arguments, folder=Path(folder))
+    table = report(layout, config, found, arguments)
+    print(table)
+    if arguments.write:
+        RESULT.parent.mkdir(exist_ok=True)
+        RESULT.write_text(f"# Replay: taking in and giving out unrolls of Atari\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()
