@@ -1,10 +1,10 @@
 """How fast the replay takes unrolls in and gives batches out, beside a plain NumPy copy of the same bytes.
 
-    python benchmarks/replay.py [--unrolls 5000] [--rounds 15] [--folder DIRECTORY] [--write]
+    python benchmarks/replay.py [--unrolls 5000] [--rounds 101] [--folder DIRECTORY] [--write]
 
 Unrolls are R2D2's of Atari by the default settings. The replay is filled, then replay and plain copy take turns for
-several rounds; medians count. A plain copy of a batch is `ndarray.copy` of as many bytes, from a place that no cache
-holds; that of an unroll is `numpy.copyto` into such a place. All runs on one thread.
+several rounds; medians count. A plain copy is `numpy.copyto` of as many bytes as an unroll or a batch has, from and to
+memory that is there already; what the replay keeps, and its counterpart, is far larger than a cache. One thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ATARI = EnvironmentSpec("ALE/Pong-v5", (1, 84, 84), "uint8", 6, frame_stack=4, f
 ON_PAPER = 100_000  # unrolls
 DISTINCT = 64  # unrolls that are inserted again and again: more than a cache holds
 PLAIN_BYTES = 2**29  # where plain copies come from and go to: much more than a cache holds
-INSERTS, BATCHES = 256, 4  # of one round
+INSERTS, BATCHES = 32, 1  # of one round
 
 
 def atari_layout(config: RunConfig) -> UnrollLayout:
@@ -58,11 +58,11 @@ class Plain:
     """The plain copies."""
 
     def __init__(self, unrolls: list[Unroll], batch_bytes: int) -> None:
+        self._next, self._random = 0, np.random.default_rng(1)
+        self._batch = np.ones(batch_bytes, np.uint8)
         self._unrolls = np.stack([np.concatenate([array.ravel().view(np.uint8) for array in arrays_of(one).values()])
                                   for one in unrolls])
         self._memory = np.ones(PLAIN_BYTES, np.uint8)
-        self._batch_bytes = batch_bytes
-        self._next, self._random = 0, np.random.default_rng(1)
 
     def insert(self) -> None:
         """Copy one unroll's bytes to where the last copy ended."""
@@ -73,8 +73,8 @@ class Plain:
 
     def sample(self) -> None:
         """Copy one batch's bytes from anywhere."""
-        start = int(self._random.integers(PLAIN_BYTES - self._batch_bytes))
-        self._memory[start : start + self._batch_bytes].copy()
+        start = int(self._random.integers(PLAIN_BYTES - self._batch.size))
+        np.copyto(self._batch, self._memory[start : start + self._batch.size])
 
 
 def rate(work: Callable[[], object], times: int) -> float:
@@ -108,7 +108,8 @@ def measure(layout: UnrollLayout, config: RunConfig, arguments: argparse.Namespa
         replay.sample(hyper.batch_size, priority_exponent=hyper.priority_exponent,
                       importance_exponent=hyper.importance_exponent)
 
-    rates: dict[str, list[float]] = {"fill": [rate(insert, arguments.unrolls)]}
+    rate(insert, arguments.unrolls)
+    rates: dict[str, list[float]] = {}
     works = {"insert": (insert, INSERTS), "plain insert": (plain.insert, INSERTS),
              "sample": (sample, BATCHES), "plain sample": (plain.sample, BATCHES)}
     for number in range(1 + arguments.rounds):
@@ -130,8 +131,8 @@ def row(title: str, rates: list[float], size: int, *, unrolls: int, plain: list[
     if plain:
         theirs = statistics.median(plain)
         beside = f"| {theirs * size / 2**30:.2f} | **{mine / theirs:.2f}** |"
-    spread = f" {min(rates) * unrolls:,.0f} to {max(rates) * unrolls:,.0f} " if len(rates) > 1 else " once "
-    return f"| {title} | {mine * unrolls:,.0f} | {mine * size / 2**30:.2f} {beside}{spread}|"
+    spread = f"{min(rates) * unrolls:,.0f} to {max(rates) * unrolls:,.0f}"
+    return f"| {title} | {mine * unrolls:,.0f} | {mine * size / 2**30:.2f} {beside} {spread} |"
 
 
 def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, list[float]]],
@@ -141,17 +142,17 @@ def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, l
     frames = int(np.prod(layout.fields["observation"][0]))
     rows = []
     for where, rates in found.items():
-        rows += [row(f"{where}: inserted, new pages", rates["fill"], one, unrolls=1),
-                 row(f"{where}: inserted, full", rates["insert"], one, unrolls=1, plain=rates["plain insert"]),
+        rows += [row(f"{where}: inserted", rates["insert"], one, unrolls=1, plain=rates["plain insert"]),
                  row(f"{where}: sampled", rates["sample"], one * batch, unrolls=batch, plain=rates["plain sample"])]
         if "cold sample" in rates:
             rows.append(row(f"{where}: sampled, nothing of it cached", rates["cold sample"], one * batch,
                             unrolls=batch))
     return "\n".join([
         f"`python benchmarks/replay.py --unrolls {arguments.unrolls} --rounds {arguments.rounds}`", "",
-        f"{hardware()}. An unroll of Atari has {layout.overlap} steps of burn-in, {layout.unroll_length} that are "
-        f"trained on and one more: **{one:,} bytes**, {frames / one:.1%} of them its single frames (stacked they would "
-        f"be {frames * ATARI.frame_stack:,}).", "",
+        f"{hardware()}; load average {os.getloadavg()[0]:.1f}.", "",
+        f"An unroll of Atari has {layout.overlap} steps of burn-in, {layout.unroll_length} that are trained on and one "
+        f"more: **{one:,} bytes**, {frames / one:.1%} of them its single frames (stacked they would be "
+        f"{frames * ATARI.frame_stack:,}).", "",
         "| unrolls | GiB |", "|---|---|",
         f"| {ON_PAPER:,}, on paper | {ON_PAPER * one / 2**30:.1f} |",
         f"| {arguments.unrolls:,}, measured below | {arguments.unrolls * one / 2**30:.2f} |", "",
@@ -165,7 +166,7 @@ def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, l
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--unrolls", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--folder", type=Path, help="on the disk to measure (the one for temporary files)")
     parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
     arguments = parser.parse_args()

@@ -85,13 +85,13 @@ def test_a_gathered_batch_is_what_collate_makes_of_the_same_unrolls(spec, states
     storage.close()
 
 
-@pytest.mark.parametrize("slice_bytes", [1, 150, 300])
-def test_a_batch_too_large_for_one_slice_is_joined_from_several(slice_bytes, monkeypatch):
+def test_steps_that_are_large_and_small_ones_are_joined_alike(monkeypatch):
     storage, unrolls = UnrollStorage(LAYOUT, capacity=4), [unroll(LAYOUT, number) for number in range(4)]
     for row, one in enumerate(unrolls):
         storage.write(row, one)
-    monkeypatch.setattr("workbench.replay.storage._SLICE_BYTES", slice_bytes)  # a step of the four has 60 of frames
-    check_equal(storage.gather(np.arange(4)), collate(unrolls))
+    for limit in (1, 16, 10_000):
+        monkeypatch.setattr("workbench.replay.storage._LARGE_BYTES", limit)
+        check_equal(storage.gather(np.arange(4)), collate(unrolls))
 
 
 def test_a_batch_is_a_copy_that_later_writes_do_not_change(folder):
@@ -101,6 +101,26 @@ def test_a_batch_is_a_copy_that_later_writes_do_not_change(folder):
     batch = storage.gather(np.array([2]))
     storage.write(2, unroll(LAYOUT, 1))
     check_equal(batch, collate([first]))
+
+
+@pytest.mark.parametrize("held", [lambda one: one, lambda one: one[1:, :, 0], lambda one: one.numpy()[2],
+                                  lambda one: one.detach().flatten().untyped_storage()])
+def test_memory_of_a_batch_is_used_again_but_not_while_any_of_it_is_held(held):
+    storage = UnrollStorage(LAYOUT, capacity=4)
+    for row in range(4):
+        storage.write(row, unroll(LAYOUT, row))
+    observation = storage.gather(np.array([0, 1])).observation
+    place, mine = observation.data_ptr(), held(observation)
+    before = bytes(np.asarray(mine))
+    del observation
+    for row in (2, 3):
+        assert storage.gather(np.array([row, row])).observation.data_ptr() != place
+    assert bytes(np.asarray(mine)) == before
+    del mine
+    again = [storage.gather(np.array([2, 3])) for _ in range(2)]
+    assert place in {batch.observation.data_ptr() for batch in again}
+    check_equal(again[0], again[1])
+    assert storage.gather(np.array([0])).observation.shape[1] == 1
 
 
 def test_memory_and_disk_hold_the_same(tmp_path):

@@ -9,6 +9,8 @@ from workbench.algorithms.base import QValueOutput, State
 from workbench.networks.memory import ResettingLSTM, memory_inputs
 from workbench.networks.policy_value import Torso
 
+_FIRST_VALUES = 0.01  # of the size that SEED's have
+
 
 class DuelingNetwork(nn.Module):
     """Q = V + A - mean A (Wang et al. 2016, arXiv 1511.06581, eq. 9) on a torso's features, or on an LSTM's outputs.
@@ -17,7 +19,8 @@ class DuelingNetwork(nn.Module):
     episode starts. LSTM and heads compute in float32 also under autocast, and start as SEED's do (r2d2:
     DuelingLSTMDQNNet, which leaves all to Keras): uniform weights by fan-in and fan-out (Glorot & Bengio 2010),
     orthogonal recurrent ones, biases 0, but 1 at the forget gate (Jozefowicz et al. 2015), so that the LSTM starts
-    by remembering.
+    by remembering. Each head's last layer starts a hundred times smaller than SEED's: values that begin as noise are
+    first unlearnt by shrinking the torso's features, which then say nothing (DECISIONS.md).
 
     Args:
         torso: an nn.Module with `features`; value and advantage share it.
@@ -69,6 +72,8 @@ def _head(features: int, hidden: int, last: nn.Linear) -> nn.Sequential:
             nn.init.xavier_uniform_(parameter)
         else:
             nn.init.zeros_(parameter)
+    with torch.no_grad():
+        last.weight.mul_(_FIRST_VALUES)
     return head
 
 

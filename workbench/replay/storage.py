@@ -24,7 +24,7 @@ from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
 from workbench.replay.layout import UnrollLayout, arrays_of
 from workbench.trajectory import Array, Unroll
 
-_SLICE_BYTES = 2**24  # of a batch, written at a time: what the system has just zeroed is then still in the cache
+_LARGE_BYTES = 1024  # of one step's value, which then goes straight to its place
 
 
 class UnrollStorage:
@@ -44,6 +44,7 @@ class UnrollStorage:
         self.layout = layout
         self.capacity = capacity
         self._expected = {name: (shape, np.dtype(dtype)) for name, (shape, dtype) in layout.fields.items()}
+        self._buffers = _Buffers()
         self._files = {} if folder is None else self._on_disk(folder)
         try:
             self.fields = {name: self._files[name].array if name in self._files else np.zeros((capacity, *shape), dtype)
@@ -104,28 +105,31 @@ class UnrollStorage:
         In pinned memory if asked, for a copy to the device that does not block.
         """
 
-        def joined(name: str) -> Tensor:
-            found = [self.fields[name][row] for row in rows]
+        def room(name: str, *lead: int) -> Tensor:
             shape, dtype = self._expected[name]
-            out = _empty((len(found), *shape), dtype, pin_memory=pin_memory)
-            np.stack(found, out=out.numpy())
+            whole = (*lead, *shape[len(lead) - 1 :])
+            return _pinned(whole, dtype) if pin_memory else self._buffers.take(whole, dtype)
+
+        def of_unrolls(name: str) -> Tensor:
+            out = room(name, len(rows))
+            np.stack([self.fields[name][row] for row in rows], out=out.numpy())
             return out
 
-        def joined_steps(name: str) -> Tensor:
-            field, (shape, dtype) = self.fields[name], self._expected[name]
-            out = _empty((shape[0], len(rows), *shape[1:]), dtype, pin_memory=pin_memory)
-            steps = max(1, _SLICE_BYTES // max(1, out[0].nbytes))
-            for some in (slice(start, start + steps) for start in range(0, shape[0], steps)):
-                np.stack([field[row, some] for row in rows], axis=1, out=out[some].numpy())
+        def of_steps(name: str) -> Tensor:
+            field, out = self.fields[name], room(name, self.layout.length, len(rows))
+            if field[0, 0].nbytes < _LARGE_BYTES:
+                np.copyto(out.numpy(), field[rows].swapaxes(0, 1))
+            else:
+                np.stack([field[row] for row in rows], axis=1, out=out.numpy())
             return out
 
         for file in self._files.values():
             file.expect(rows)
-        steps = {name: joined_steps(name) for name in self.layout.per_step}
+        steps = {name: of_steps(name) for name in self.layout.per_step}
         return Batch(
-            stack_prefix=joined("stack_prefix"),
+            stack_prefix=of_unrolls("stack_prefix"),
             behaviour={name: steps.pop(f"behaviour.{name}") for name in self.layout.behaviour},
-            initial_state=tuple(joined(f"state.{part}") for part in range(len(self.layout.state_shapes))),
+            initial_state=tuple(of_unrolls(f"state.{part}") for part in range(len(self.layout.state_shapes))),
             weight=torch.ones(len(rows), pin_memory=pin_memory),
             **steps,
         )
@@ -146,6 +150,7 @@ class UnrollStorage:
         """Give memory or disk back, as soon as nobody holds a view of an array. Nothing can be read afterwards."""
         self.fields.clear()
         self._files.clear()
+        self._buffers = _Buffers()
 
 
 class _MappedFile:
@@ -178,7 +183,21 @@ class _MappedFile:
             self._map.madvise(mmap.MADV_WILLNEED, page, start - page + self._row_bytes)
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype[np.generic], *, pin_memory: bool) -> Tensor:
-    if pin_memory:
-        return torch.empty(shape, dtype=getattr(torch, dtype.name), pin_memory=True)  # reused by torch once it is free
-    return torch.from_numpy(np.empty(shape, dtype))  # torch.empty's small pages make a batch's copy four times slower
+class _Buffers:
+    """Memory of batches that nobody holds any more, to be written again: taking new pages costs as much as copying."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[tuple[int, ...], np.dtype[np.generic]], list[Array]] = {}
+
+    def take(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Tensor:
+        """A tensor of anything; its memory comes back here when the last tensor or array that shares it is gone."""
+        free = self._free.setdefault((shape, dtype), [])
+        buffer = free.pop() if free else np.empty(shape, dtype)  # large pages, unlike torch.empty's
+        lent = buffer[...]
+        weakref.finalize(lent, free.append, buffer).atexit = False
+        return torch.from_numpy(lent)
+
+
+def _pinned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Tensor:
+    """The same in pinned memory, which torch uses again itself."""
+    return torch.empty(shape, dtype=getattr(torch, dtype.name), pin_memory=True)
