@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from tests.algorithms.slow_r2d2 import slow_h, slow_inverse, slow_n_step_target
-from workbench.algorithms import r2d2, vtrace
+from workbench.algorithms import r2d2
+from workbench.algorithms.returns import rewards_and_discounts
 from workbench.trajectory import NO_DISCOUNT, Flags
 
 EPSILONS = [1e-3, 1e-2, 1.0]
@@ -64,7 +65,7 @@ def test_n_step_targets_equal_their_sums_whatever_ends_where(length: int, n: int
     assert length < 5 or set(flags.ravel()) == {int(kind) for kind in KINDS}
     values, rewards, bootstraps = (torch.from_numpy(rng.normal(0, 10, (steps, rows)))
                                    for steps in (length + 1, length, length))
-    clipped, discounts = vtrace.rewards_and_discounts(
+    clipped, discounts = rewards_and_discounts(
         rewards,
         ended=torch.from_numpy((flags & int(NO_DISCOUNT)) != 0),
         truncated=torch.from_numpy((flags & int(Flags.TRUNCATED)) != 0),

@@ -12,6 +12,7 @@ from tests.algorithms.no_waiting import NoWaiting
 from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
 from workbench import networks
 from workbench.algorithms import Batch, Loss, PolicyValueOutput, Roles, VTrace, collate, vtrace
+from workbench.algorithms.returns import rewards_and_discounts
 from workbench.config import VTraceConfig
 from workbench.trajectory import EnvironmentSpec, Flags
 
@@ -127,7 +128,7 @@ def test_targets_equal_the_sums_of_the_paper() -> None:
     batch, network = random_case(5, 9)
     logits = network.policy_logits[:-1]
     behaviour, actions = batch.behaviour["policy_logits"][:-1], batch.action[:-1]
-    rewards, discounts = vtrace.rewards_and_discounts(
+    rewards, discounts = rewards_and_discounts(
         batch.reward[1:],
         ended=batch.has(Flags.TERMINATED | Flags.LIFE_LOST)[1:],
         truncated=batch.has(Flags.TRUNCATED)[1:],
@@ -171,7 +172,7 @@ def test_a_truncated_episode_bootstraps_from_its_final_observation_and_a_termina
     values = torch.zeros(1, 3)
     targets = []
     for max_abs_reward in (0.0, 1.0):
-        rewards, discounts = vtrace.rewards_and_discounts(
+        rewards, discounts = rewards_and_discounts(
             torch.full((1, 3), 2.0),
             ended=torch.tensor([[False, True, False]]),
             truncated=torch.tensor([[True, True, False]]),

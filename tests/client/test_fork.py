@@ -272,7 +272,7 @@ def test_a_replay_goes_along_if_asked_for_and_shares_the_disk(home: Path, nowher
         ({"unroll_length": 40}, "unroll_length cannot change from 80 to 40 in a fork with its replay: the unrolls"),
         ({"burn_in": 0}, "burn_in cannot change from 40 to 0 in a fork with its replay"),
         ({"frame_stack": 1}, "frame_stack cannot change from 0 to 1"),
-        ({"value_rescaling": False}, "value_rescaling cannot change from True to False in a fork with its replay"),
+        ({"value_rescaling": False}, "value_rescaling cannot change from True to False in a fork: the weights would"),
         ({"lstm_size": 64}, "lstm_size cannot change from 512 to 64 in a fork: the weights"),
         ({"checkpoint": "000000001000"}, r"000000001000 has no replay.*run\.checkpoint\(replay=True\)"),
     ],

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -60,8 +61,11 @@ def test_evaluation_and_scaling_and_pausing_work_as_for_vtrace(run):
     assert len(evaluated.returns) == 2
     with run.paused():
         still = run.status.updates
+        time.sleep(1.0)
+        assert run.status.updates == still
     run.scale(actors=1)
-    run.wait(updates=still + 20, timeout_s=60, progress=False)
+    eventually(lambda: len(run.status.actors) == 1, what="one actor")
+    run.wait(updates=run.status.updates + 20, timeout_s=60, progress=False)
     run.scale(actors=2)
 
 

@@ -39,6 +39,19 @@ def test_a_batch_serves_again_while_the_next_is_not_ready_and_not_more_often_tha
     assert uses == 2.5
 
 
+def test_a_batch_that_was_dropped_is_not_used_again_and_a_larger_factor_revives_no_old_one():
+    experience, meters = Scripted("a", None, "b", None, None), Meters()
+    echo = Echo(experience, meters)
+    once, thrice = (RunConfig.build("x", echo_factor=factor).hyperparameters for factor in (1, 3))
+    assert echo.next(thrice, timeout_s=0.5) == "a"
+    echo.drop()
+    assert echo.next(thrice, timeout_s=0.5) is None
+    assert echo.next(once, timeout_s=0.5) == "b"
+    assert echo.next(once, timeout_s=0.5) is None
+    assert echo.next(thrice, timeout_s=0.5) is None
+    assert experience.waits == [0.5] * 5
+
+
 def test_a_batch_that_is_ready_is_taken_at_once():
     found, _, uses = served(["a", "b", "c"], 8)
     assert found == ["a", "b", "c"]

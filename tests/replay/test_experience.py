@@ -9,7 +9,8 @@ import torch
 from workbench import algorithms
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
-from workbench.replay import experience
+from workbench.errors import OutOfBounds
+from workbench.replay import capacity, experience
 from workbench.replay.experience import Fresh, Replayed
 from workbench.replay.layout import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Unroll
@@ -155,3 +156,63 @@ def test_what_was_saved_goes_on_exactly(tmp_path):
     expected = train(unbroken, 101, 200)
     assert len(expected) > 10
     assert train(resumed, 101, 200) == expected
+
+
+def test_unrolls_of_a_skipped_update_are_hardly_drawn_again(tmp_path):
+    found, config, layout = made(tmp_path, queue_size=1000, replay_ratio=8.0)
+    spoilt = unroll(layout, 0)
+    spoilt.reward[:] = 1e22  # finite, but its square is not
+    found.queue.put(spoilt)
+    for number in range(1, 40):
+        found.queue.put(unroll(layout, number))
+    first = found.next(config, timeout_s=0.0)
+    assert numbers(first) == [0] * 4, "its first priority is beyond all others"
+    found.learnt(first, None)
+    later = [found.next(config, timeout_s=0.0) for _ in range(5)]
+    assert all(0 not in numbers(draw) for draw in later)
+
+
+def test_it_says_that_a_full_enough_replay_has_not_earned_its_first_batch_yet(tmp_path):
+    found, config, layout = made(tmp_path, replay_ratio=0.1, queue_size=1000)
+    for number in range(12):
+        found.queue.put(unroll(layout, number))
+    assert found.next(config, timeout_s=0.0) is None
+    assert found.filling == "taking in the unrolls that earn the first batch"
+
+
+def test_whoever_waits_for_the_training_thread_waits_no_longer_than_its_patience(tmp_path, monkeypatch):
+    monkeypatch.setattr(experience, "_PATIENCE_S", 0.0)
+    found, config, layout = made(tmp_path, replay_min_size=60, queue_size=1000)
+    for number in range(50):
+        found.queue.put(unroll(layout, number))
+    assert found.next(config, timeout_s=0.0) is None
+    assert len(found.queue) > 0
+
+
+def test_a_smaller_replay_says_how_many_of_the_saved_unrolls_it_has_no_room_for(tmp_path):
+    large, config, layout = made(tmp_path / "a", queue_size=1000)
+    for number in range(60):
+        large.queue.put(unroll(layout, number))
+        large.next(config, timeout_s=0.0)
+    small, _, _ = made(tmp_path / "b", replay_size=20)
+    kept = len(large.replay)
+    assert small.load({name: np.array(one) for name, one in large.arrays(config, asked=True).items()}) == kept - 20
+
+
+def test_a_replay_of_automatic_size_stays_as_it_was_planned_while_it_fits(tmp_path, monkeypatch):
+    free = 400_000
+    monkeypatch.setattr(capacity, "free_bytes", lambda config, folder: free)
+    planned = made(tmp_path, replay_size=0)[0].kept[1]
+    free = 380_000
+    assert made(tmp_path, replay_size=0)[0].kept[1] == planned
+    free = 100_000
+    assert made(tmp_path, replay_size=0)[0].kept[1] < planned
+
+
+def test_a_replay_stops_growing_before_memory_runs_out(tmp_path, monkeypatch):
+    found, config, layout = made(tmp_path, queue_size=1000)
+    for number in range(60):
+        found.queue.put(unroll(layout, number))
+    monkeypatch.setattr(capacity, "free_bytes", lambda config, folder: 1000)
+    with pytest.raises(OutOfBounds, match="of memory are free, and the replay holds 0 of 64 unrolls"):
+        found.next(config, timeout_s=0.0)

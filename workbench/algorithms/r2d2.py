@@ -3,7 +3,7 @@
 Sources: R2D2 (Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement learning", section
 2.3), value rescaling (Pohlen et al. 2018, arXiv 1805.11593), Ape-X (Horgan et al. 2018, arXiv 1803.00933). Tensors are
 time-major: [T, B]. Index t runs over the T steps trained on; `rewards[t]` and `discounts[t]` belong to the transition
-from x_t into x_{t+1}, as `vtrace.rewards_and_discounts` gives them.
+from x_t into x_{t+1}, as `returns.rewards_and_discounts` gives them.
 """
 
 from __future__ import annotations

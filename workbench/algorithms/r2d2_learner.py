@@ -19,7 +19,7 @@ from workbench.algorithms import r2d2
 from workbench.algorithms.base import FieldSpec, Heads, Loss, Network, QValueOutput, Roles, State
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.frames import stack_frames
-from workbench.algorithms.vtrace import rewards_and_discounts
+from workbench.algorithms.returns import rewards_and_discounts
 from workbench.config import R2D2Config
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
 

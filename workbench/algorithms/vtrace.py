@@ -37,37 +37,6 @@ def log_importance_ratios(target_logits: Tensor, *, behaviour_logits: Tensor, ac
     return target - log_probabilities(behaviour_logits, actions=actions)
 
 
-def rewards_and_discounts(
-    rewards: Tensor,
-    *,
-    ended: Tensor,
-    truncated: Tensor,
-    bootstrap_values: Tensor,
-    discount: float,
-    max_abs_reward: float,
-) -> tuple[Tensor, Tensor]:
-    """Rewards and discounts, [T, B], by which the targets treat the ends of episodes.
-
-        r'_t = clip(r_t, ±max_abs_reward) + γ V(x_final) [truncated]
-        γ_t  = γ [neither ended nor truncated]
-
-    A truncated transition so takes its target from the true final observation, and no trace crosses it.
-
-    Args:
-        rewards: [T, B].
-        ended: bool [T, B], nothing follows that counts (terminated, or a life lost); wins over `truncated`.
-        truncated: bool [T, B], cut off by a time limit.
-        bootstrap_values: V(x_final), [T, B], read only where truncated.
-        discount: γ.
-        max_abs_reward: 0 for no clipping.
-    """
-    if max_abs_reward > 0:
-        rewards = rewards.clamp(-max_abs_reward, max_abs_reward)
-    bootstrapped = rewards + discount * bootstrap_values
-    rewards = torch.where(truncated & ~ended, bootstrapped, rewards)
-    return rewards, discount * (~(ended | truncated)).to(rewards.dtype)
-
-
 @torch.no_grad()
 def vtrace_targets(
     values: Tensor,

@@ -12,6 +12,7 @@ from workbench.algorithms.base import FieldSpec, Heads, Loss, Network, PolicyVal
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.entropy_cost import EntropyCost
 from workbench.algorithms.frames import stack_frames
+from workbench.algorithms.returns import rewards_and_discounts
 from workbench.config import VTraceConfig
 from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, Flags
 
@@ -72,7 +73,7 @@ class VTrace:
         logits, values = output.policy_logits[:-1].float(), output.value[:-1].float()
         actions, behaviour_logits = batch.action[:-1], batch.behaviour["policy_logits"][:-1]
         log_rhos = vtrace.log_importance_ratios(logits.detach(), behaviour_logits=behaviour_logits, actions=actions)
-        rewards, discounts = vtrace.rewards_and_discounts(
+        rewards, discounts = rewards_and_discounts(
             batch.reward[1:],
             ended=batch.has(NO_DISCOUNT)[1:],
             truncated=batch.has(Flags.TRUNCATED)[1:],

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -250,9 +250,25 @@ def prune(folder: Path, keep: int) -> list[Path]:
             hidden = folder / f".removing-{os.getpid()}-{path.name}"
             os.rename(path, hidden)  # so that nobody meets half of it
             shutil.rmtree(hidden, ignore_errors=True)
-        for one in kept[:-1]:
-            (one.path / file_of(REPLAY)).unlink(missing_ok=True)
+        _drop_replays(kept[:-1])
     except OSError as error:
-        raise StorageFailed(f"cannot remove what is old in {folder}: {error.strerror} ({error.filename}). Make its "
-                            "folders writable.") from error
+        raise _cannot_remove(folder, error) from error
     return removed
+
+
+def drop_replays(folder: Path) -> None:
+    """Remove the replay of all automatic checkpoints, to make room for another. Raises StorageFailed."""
+    try:
+        _drop_replays(one for one in every(folder) if not one.requested)
+    except OSError as error:
+        raise _cannot_remove(folder, error) from error
+
+
+def _drop_replays(automatic: Iterable[Checkpoint]) -> None:
+    for one in automatic:
+        (one.path / file_of(REPLAY)).unlink(missing_ok=True)
+
+
+def _cannot_remove(folder: Path, error: OSError) -> StorageFailed:
+    return StorageFailed(f"cannot remove what is old in {folder}: {error.strerror} ({error.filename}). Make its "
+                         "folders writable.")

@@ -25,9 +25,10 @@ from workbench.rundir import RunDirectory
 
 # What weights depend on, and what a stored unroll depends on besides.
 _WEIGHTS = (
-    "environment", "environment_options", "frame_stack", "algorithm", "network", "lstm_size", "dueling_size"
+    "environment", "environment_options", "frame_stack", "algorithm", "network", "lstm_size", "dueling_size",
+    "value_rescaling", "value_rescaling_epsilon",
 )  # fmt: skip
-_UNROLLS = ("unroll_length", "burn_in", "value_rescaling", "value_rescaling_epsilon")
+_UNROLLS = ("unroll_length", "burn_in")
 
 
 def fork(

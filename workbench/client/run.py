@@ -13,7 +13,7 @@ from workbench.client import waiting
 from workbench.client.control import Control, checked, stored_status
 from workbench.client.status import RunStatus
 from workbench.client.tables import Hyperparameter, Table, duration, hyperparameters
-from workbench.config import RunConfig
+from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import InvalidInput, MissingPackage, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
@@ -139,9 +139,9 @@ class Run:
             RunNotAlive: it ended, or its supervisor died, before the target.
             WaitTimeout: `timeout_s` has passed; the run goes on.
         """
-        if evaluation_return is not None and not self.config.value("evaluation_envs_per_actor"):
-            raise InvalidInput(f"no environment of {self.name} evaluates: evaluation_envs_per_actor is 0. Wait for "
-                               "episode_return, or launch it with evaluation_envs_per_actor=1.")
+        if evaluation_return is not None and not self.config.evaluating_per_actor:
+            raise InvalidInput(f"no environment of {self.name} evaluates. Wait for episode_return, or launch it with "
+                               "evaluation_envs_per_actor=1 and at least two environments per actor.")
         return self._seen(
             waiting.until(
                 self._control, frames=frames, updates=updates, episode_return=episode_return,
@@ -205,7 +205,7 @@ class Run:
         told: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
         return told
 
-    def checkpoint(self, *, replay: bool | None = None, timeout_s: float = 600.0) -> Checkpoint:
+    def checkpoint(self, *, replay: bool | None = None, timeout_s: float = REPLAY_S) -> Checkpoint:
         """A checkpoint of now, on disk when this returns; it is never pruned.
 
         Args:

@@ -115,23 +115,24 @@ class R2D2Config(LearningConfig):
     evaluation_epsilon: float = setting(1e-3, "ε of environments that evaluate", low=0.0, high=1.0, live=True,
                                         source=_SEED_R2D2)
     replay_size: int = setting(0, "unrolls that the replay holds; 0: as many as replay_memory_gb holds, at most "
-                               "100,000", unit="unrolls", low=0, high=10_000_000, source=f"{_SEED_SCRIPT}: 100,000")
+                               "100,000, planned when the run first starts", unit="unrolls", low=0,
+                               high=10_000_000, source=f"{_SEED_SCRIPT}: 100,000")
     replay_memory_gb: float = setting(0.0, "memory, or disk, that the replay may take; 0: half of what is free when "
                                       "the run starts", unit="GiB", low=0.0, high=1e6)
     replay_storage: str = setting("memory", "where unrolls are kept: in memory, or in a file of the run that is "
                                   "mapped into memory", choices=("memory", "disk"))
     replay_min_size: int = setting(5000, "unrolls in the replay before the first update (all that it holds, if that "
                                    "is less)", unit="unrolls", low=1, high=10_000_000, source=_SEED_SCRIPT)
-    replay_ratio: float = setting(0.75, "unrolls trained on per unroll that comes in", low=1e-3, high=1000.0, live=True,
-                                  scale="log", source=_SEED_SCRIPT)
+    replay_ratio: float = setting(0.75, "unrolls trained on per unroll that comes in, echoes not counted", low=1e-3,
+                                  high=1000.0, live=True, scale="log", source=_SEED_SCRIPT)
     priority_exponent: float = setting(0.9, "power of a priority in sampling; 0: uniform", low=0.0, high=10.0,
                                        live=True, source=_SEED_R2D2)
     importance_exponent: float = setting(0.6, "power of the weights that correct for the sampling; 0: none", low=0.0,
                                          high=10.0, live=True, source=_SEED_R2D2)
     priority_max_share: float = setting(0.9, "η of a sequence's priority η·max|δ| + (1-η)·mean|δ|", low=0.0, high=1.0,
                                         live=True, source=_SEED_R2D2)
-    save_replay: bool = setting(False, "the newest checkpoint holds the replay, so that a resumed run goes on with it",
-                                live=True)
+    save_replay: bool = setting(False, "checkpoints hold the replay, so that a resumed run goes on with it; of the "
+                                "automatic ones only the newest keeps it", live=True)
     lstm_size: int = setting(512, "units of the LSTM", unit="units", low=1, high=16_384, source=_SEED_R2D2)
     dueling_size: int = setting(512, "units of the hidden layer of each dueling head", unit="units", low=1, high=16_384,
                                 source=_SEED_R2D2)

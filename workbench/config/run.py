@@ -55,6 +55,11 @@ class RunConfig:
         validate(self)
 
     @property
+    def evaluating_per_actor(self) -> int:
+        """Environments of each actor that evaluate: as asked, but at least one trains."""
+        return min(int(self.hyperparameters.evaluation_envs_per_actor), self.envs_per_actor - 1)
+
+    @property
     def last_checkpoint_s(self) -> float:
         """Seconds that a run's last checkpoint may take: more where it holds a replay."""
         return REPLAY_S if getattr(self.hyperparameters, "save_replay", False) else 60.0

@@ -18,15 +18,19 @@ class Echo:
 
     def next(self, config: Any, *, timeout_s: float) -> Draw | None:
         """The next batch to train on, or None if there is none after `timeout_s`."""
-        again = 0 < self._uses < config.echo_factor
+        again = self._draw is not None and self._uses < config.echo_factor
         if not again:
             self._draw = None
         fresh = self._experience.next(config, timeout_s=0.0 if again else timeout_s)
         if fresh is None and not again:
             return None
         if fresh is not None:
-            if self._uses:
+            if self._uses:  # of the batch before
                 self._meters.add("batch_uses", self._uses)
             self._draw, self._uses = fresh, 0
         self._uses += 1
         return self._draw
+
+    def drop(self) -> None:
+        """Do not use the last batch again."""
+        self._draw = None

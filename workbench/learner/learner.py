@@ -23,7 +23,7 @@ from workbench import algorithms, checkpoints, networks
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
-from workbench.errors import CheckpointCorrupt, ConnectionLost, StorageFailed, WorkbenchError
+from workbench.errors import CheckpointCorrupt, ConnectionLost, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.learner import checkpointing
 from workbench.learner.batcher import Batcher
 from workbench.learner.checkpointing import Counters
@@ -148,10 +148,11 @@ class Learner:
             parent = self.run_directory.parent()
             if parent is None:
                 return Counters()
+            if parent["take"] == "all":
+                raise CheckpointCorrupt(f"this fork has no good checkpoint to begin with. Fork again. {' '.join(wrong)}")
             found = checkpoints.at(Path(parent["checkpoint"]))
-            if parent["take"] == "weights":
-                checkpointing.restore(found, self.trainer, generator, weights_only=True)
-                return Counters()
+            checkpointing.restore(found, self.trainer, generator, weights_only=True)
+            return Counters()
         checkpointing.restore(found, self.trainer, generator)
         counters = Counters.of(found)
         self.trainer.updates = counters.updates
@@ -171,8 +172,9 @@ class Learner:
         if not found.has_replay:
             return "; its replay was not kept and is filled anew (save_replay keeps it)"
         try:
-            self.experience.load(found.open("replay"))
-            return ", with its replay"
+            dropped = self.experience.load(found.open("replay"))
+            lost = f", but for its {dropped:,} oldest unrolls, which do not fit" if dropped else ""
+            return f", with its replay{lost}"
         except CheckpointCorrupt as error:
             self._event("error", str(error))
             return "; its replay is damaged and is filled anew"
@@ -226,13 +228,21 @@ class Learner:
             if self._paused is not None:
                 self._commands.wait(_POLL_S)
                 continue
-            with self.meters.timing("training_wait"):
-                draw = self._echo.next(self.config.hyperparameters, timeout_s=_POLL_S)
+            draw = self._next_draw()
             if draw is not None:
                 self._update(draw)
             if time.monotonic() > self._next_checkpoint:
-                self._next_checkpoint = time.monotonic() + self.config.checkpoint_interval_s
                 self._store(lambda: self._checkpoint("interval"))
+                self._next_checkpoint = time.monotonic() + self.config.checkpoint_interval_s
+
+    def _next_draw(self) -> Draw | None:
+        try:
+            with self.meters.timing("training_wait"):
+                return self._echo.next(self.config.hyperparameters, timeout_s=_POLL_S)
+        except OutOfBounds as error:  # no memory is left for the replay to fill
+            self._event("error", str(error), progress=self.progress)
+            self._pause(str(error))
+            return None
 
     def _update(self, draw: Draw) -> None:
         with self.meters.timing("update"):
@@ -240,8 +250,10 @@ class Learner:
                 draw.batch, config=self.config.hyperparameters, learning_rate=self.learning_rate,
                 on_bad=self._on_bad_update,
             )
-            if loss is not None:
-                self.experience.learnt(draw, loss)
+            self.experience.learnt(draw, loss)
+            if loss is None:
+                self._echo.drop()
+            else:
                 self.policy.publish(self.trainer.updates)
 
     def _on_bad_update(self, what: str) -> None:
@@ -296,8 +308,12 @@ class Learner:
         except StorageFailed as error:
             if not kept or replay:
                 raise
-            written = write(groups=groups)  # the weights are worth more than nothing
-            self._event("error", f"a checkpoint without its replay: {error}", progress=progress)
+            checkpoints.drop_replays(folder)  # of older ones; there may be room for one
+            try:
+                written = write(groups={**groups, "replay": kept})
+            except StorageFailed:
+                written = write(groups=groups)  # the weights are worth more than nothing
+                self._event("error", f"a checkpoint without its replay: {error}", progress=progress)
         checkpoints.prune(folder, keep=self.config.keep_checkpoints)
         self._event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
                     data={"path": str(written.path)})

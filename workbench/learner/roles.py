@@ -27,5 +27,4 @@ def ranks(env_ids: Array, config: RunConfig) -> Array:
 
 
 def _training_per_actor(config: RunConfig) -> int:
-    evaluating: int = config.hyperparameters.evaluation_envs_per_actor
-    return max(1, config.envs_per_actor - evaluating)
+    return config.envs_per_actor - config.evaluating_per_actor

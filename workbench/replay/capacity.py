@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +15,8 @@ from workbench.errors import OutOfBounds
 from workbench.replay.layout import UnrollLayout
 
 _MOST = 100_000  # unrolls, where no size is asked for: SEED gcp/train_atari.sh
+_NOTE = "capacity"  # the file that says what a replay of automatic size was planned to hold
+_RESERVE_BYTES = 2**28  # of memory, below which a replay does not grow any more
 _USABLE = 0.9  # of what is free: the rest is left to batches, and to others
 
 # In a control group: the limit, what is used, and the name of what of that is given up when memory is short.
@@ -53,6 +56,39 @@ def planned_capacity(config: R2D2Config, layout: UnrollLayout, *, free_bytes: in
         raise OutOfBounds(f"a replay of {capacity:,} unrolls of {layout.unroll_bytes:,} bytes needs {_gib(needed)}, "
                           f"but may take {_gib(granted)}; {there}. {_remedy(remedy, where)}")
     return capacity
+
+
+def lasting_capacity(config: R2D2Config, layout: UnrollLayout, *, folder: Path) -> int:
+    """`planned_capacity` for the run whose replay lies in `folder`, where it is noted.
+
+    An automatic size is planned once in a run's life, so that a resumed run holds what it held; it is planned anew only
+    if that does not fit any more.
+    """
+    where = "disk" if config.replay_storage == "disk" else "memory"
+    free, note = free_bytes(config, folder), folder / _NOTE
+    capacity = 0
+    if not config.replay_size and note.exists():
+        with suppress(OutOfBounds, OSError, ValueError):
+            before = dataclasses.replace(config, replay_size=int(note.read_text()))
+            capacity = planned_capacity(before, layout, free_bytes=free, where=where)
+    capacity = capacity or planned_capacity(config, layout, free_bytes=free, where=where)
+    with suppress(OSError):  # without the note a resumed run plans anew
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_text(str(capacity))
+    return capacity
+
+
+def check_memory(config: R2D2Config, *, unrolls: int, capacity: int) -> None:
+    """Raises OutOfBounds if memory runs out while a replay in memory fills: others may take what was planned with."""
+    if config.replay_storage == "disk":
+        return
+    free = free_bytes(config, Path())
+    if free < _RESERVE_BYTES:
+        raise OutOfBounds(
+            f"only {_gib(free)} of memory are free, and the replay holds {unrolls:,} of {capacity:,} unrolls. End what "
+            "else takes memory, and resume; or stop this run, and fork it with a smaller replay_size or "
+            "replay_storage='disk'."
+        )
 
 
 def _remedy(first: str, where: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.algorithms.base import Algorithm, Loss, ReplayAlgorithm
 from workbench.algorithms.batch import Batch, collate
-from workbench.replay.capacity import free_bytes, planned_capacity
+from workbench.replay.capacity import check_memory, lasting_capacity
 from workbench.replay.layout import UnrollLayout
 from workbench.replay.prioritized import PrioritizedReplay, Sample
 from workbench.replay.queue import UnrollQueue
@@ -23,6 +23,8 @@ from workbench.replay.storage import UnrollStorage
 from workbench.trajectory import Array, Unroll
 
 _COUNTERS = "experience.counters"
+_PATIENCE_S = 0.5
+_MEMORY_CHECK = 50  # unrolls between looks at the machine's memory while the replay fills
 
 
 class Draw(NamedTuple):
@@ -47,8 +49,8 @@ class Experience(Protocol):
     def next(self, config: Any, *, timeout_s: float) -> Draw | None:
         """The next batch, or None if it is not ready after `timeout_s`."""
 
-    def learnt(self, draw: Draw, loss: Loss) -> None:
-        """Told of an update on `draw`."""
+    def learnt(self, draw: Draw, loss: Loss | None) -> None:
+        """Told of an update on `draw`; None: it was skipped, as its loss or gradient was not finite."""
 
     @property
     def filling(self) -> str:
@@ -63,8 +65,8 @@ class Experience(Protocol):
         Views: save them before the next call.
         """
 
-    def load(self, arrays: Mapping[str, Array]) -> None:
-        """Put back what `arrays` returned. Raises ShapeMismatch where it does not fit."""
+    def load(self, arrays: Mapping[str, Array]) -> int:
+        """Put back what `arrays` returned; how many unrolls had no room. Raises ShapeMismatch for another layout."""
 
     def close(self) -> None:
         """End: waiting calls return, memory and files are given back."""
@@ -85,7 +87,7 @@ class Fresh:
         unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
         return Draw(collate(unrolls, pin_memory=self._pin_memory)) if unrolls else None
 
-    def learnt(self, draw: Draw, loss: Loss) -> None:
+    def learnt(self, draw: Draw, loss: Loss | None) -> None:
         """Nothing to do."""
 
     def look(self) -> tuple[dict[str, float], Histograms]:
@@ -96,8 +98,9 @@ class Fresh:
         """Nothing: an unroll that waits is not worth keeping."""
         return {}
 
-    def load(self, arrays: Mapping[str, Array]) -> None:
+    def load(self, arrays: Mapping[str, Array]) -> int:
         """Nothing to do."""
+        return 0
 
     def close(self) -> None:
         """See `Experience`."""
@@ -110,7 +113,7 @@ class Replayed:
     Each unroll that comes in earns `replay_ratio` trainings, and a batch of B costs B of them. A batch waits until it
     is earned; nothing is taken in beyond that, so that the queue fills and holds up the actors. Whoever runs ahead
     waits: trained on = replay_ratio x taken in, to within one batch, from the moment when the replay holds
-    `replay_min_size`.
+    `replay_min_size`. What data echoing trains on again comes on top of that, and is seen in the metric.
     """
 
     def __init__(
@@ -123,16 +126,21 @@ class Replayed:
         self._min_size = min(min_size, replay.capacity)
         self._pin_memory = pin_memory
         self._earned = 0.0
+        self._begun = False
         self._ratio, self._taken_in, self._trained = 0.0, 0, 0  # since the ratio was last changed
 
     def next(self, config: Any, *, timeout_s: float) -> Draw | None:
         """See `Experience`; takes in what the batch still lacks."""
         deadline = time.monotonic() + timeout_s
         while len(self.replay) < self._min_size or self._earned < config.batch_size:
-            unrolls = self.queue.take(1, timeout_s=max(0.0, deadline - time.monotonic()))
+            left_s = deadline - time.monotonic()
+            unrolls = self.queue.take(1, timeout_s=max(0.0, left_s))
             if not unrolls:
                 return None
             self._take_in(unrolls[0], config)
+            if left_s < -_PATIENCE_S:  # much waits, and so may whoever wants to pause or stop
+                return None
+        self._begun = True
         self._earned -= config.batch_size
         sample = self.replay.sample(
             config.batch_size, priority_exponent=config.priority_exponent,
@@ -146,12 +154,18 @@ class Replayed:
                 self._ratio, self._taken_in, self._trained = config.replay_ratio, 0, 0
             self._taken_in += 1
             self._earned += config.replay_ratio
+        if len(self.replay) < self.replay.capacity and self.replay.inserted % _MEMORY_CHECK == 0:
+            check_memory(config, unrolls=len(self.replay), capacity=self.replay.capacity)
         self.replay.insert(unroll, self._algorithm.initial_priority(unroll, config=config))
 
-    def learnt(self, draw: Draw, loss: Loss) -> None:
-        """New priorities, and recomputed states where the algorithm gives them."""
-        assert draw.sample is not None and loss.priorities is not None
+    def learnt(self, draw: Draw, loss: Loss | None) -> None:
+        """New priorities, and recomputed states where the algorithm gives them; the lowest after a skipped update."""
+        assert draw.sample is not None
         self._trained += len(draw.sample.rows)
+        if loss is None:  # else the same unrolls would be drawn again, and skipped again
+            self.replay.learnt(draw.sample, np.zeros(len(draw.sample.rows)), None)
+            return
+        assert loss.priorities is not None
         states = None if loss.next_states is None else tuple(one.float().cpu().numpy() for one in loss.next_states)
         self.replay.learnt(draw.sample, loss.priorities.float().cpu().numpy(), states)
 
@@ -163,8 +177,10 @@ class Replayed:
     @property
     def filling(self) -> str:
         """See `Experience`."""
-        if len(self.replay) >= self._min_size:
+        if self._begun:
             return ""
+        if len(self.replay) >= self._min_size:
+            return "taking in the unrolls that earn the first batch"
         return f"filling the replay: {len(self.replay):,} of {self._min_size:,} unrolls before the first update"
 
     def look(self) -> tuple[dict[str, float], Histograms]:
@@ -181,11 +197,12 @@ class Replayed:
         counters = np.array([self._earned, self._ratio, self._taken_in, self._trained], np.float64)
         return {**self.replay.arrays(), _COUNTERS: counters}
 
-    def load(self, arrays: Mapping[str, Array]) -> None:
+    def load(self, arrays: Mapping[str, Array]) -> int:
         """See `Experience`."""
         self.replay.load({name: array for name, array in arrays.items() if name != _COUNTERS})
         earned, ratio, taken_in, trained = arrays[_COUNTERS].tolist()
         self._earned, self._ratio, self._taken_in, self._trained = earned, ratio, int(taken_in), int(trained)
+        return len(arrays["serial"]) - len(self.replay)
 
     def close(self) -> None:
         """See `Experience`."""
@@ -209,9 +226,7 @@ def build(
     if not isinstance(algorithm, ReplayAlgorithm):
         return Fresh(UnrollQueue(max(config.queue_size, config.batch_size)), pin_memory=pin_memory)
     on_disk = config.replay_storage == "disk"
-    capacity = planned_capacity(
-        config, layout, free_bytes=free_bytes(config, folder), where="disk" if on_disk else "memory"
-    )
+    capacity = lasting_capacity(config, layout, folder=folder)
     storage = UnrollStorage(layout, capacity=capacity, folder=folder if on_disk else None)
     replay = PrioritizedReplay(storage, random=np.random.default_rng(seed))
     queue = UnrollQueue(config.queue_size or config.batch_size)

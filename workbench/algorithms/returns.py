@@ -1,0 +1,37 @@
+"""How the ends of episodes enter the targets of every algorithm. Tensors are time-major: [T, B]."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def rewards_and_discounts(
+    rewards: Tensor,
+    *,
+    ended: Tensor,
+    truncated: Tensor,
+    bootstrap_values: Tensor,
+    discount: float,
+    max_abs_reward: float,
+) -> tuple[Tensor, Tensor]:
+    """Rewards and discounts, [T, B], by which the targets treat the ends of episodes.
+
+        r'_t = clip(r_t, ±max_abs_reward) + γ V(x_final) [truncated]
+        γ_t  = γ [neither ended nor truncated]
+
+    A truncated transition so takes its target from the true final observation, and no trace crosses it.
+
+    Args:
+        rewards: [T, B].
+        ended: bool [T, B], nothing follows that counts (terminated, or a life lost); wins over `truncated`.
+        truncated: bool [T, B], cut off by a time limit.
+        bootstrap_values: V(x_final), [T, B], read only where truncated.
+        discount: γ.
+        max_abs_reward: 0 for no clipping.
+    """
+    if max_abs_reward > 0:
+        rewards = rewards.clamp(-max_abs_reward, max_abs_reward)
+    bootstrapped = rewards + discount * bootstrap_values
+    rewards = torch.where(truncated & ~ended, bootstrapped, rewards)
+    return rewards, discount * (~(ended | truncated)).to(rewards.dtype)
