@@ -25,7 +25,7 @@ COMMON = {"actors": 1, "envs_per_actor": 16, "learning_rate": 1e-3, "warmup_upda
 SETTINGS = {
     "vtrace": {"unroll_length": 20, "batch_size": 16},
     "r2d2": {"unroll_length": 20, "burn_in": 5, "batch_size": 16, "replay_size": 2000, "replay_min_size": 50,
-             "replay_ratio": 1.0, "adam_epsilon": 1e-5, "lstm_size": 64, "dueling_size": 64, "network": "mlp",
+             "replay_ratio": 1.0, "adam_epsilon": 1e-5, "lstm_size": 64, "dueling_size": 64,
              "target_update_period": 50, "discount": 0.99},
 }
 SHOWN = ("factor", "updates", "uses per batch", "steps/s", "return at the end", "mean return of the run")
