@@ -149,7 +149,7 @@ class Learner:
             if parent is None:
                 return Counters()
             if parent["take"] == "all":
-                raise CheckpointCorrupt(f"the fork's first checkpoint is gone or damaged; fork again. {' '.join(wrong)}")
+                raise CheckpointCorrupt(f"the fork's checkpoint is gone or damaged; fork again. {' '.join(wrong)}")
             found = checkpoints.at(Path(parent["checkpoint"]))
             checkpointing.restore(found, self.trainer, generator, weights_only=True)
             return Counters()
