@@ -175,14 +175,13 @@ class Run:
 
         Args:
             timeout_s: how long the learner may take; after it, it is killed without that checkpoint. None: a minute,
-                or half an hour where that checkpoint holds the replay.
+                or half an hour where that checkpoint, or one that is being written, holds the replay.
         """
-        if timeout_s is None:
-            timeout_s = self.config.last_checkpoint_s
         if self.status.alive:
             with suppress(RunNotAlive):  # it ended in this moment
                 self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
-        return self._seen(waiting.until_ended(self._control, timeout_s + _STOP_MARGIN_S))
+        longest_s = REPLAY_S if timeout_s is None else timeout_s
+        return self._seen(waiting.until_ended(self._control, longest_s + _STOP_MARGIN_S))
 
     def close(self) -> None:
         """Drop this handle's connection; the run goes on."""

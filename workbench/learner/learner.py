@@ -42,7 +42,7 @@ from workbench.replay.experience import Draw
 from workbench.replay.layout import UnrollLayout
 from workbench.replay.unrolls import UnrollAssembler
 from workbench.rundir import RunDirectory
-from workbench.trajectory import EnvironmentSpec
+from workbench.trajectory import Array, EnvironmentSpec
 from workbench.wire.messages import Hello
 from workbench.wire.rpc import Handler, Server, serve
 
@@ -68,6 +68,7 @@ class Learner:
         self._spec_given, self._ready, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._commands = Commands()
         self._stopping = False
+        self._writing_replay = False
         self._paused: str | None = run.read().get("paused")  # the reason
         self._failure: BaseException | None = None
         self._lives = 0
@@ -303,21 +304,33 @@ class Learner:
         groups = checkpointing.groups_of(self.trainer, self.inference.generator)
         kept = self.experience.arrays(self.config.hyperparameters, asked=replay)
         write = partial(checkpoints.write, folder, frames=progress.frames, meta=meta, requested=reason == "requested")
+        self._writing_replay = bool(kept)
         try:
-            written = write(groups={**groups, "replay": kept} if kept else groups)
-        except StorageFailed as error:
-            if not kept or replay:
-                raise
-            checkpoints.drop_replays(folder)  # of older ones; there may be room for one
-            try:
-                written = write(groups={**groups, "replay": kept})
-            except StorageFailed:
-                written = write(groups=groups)  # the weights are worth more than nothing
-                self._event("error", f"a checkpoint without its replay: {error}", progress=progress)
+            written = self._written(write, groups, kept, may_leave_out=not replay)
+        finally:
+            self._writing_replay = False
         checkpoints.prune(folder, keep=self.config.keep_checkpoints)
         self._event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
                     data={"path": str(written.path)})
         return {"path": str(written.path), "frames": progress.frames}
+
+    def _written(
+        self, write: Callable[..., Checkpoint], groups: dict[str, Any], replay: dict[str, Array], *, may_leave_out: bool
+    ) -> Checkpoint:
+        """A checkpoint with the replay if there is one, or without it where the disk has no room and that will do."""
+        if not replay:
+            return write(groups=groups)
+        try:
+            return write(groups={**groups, "replay": replay})
+        except StorageFailed as error:
+            if not may_leave_out:
+                raise
+            checkpoints.drop_replays(self.run_directory.checkpoints)  # of older ones; there may be room for one
+            try:
+                return write(groups={**groups, "replay": replay})
+            except StorageFailed:
+                self._event("error", f"a checkpoint without its replay: {error}", progress=self.progress)
+                return write(groups=groups)  # the weights are worth more than nothing
 
     def _event(self, kind: str, message: str, **more: Any) -> None:
         self._store(lambda: self.writer.event(kind, message, **more))
@@ -358,7 +371,7 @@ class Learner:
 
     def status(self) -> dict[str, Any]:
         """Counters as they are now, speeds and means of the last second; see the recorder."""
-        told: dict[str, Any] = {"state": self.state, "reason": self.reason}
+        told: dict[str, Any] = {"state": self.state, "reason": self.reason, "writing_replay": self._writing_replay}
         return {**self.recorder.status, **told, **asdict(self.progress)} if self._ready.is_set() else told
 
     @property
@@ -380,6 +393,8 @@ class Learner:
         """Why it is in that state, where that is not plain."""
         if self._paused is not None:
             return self._paused
+        if self._writing_replay:
+            return "writing a checkpoint with its replay"
         if self.state != "waiting":
             return self.experience.filling if self.state == "training" else ""
         return "collecting the first unrolls" if self.streams.connected else "waiting for the first actor"

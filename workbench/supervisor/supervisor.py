@@ -19,7 +19,7 @@ from typing import Any
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.config import RunConfig
+from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import ENDED, RunDirectory
@@ -319,9 +319,13 @@ class Supervisor:
         with self._guard:
             self.state = "stopping"
         self._publish()
-        self._end_learner(self.config.last_checkpoint_s if outcome.timeout_s is None else outcome.timeout_s)
+        self._end_learner(self._last_checkpoint_s() if outcome.timeout_s is None else outcome.timeout_s)
         self._crew.end_actors()
         self._close(outcome)
+
+    def _last_checkpoint_s(self) -> float:
+        """Seconds for the learner to end, when nobody said how long: more if it is writing a replay just now."""
+        return REPLAY_S if self._news.told.get("writing_replay") else self.config.last_checkpoint_s
 
     def _end_learner(self, timeout_s: float) -> None:
         if not self._crew.learner.alive:
