@@ -83,7 +83,8 @@ def main() -> None:
     tables = "\n".join(table(algorithm, given.factors, results[algorithm]) for algorithm in given.algorithms)
     text = (f"# Data echoing\n\nCartPole-v1 whose every step sleeps 2 ms; {given.frames:,} frames (= steps) a run, "
             f"medians of {given.rounds} seeds. Return at the end: mean of the last 50 episodes.\n\n{hardware()}.\n\n"
-            f"`python benchmarks/echo.py --rounds {given.rounds} --frames {given.frames}`\n\n{tables}")
+            f"`python benchmarks/echo.py --rounds {given.rounds} --frames {given.frames} --factors "
+            f"{' '.join(map(str, given.factors))}`\n\n{tables}")
     print(text)
     if given.write:
         RESULT.write_text(text)
