@@ -60,6 +60,7 @@ def test_evaluation_and_scaling_and_pausing_work_as_for_vtrace(run):
     evaluated = wb.evaluate(run.checkpoint(), episodes=2)
     assert len(evaluated.returns) == 2
     with run.paused():
+        time.sleep(1.0)  # the supervisor asks the learner twice a second
         still = run.status.updates
         time.sleep(1.0)
         assert run.status.updates == still
