@@ -110,7 +110,7 @@ def _changed(before: RunConfig, changes: dict[str, Any], *, frames: int, replay:
         if name not in known:
             raise UnknownName.among("hyperparameter", name, known)
     moved = [name for name in changes if changes[name] != before.value(name)]
-    if replay and "save_replay" not in known:
+    if replay and not before.replays:
         raise InvalidInput(f"the algorithm {before.algorithm!r} has no replay to take along. Leave replay=True out.")
     for name in moved:
         what = f"{name} cannot change from {before.value(name)!r} to {changes[name]!r} in a fork"

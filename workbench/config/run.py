@@ -60,9 +60,14 @@ class RunConfig:
         return min(int(self.hyperparameters.evaluation_envs_per_actor), self.envs_per_actor - 1)
 
     @property
+    def replays(self) -> bool:
+        """Whether the algorithm trains from a replay, which checkpoints can hold."""
+        return hasattr(self.hyperparameters, "save_replay")
+
+    @property
     def last_checkpoint_s(self) -> float:
         """Seconds that a run's last checkpoint may take: more where it holds a replay."""
-        return REPLAY_S if getattr(self.hyperparameters, "save_replay", False) else 60.0
+        return REPLAY_S if self.replays and self.hyperparameters.save_replay else 60.0
 
     @classmethod
     def build(cls, environment: str, *, algorithm: str = "vtrace", **fields: Any) -> RunConfig:

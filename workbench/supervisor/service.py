@@ -81,7 +81,7 @@ class Service:
                 is no replay.
         """
         self._refuse_if_ending()
-        if replay and "save_replay" not in self._supervisor.config.all_settings():
+        if replay and not self._supervisor.config.replays:
             algorithm = self._supervisor.config.algorithm
             raise InvalidInput(f"replay={replay!r}: the algorithm {algorithm!r} has no replay. Leave it out.")
         told: dict[str, Any] = self._supervisor.ask_learner(
