@@ -1,0 +1,6 @@
+// src/charts.js
+var charts_default = { render() {
+} };
+export {
+  charts_default as default
+};

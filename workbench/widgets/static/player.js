@@ -1,0 +1,6 @@
+// src/player.js
+var player_default = { render() {
+} };
+export {
+  player_default as default
+};

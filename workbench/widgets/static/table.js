@@ -1,0 +1,6 @@
+// src/table.js
+var table_default = { render() {
+} };
+export {
+  table_default as default
+};
