@@ -1,4 +1,5 @@
-"""Imports point down only, and torch stays where the accelerator is."""
+"""Imports point down only (but for client.showing, which loads a widget by its name), and torch stays where the
+accelerator is."""
 
 from __future__ import annotations
 
@@ -26,8 +27,6 @@ LAYERS = [
 ]
 STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other
 TORCH = {"algorithms", "networks", "replay", "learner"}
-# A run shows its panel when asked to; the panel is loaded in that moment, if ipywidgets is there.
-DOORS = {("client.run", "widgets.panel")}
 
 
 def modules() -> list[Path]:
@@ -61,16 +60,13 @@ def layer(top: str) -> int:
 
 @pytest.mark.parametrize("path", modules(), ids=dotted)
 def test_imports_point_down(path: Path) -> None:
-    here = dotted(path)
-    mine = here.partition(".")[0]
+    mine = dotted(path).partition(".")[0]
     for name in inner(imported(path)):
-        if (here, name) in DOORS:
-            continue
         top = name.partition(".")[0]
         if not (PACKAGE / top).is_dir() and not (PACKAGE / f"{top}.py").exists():
             continue  # a name of workbench/__init__.py, which is above everything that may use it
-        assert layer(top) <= layer(mine), f"{here} imports {name}, which is above it"
-        assert top == mine or not {top, mine} <= STRANGERS, f"{here} imports {name}: another process"
+        assert layer(top) <= layer(mine), f"{dotted(path)} imports {name}, which is above it"
+        assert top == mine or not {top, mine} <= STRANGERS, f"{dotted(path)} imports {name}: another process"
 
 
 @pytest.mark.parametrize("path", modules(), ids=dotted)

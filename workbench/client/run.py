@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import waiting
+from workbench.client import showing, waiting
 from workbench.client.control import Control, checked, stored_status
 from workbench.client.status import RunStatus
 from workbench.client.tables import Hyperparameter, Table, duration, hyperparameters
@@ -258,13 +258,7 @@ class Run:
 
     def dashboard(self) -> Any:
         """The live panel; also what a bare `run` shows in a cell. Raises MissingPackage without ipywidgets."""
-        try:
-            from workbench.widgets.panel import RunPanel
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("workbench"):
-                raise
-            raise MissingPackage(f"the panel needs {error.name}. Install it: pip install {error.name}") from None
-        return RunPanel(self)
+        return showing.widget("panel").RunPanel(self)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
