@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -28,6 +29,12 @@ SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10,
 def _threads() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """A shell that starts the tests in the background lets them ignore SIGINT, and their children would inherit it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def processes_of(run_dir: Path) -> list[psutil.Process]:
@@ -65,7 +72,8 @@ def _end_all() -> None:
                 process.kill()
 
 
-def _private_home() -> Iterator[Path]:
+def private_home() -> Iterator[Path]:
+    """A home for a fixture to yield from; every run in it is ended after it."""
     before = os.environ.get("WORKBENCH_HOME")
     path = Path(tempfile.mkdtemp(prefix="wb-"))  # short: a socket's path may have 107 bytes
     os.environ["WORKBENCH_HOME"] = str(path)
@@ -84,13 +92,13 @@ def _private_home() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def module_home() -> Iterator[Path]:
     """A home for the tests of one file; every run in it is ended after them."""
-    yield from _private_home()
+    yield from private_home()
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home for one test; every run in it is ended after it."""
-    yield from _private_home()
+    yield from private_home()
 
 
 def mounted_disk(folder: Path, *, size: str) -> Iterator[Path]:
