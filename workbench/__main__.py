@@ -20,6 +20,13 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.actor.main import main as act
 
         return act(arguments[0], int(arguments[arguments.index("--index") + 1]))
+    from workbench.wire import lifeline
+
+    lifeline.end_with_parent()
+    if entry == "_rollout":
+        from workbench.learner.rollout import main as roll_out
+
+        return roll_out(arguments[0])
     from workbench.learner.evaluate import main as evaluate
 
     return evaluate(arguments[0])
@@ -28,7 +35,7 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in `arguments` (default: the process's own). The exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in ("_supervisor", "_learner", "_actor", "_evaluate"):
+    if given and given[0] in ("_supervisor", "_learner", "_actor", "_evaluate", "_rollout"):
         return _background(given[0], given[1:])
     from workbench.command_line import run
 

@@ -32,6 +32,16 @@ def home() -> Path:
     return Path(os.environ.get("WORKBENCH_HOME") or Path.home() / ".workbench").expanduser().absolute()
 
 
+def trash() -> Path:
+    """Where deleted runs are, each as a directory that can be moved back to `runs`."""
+    return home() / "trash"
+
+
+def gone(path: Path) -> RunNotFound:
+    """The error for a run whose directory is not there any more."""
+    return RunNotFound(f"{path} is gone: the run was deleted. Look for it in {trash()}; wb.runs() lists the runs.")
+
+
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write `data` so that a reader, or a crash, meets the old file or the new one and never half of one."""
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -101,6 +111,10 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     @property
+    def rollouts(self) -> Path:
+        return self.path / "rollouts"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
@@ -140,6 +154,8 @@ class RunDirectory:
         try:
             data = json.loads(self.record.read_bytes())
         except FileNotFoundError:
+            if not self.path.exists():
+                raise gone(self.path) from None
             raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
         except (OSError, ValueError) as error:
             raise StorageFailed(f"cannot read {self.record}: {error}.") from None

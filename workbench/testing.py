@@ -126,8 +126,9 @@ class CatchEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed h
     returns about -0.5, and every ball can be caught. After bsuite's catch (Osband et al. 2020, arXiv 1908.03568).
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "render_fps": 4}
     best_return = 1.0
+    action_names = ("left", "stay", "right")
 
     def __init__(self, *, rows: int = 6, columns: int = 6, cell: int = 6) -> None:
         if columns // 2 > rows - 1:
@@ -169,6 +170,7 @@ class RecallEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed 
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
     best_return = 1.0
+    action_names = ("left", "right")
 
     def __init__(self, *, length: int = 8) -> None:
         self._length = length

@@ -75,7 +75,7 @@ def test_frames_rewards_and_actions_are_those_of_the_bare_emulator(made, game, n
     env = made(name, noop_max=0, full_action_space=full, **QUIET)
     emulator = Emulator(game, full=full)
     assert env.spec.num_actions == len(emulator.actions)
-    assert env.actions == [action.name for action in emulator.actions]
+    assert env.action_names == tuple(action.name for action in emulator.actions)
     assert np.abs(env.reset().observation[0, 0] - emulator.restart(fire=True)).max() <= 1
     rng = np.random.default_rng(0)
     for _ in range(250):

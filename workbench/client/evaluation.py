@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import statistics
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.checkpoints import Checkpoint
+from workbench.client import own_process
 from workbench.client.run import Run
 from workbench.client.start import chosen_checkpoint
 from workbench.config import Setting
-from workbench.errors import WorkbenchError, by_name
-from workbench.launchers.local import clean_environment
 
 # Two-sided 97.5 % quantiles of Student's t by degrees of freedom; beyond the table the next smaller entry is used,
 # which makes the interval a little too wide, never too narrow. Source: any table of the t distribution.
@@ -94,7 +89,9 @@ def evaluate(
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
         "greedy": Setting("greedy", bool, True, "").check(greedy),
     }
-    told = _in_own_process(json.dumps(request), timeout_s)
+    told = own_process.answer_of(
+        "_evaluate", request, timeout_s=timeout_s, what="evaluation", remedy="Ask for fewer episodes."
+    )
     return Evaluation(
         environment=told.get("environment", found.meta["environment"]["name"]),
         checkpoint=found.path,
@@ -104,24 +101,3 @@ def evaluate(
         returns=tuple(float(one) for one in told["returns"]),
         lengths=tuple(int(one) for one in told["lengths"]),
     )
-
-
-def _in_own_process(request: str, timeout_s: float | None) -> dict[str, list[float]]:
-    command = [sys.executable, "-P", "-m", "workbench", "_evaluate", request]
-    environment = {**clean_environment(os.environ, sys.path), "CUDA_VISIBLE_DEVICES": ""}
-    try:
-        done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s
-        )
-    except subprocess.TimeoutExpired:
-        raise WorkbenchError(f"the evaluation did not end within {timeout_s:g} s. Ask for fewer episodes.") from None
-    try:
-        told = json.loads(done.stdout.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        raise WorkbenchError(
-            f"the evaluation ended with exit code {done.returncode} and no result:\n{done.stderr[-4000:]}"
-        ) from None
-    if "error" in told:
-        raise by_name(told["error"]["type"], told["error"]["message"])
-    result: dict[str, list[float]] = told
-    return result

@@ -15,18 +15,21 @@ Differences from ale-py's own defaults, each found by experiment and tested:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from workbench.config import setting, settings
-from workbench.environments.contract import Array, checked_actions, seeds_of
+from workbench.environments.atari_screen import ColourScreens, screen_size
+from workbench.environments.contract import Array, Ending, Show, checked_actions, picture_of, seeds_of
 from workbench.errors import InvalidInput, UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 FRAMES_PER_STEP = 4
 FRAME_STACK = 4  # Mnih et al. 2015
 SCREEN = (84, 84)
+RAW_FRAMES_PER_SECOND = 60  # NTSC
 _NO_NATIVE_LIMIT = 2**30  # frames
 _KEEP_SEED = -1  # to ale-py: reset without seeding again
 
@@ -70,17 +73,23 @@ def atari_options(registered: dict[str, Any], given: dict[str, Any]) -> AtariOpt
 
 
 class AtariVector:
-    """N games of one Atari ROM, stepped by `threads` native threads. See `contract.VectorEnvironment`."""
+    """N games of one Atari ROM, stepped by `threads` native threads. See `contract.VectorEnvironment`.
 
-    def __init__(self, name: str, game: str, *, num_envs: int, seed: int, threads: int, options: AtariOptions) -> None:
-        from ale_py.vector_env import AtariVectorEnv
+    Args:
+        show: "endings": how games end is kept for `ending`; "frames": `render` gives the colour screen in full size
+            as well, at about 1 ms a step and game.
+    """
 
-        self._native: Any = AtariVectorEnv(
-            game, num_envs, num_threads=threads, autoreset_mode="SameStep", stack_num=1, frameskip=FRAMES_PER_STEP,
-            img_height=SCREEN[0], img_width=SCREEN[1], grayscale=True, maxpool=True, reward_clipping=False,
-            noop_max=options.noop_max + 1, use_fire_reset=options.use_fire_reset,
-            max_num_frames_per_episode=_NO_NATIVE_LIMIT, full_action_space=options.full_action_space,
-            repeat_action_probability=options.repeat_action_probability)  # fmt: skip
+    fps = RAW_FRAMES_PER_SECOND / FRAMES_PER_STEP
+
+    def __init__(
+        self, name: str, game: str, *, num_envs: int, seed: int, threads: int, options: AtariOptions,
+        show: Show = None,
+    ) -> None:
+        build = partial(_native, game, num_envs=num_envs, threads=threads, options=options)
+        self._native: Any = build(img_height=SCREEN[0], img_width=SCREEN[1], grayscale=True)
+        self._screens = ColourScreens(build, name=name, size=screen_size(game)) if show == "frames" else None
+        self._keeps_endings = show is not None
         self.num_envs = num_envs
         self.spec = EnvironmentSpec(
             name, (1, *SCREEN), "uint8", int(self._native.single_action_space.n), FRAME_STACK, FRAMES_PER_STEP)
@@ -90,11 +99,12 @@ class AtariVector:
         self._steps = np.zeros(num_envs, np.int64)  # of the episode
         self._lives = np.zeros(num_envs, np.int64)
         self._shown: Array | None = None  # the last observation
+        self._endings: dict[int, Ending] = {}  # of the last step, by index
 
     @property
-    def actions(self) -> list[str]:
+    def action_names(self) -> tuple[str, ...]:
         """Names of the actions, in the order of their numbers: NOOP, FIRE, ..."""
-        return [action.name for action in self._native.ale.get_action_set()]
+        return tuple(action.name for action in self._native.ale.get_action_set())
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """The first step of a new game everywhere."""
@@ -102,6 +112,9 @@ class AtariVector:
         observation, info = self._native.reset(seed=seeds)
         self._steps[:] = 0
         self._lives, self._shown = info["lives"], observation
+        if self._screens is not None:
+            self._screens.reset(seeds, observation)
+        self._endings = {}
         return StepBatch(
             observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
 
@@ -116,6 +129,10 @@ class AtariVector:
         self._lives, self._shown = lives, observation
         self._steps += 1
         self._steps[over] = 0
+        if self._screens is not None:
+            self._screens.step(actions, grey=observation, reward=reward, over=over, lives=lives)
+        if self._keeps_endings:
+            self._endings = {index: self._ending(index, info["final_obs"]) for index in np.flatnonzero(over).tolist()}
         batch = StepBatch(observation, reward.astype(np.float32), flags)
         if self._steps.max() >= self._limit_steps:
             self._truncate(batch, self._steps >= self._limit_steps)
@@ -124,18 +141,48 @@ class AtariVector:
     def _truncate(self, batch: StepBatch, late: Array) -> None:
         """Cuts off the games in the mask `late`, in place: their last frames become final, new games start."""
         batch.final_index = np.flatnonzero(late).astype(np.int32)
-        batch.final_observation = batch.observation[late]
+        final = batch.observation.copy()
+        batch.final_observation = final[late]
         keep = np.full(len(batch.final_index), _KEEP_SEED)
         observation, info = self._native.reset(seed=keep, options={"reset_mask": late})
         batch.observation[late] = observation[late]
+        if self._screens is not None:
+            self._screens.reset(keep, batch.observation, mask=late)
+        if self._keeps_endings:
+            self._endings |= {index: self._ending(index, final) for index in batch.final_index.tolist()}
         batch.flags[late] = Flags.TRUNCATED | Flags.START
         self._lives = info["lives"]
         self._steps[late] = 0
 
     def render(self, index: int) -> Array | None:
-        """The last observation of game `index` as grey RGB, uint8 [84, 84, 3]: ale-py's vector has no colour screen."""
-        return None if self._shown is None else np.repeat(self._shown[index, 0, :, :, None], 3, axis=2)
+        """The colour screen of game `index`, uint8 [210, 160, 3] (a few games are taller), where `show` is "frames".
+
+        Else its last observation as grey RGB, uint8 [84, 84, 3].
+        """
+        if self._screens is not None and self._screens.frames is not None:
+            frame: Array = self._screens.frames[index]
+            return frame
+        return None if self._shown is None else picture_of(self._shown[index])
+
+    def ending(self, index: int) -> Ending | None:
+        """Where `show` is set: how the game `index` ended that the last step ended, else None."""
+        return self._endings.get(index)
+
+    def _ending(self, index: int, observations: Array) -> Ending:
+        finals = None if self._screens is None else self._screens.finals
+        observation = observations[index].copy()
+        return Ending(observation, picture_of(observation) if finals is None else finals[index])
 
     def close(self) -> None:
         """Ends the native threads, which ale-py's destructor joins."""
-        self._native = None
+        self._native = self._screens = None
+
+
+def _native(game: str, *, num_envs: int, threads: int, options: AtariOptions, **screen: Any) -> Any:
+    from ale_py.vector_env import AtariVectorEnv
+
+    return AtariVectorEnv(
+        game, num_envs, num_threads=threads, autoreset_mode="SameStep", stack_num=1, frameskip=FRAMES_PER_STEP,
+        maxpool=True, reward_clipping=False, noop_max=options.noop_max + 1, use_fire_reset=options.use_fire_reset,
+        max_num_frames_per_episode=_NO_NATIVE_LIMIT, full_action_space=options.full_action_space,
+        repeat_action_probability=options.repeat_action_probability, **screen)  # fmt: skip

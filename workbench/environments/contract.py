@@ -27,7 +27,7 @@ ShapeMismatch for actions of a wrong shape or range, and for spaces that are not
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,19 @@ from workbench.errors import ShapeMismatch
 from workbench.trajectory import EnvironmentSpec, StepBatch
 
 Array = npt.NDArray[Any]
+Show = Literal["endings", "frames"] | None  # what is kept for somebody to look at; frames: endings as well
+
+
+class Ending(NamedTuple):
+    """What there was to see when an episode ended, before the reset.
+
+    Attributes:
+        observation: the last one, [*frame].
+        frame: what `render` would have given then, uint8 [H, W, 3], or None.
+    """
+
+    observation: Array
+    frame: Array | None
 
 
 @runtime_checkable
@@ -44,6 +57,12 @@ class VectorEnvironment(Protocol):
 
     spec: EnvironmentSpec
     num_envs: int
+    fps: float  # steps per second at which people watch it
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """What the actions mean, in the order of their numbers; the numbers where nobody says."""
+        ...
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """The first step of a new episode everywhere; None: the seed given to `make`."""
@@ -55,6 +74,13 @@ class VectorEnvironment(Protocol):
 
     def render(self, index: int) -> Array | None:
         """What environment `index` shows now, uint8 [H, W, 3], or None if it cannot be shown."""
+        ...
+
+    def ending(self, index: int) -> Ending | None:
+        """How the episode of environment `index` ended that the last step ended; None for one that goes on.
+
+        Only environments that were made with `show` keep it; of others it is None.
+        """
         ...
 
     def close(self) -> None:
@@ -78,3 +104,11 @@ def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Arr
         wrong = int(actions[(actions < 0) | (actions >= spec.num_actions)][0])
         raise ShapeMismatch(f"{spec.name}: action {wrong} is not in [0, {spec.num_actions}).")
     return actions.astype(np.int64, copy=False)
+
+
+def picture_of(observation: Array) -> Array | None:
+    """An observation [C, H, W] as a picture, uint8 [H, W, 3]: grey unless it has three channels. None: no image."""
+    if observation.ndim != 3 or observation.dtype != np.uint8:
+        return None
+    image = observation.transpose(1, 2, 0)
+    return image[:, :, :3].copy() if image.shape[2] >= 3 else np.repeat(image[:, :, :1], 3, axis=2)

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments.contract import Array, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, checked_actions, picture_of, seeds_of
+from workbench.environments.looks import frames_per_second, named_actions
 from workbench.environments.spaces import Layout, action_range, layout_of
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
@@ -27,11 +28,18 @@ _LARGEST = float(np.finfo(np.float32).max)
 class GymnasiumVector:
     """N Gymnasium environments made by `build`. See `contract.VectorEnvironment`.
 
+    Args:
+        keeps_endings: for somebody to look at: how episodes end is kept for `ending`.
+
     Raises EnvironmentFailed if one fails, ShapeMismatch if its spaces are not supported.
     """
 
-    def __init__(self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int) -> None:
+    def __init__(
+        self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False
+    ) -> None:
         self.num_envs = num_envs
+        self._keeps_endings = keeps_endings
+        self._endings: dict[int, Ending] = {}  # of the last step, by index
         self._seed = seed
         self._name = name
         self._envs: list[Any] = []
@@ -45,6 +53,12 @@ class GymnasiumVector:
             raise
         self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, num_actions)
         self._shown: Array | None = None  # the last observations
+        self.fps = frames_per_second(self._envs[0])
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """From the environment's `action_names` or `get_action_meanings()`, from a table, or the numbers."""
+        return named_actions(self._envs[0], self.spec.num_actions)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """The first step of a new episode everywhere."""
@@ -63,6 +77,7 @@ class GymnasiumVector:
         batch = StepBatch(
             self._empty(self.num_envs), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
         finals: dict[int, Array] = {}
+        self._endings = {}
         for index, action in enumerate(actions):
             row = batch.observation[index]
             reward, terminated, truncated = self._step_one(index, action, row)
@@ -71,6 +86,8 @@ class GymnasiumVector:
                 if truncated and not terminated:
                     finals[index] = row.copy()
                 batch.flags[index] = _ENDED if terminated else _CUT_OFF
+                if self._keeps_endings:
+                    self._endings[index] = Ending(row.copy(), self._frame(index, row))
                 self._reset_one(index, row, None)
         self._check_finite(batch.observation, np.arange(self.num_envs), "step")
         if finals:
@@ -85,14 +102,22 @@ class GymnasiumVector:
 
         None where observations are vectors. Raises MissingPackage where the environment cannot draw without one.
         """
+        return None if self._shown is None else self._frame(index, self._shown[index])
+
+    def ending(self, index: int) -> Ending | None:
+        """Where endings are kept: how the episode of environment `index` ended that the last step ended, else None."""
+        return self._endings.get(index)
+
+    def _frame(self, index: int, observation: Array) -> Array | None:
         env = self._envs[index]
-        if getattr(env, "render_mode", None) == "rgb_array":
-            frame = self._called("render", index, env.render)
-            return None if frame is None else np.asarray(frame, np.uint8)
-        if self._shown is None or len(self.spec.observation_shape) != 3:
-            return None
-        image = self._shown[index].transpose(1, 2, 0)
-        return image[:, :, :3].copy() if image.shape[2] >= 3 else np.repeat(image[:, :, :1], 3, axis=2)
+        if getattr(env, "render_mode", None) != "rgb_array":
+            return picture_of(observation)
+        drawn = self._called("render", index, env.render)
+        frame = None if drawn is None else np.asarray(drawn)
+        if frame is not None and (frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8):
+            raise self._broken(index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} "
+                                                f"{list(frame.shape)}")
+        return frame
 
     def close(self) -> None:
         """Closes every environment; an error in one of them does not keep the others open."""

@@ -16,8 +16,9 @@ from typing import Any
 
 from workbench.config import RunConfig, Setting
 from workbench.environments.atari import AtariVector, atari_options
-from workbench.environments.contract import VectorEnvironment
+from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.gymnasium_vector import GymnasiumVector
+from workbench.environments.looks import drawing
 from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, UnknownName
 
 Factory = Callable[..., Any]
@@ -49,6 +50,7 @@ def make(
     options: Mapping[str, Any] | None = None,
     factory: Factory | None = None,
     frame_stack: int = 0,
+    show: Show = None,
 ) -> VectorEnvironment:
     """`num_envs` copies of the environment `name`, or of the one that `factory` makes, stepped together.
 
@@ -59,39 +61,48 @@ def make(
         options: of Atari (`atari.AtariOptions`), else keyword arguments of `gymnasium.make` or of the factory.
         factory: a gymnasium.Env class, or a callable that returns an environment.
         frame_stack: frames that the learner joins; 0: 4 for Atari, else 1.
+        show: what somebody is to look at: "endings", for `ending` to tell how episodes ended; "frames", for `render`
+            to give colour in full size as well, where the environment can. The same episodes, at more time a step.
 
     Raises:
         UnknownName, OutOfBounds, InvalidInput, MissingPackage, ShapeMismatch, EnvironmentFailed.
     """
-    made = _vector(name, num_envs=num_envs, seed=seed, threads=threads, options=dict(options or {}), factory=factory)
+    made = _vector(name, num_envs=num_envs, seed=seed, threads=threads, options=dict(options or {}), factory=factory,
+                   show=show)
     if frame_stack:
         made.spec = dataclasses.replace(made.spec, frame_stack=frame_stack)
     return made
 
 
 def make_configured(
-    config: RunConfig, *, num_envs: int, seed: int, threads: int = 1, factory: Factory | None = None
+    config: RunConfig, *, num_envs: int, seed: int, threads: int = 1, factory: Factory | None = None,
+    show: Show = None,
 ) -> VectorEnvironment:
     """`num_envs` copies of a run's environment, as its configuration says. Raises as `make`."""
     return make(
         config.environment, num_envs=num_envs, seed=seed, threads=threads, options=config.environment_options,
-        factory=factory, frame_stack=config.frame_stack,
+        factory=factory, frame_stack=config.frame_stack, show=show,
     )
 
 
 def _vector(
-    name: str, *, num_envs: int, seed: int, threads: int, options: dict[str, Any], factory: Factory | None
+    name: str, *, num_envs: int, seed: int, threads: int, options: dict[str, Any], factory: Factory | None,
+    show: Show,
 ) -> VectorEnvironment:
     num_envs = Setting("num_envs", int, 1, "", low=1, high=65_536).check(num_envs)
     factory = factory or _factories.get(name)
     if factory is not None:
         _check_keywords(factory, options, name)
-        return GymnasiumVector(name, lambda: factory(**options), num_envs=num_envs, seed=seed)
+        given = {**drawing(factory), **options} if show == "frames" else options
+        return GymnasiumVector(name, lambda: factory(**given), num_envs=num_envs, seed=seed,
+                               keeps_endings=show is not None)
     spec = check_name(name, options)
     if _is_atari(spec):
         return AtariVector(name, spec.kwargs["game"], num_envs=num_envs, seed=seed, threads=threads,
-                           options=atari_options(spec.kwargs, options))
-    return GymnasiumVector(name, lambda: _made(name, options), num_envs=num_envs, seed=seed)
+                           options=atari_options(spec.kwargs, options), show=show)
+    given = {**drawing(_entry_point(spec)), **options} if show == "frames" else options
+    return GymnasiumVector(name, lambda: _made(name, given), num_envs=num_envs, seed=seed,
+                           keeps_endings=show is not None)
 
 
 def register_environment(name: str, factory: Factory) -> None:

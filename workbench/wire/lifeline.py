@@ -1,7 +1,8 @@
-"""What ties a child process to its supervisor: it ends when the supervisor is gone, and says why when it gives up.
+"""What ties a child process to its parent, such as the supervisor: it ends when that is gone, and says why when it
+gives up.
 
-The child's standard input is a pipe whose other end only the supervisor holds. Whatever ends the supervisor,
-SIGKILL too, closes the pipe; a thread sees that and ends the child.
+The child's standard input is a pipe whose other end only the parent holds. Whatever ends the parent, SIGKILL too,
+closes the pipe; a thread sees that and ends the child.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def end_with_parent(last_words: Callable[[], None] | None = None) -> None:
 def _watch(last_words: Callable[[], None] | None) -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
-    print("the supervisor is gone; ending", file=sys.stderr, flush=True)
+    with suppress(OSError):  # standard error may have gone with it
+        print("the parent process is gone; ending", file=sys.stderr, flush=True)
     if last_words is not None:
         timer = threading.Timer(_LAST_WORDS_S, os._exit, [0])
         timer.daemon = True

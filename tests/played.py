@@ -1,0 +1,72 @@
+"""Checkpoints of networks that nobody trained, and rollouts of them in this process: what the learner would do in its
+own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from torch import nn
+
+from workbench import algorithms, checkpoints, environments, networks
+from workbench.checkpoints import Checkpoint
+from workbench.client import rollout as rollouts
+from workbench.client.rollout import MAX_STEPS, Rollout
+from workbench.config import RunConfig
+from workbench.environments import by_value
+from workbench.learner import evaluate, player
+from workbench.learner import rollout as playing
+from workbench.rundir import RunDirectory, write_atomically
+
+
+def checkpoint_in(
+    folder: Path, environment: str | Callable[..., gymnasium.Env] = "CartPole-v1", *, network: Any = None,
+    seed: int = 3, **fields: Any,
+) -> Checkpoint:
+    """A checkpoint of a run in `folder`, with the first weights of a network (a name or a factory)."""
+    run = RunDirectory(folder / "run")
+    run.code.mkdir(parents=True)
+    name = environment if isinstance(environment, str) else "mine"
+    made = {"environment": environment, "network": network}
+    for kind, factory in made.items():
+        if callable(factory):
+            write_atomically(run.code / f"{kind}.pkl", by_value.dumps(factory))
+    config = RunConfig.build(name, network=network if isinstance(network, str) else None, **fields)
+    env = environments.make_configured(config, num_envs=1, seed=0, factory=None if name == environment else environment)
+    spec = env.spec
+    env.close()
+    heads = algorithms.build(config, spec=spec).heads
+    built: nn.Module = networks.build(
+        config.network, spec=spec, heads=heads, factory=network if callable(network) else None, seed=seed)
+    run.write(config=config.to_json(), state="finished", created=0.0)
+    return checkpoints.write(
+        run.checkpoints, frames=1200, requested=True,
+        groups={"model": {name: np.asarray(value) for name, value in built.state_dict().items()}},
+        meta={"steps": 1, "updates": 1, "time_s": 1.0, "config": config.to_json(), "environment": spec.to_json()})
+
+
+def rolled_out(
+    checkpoint: Checkpoint, folder: Path, *, seed: int = 0, greedy: bool = True, max_steps: int = MAX_STEPS,
+    saliency: str | None = None, render: bool = True,
+) -> Rollout:
+    """As wb.rollout, in this process and into `folder`."""
+    folder.mkdir()
+    request = {"checkpoint": str(checkpoint.path), "folder": str(folder), "seed": seed, "greedy": greedy,
+               "max_steps": max_steps, "saliency": saliency, "render": render}
+    playing._played(**json.loads(json.dumps(request)))
+    return rollouts.load(folder)
+
+
+def evaluated(checkpoint: Checkpoint, *, seed: int = 0, greedy: bool = True) -> tuple[float, int]:
+    """Return and length of the one episode that wb.evaluate plays with these arguments."""
+    environment = player.make_environment(checkpoint, num_envs=1, seed=seed)
+    try:
+        one = player.load_player(checkpoint, num_envs=1, seed=seed)
+        returns, lengths = evaluate.play_episodes(one, environment, episodes=1, seed=seed, greedy=greedy)
+    finally:
+        environment.close()
+    return returns[0], lengths[0]

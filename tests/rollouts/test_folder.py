@@ -1,0 +1,141 @@
+"""A rollout's folder: what goes in comes out, and whatever goes wrong leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import mounted_disk
+from workbench import rollouts
+from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
+from workbench.rollouts import RolloutWriter, replacing
+
+
+def written(folder: Path, frames: list[np.ndarray], **rows: list) -> rollouts.Stored:
+    folder.mkdir(exist_ok=True)
+    with RolloutWriter(folder) as writer:
+        for frame in frames:
+            writer.show(frame)
+        for name, values in rows.items():
+            for value in values:
+                writer.append(**{name: value})
+        writer.finish({"seed": 3})
+    return rollouts.read(folder)
+
+
+def pixels(number: int) -> list[np.ndarray]:
+    return [np.full((21, 16, 3), index, np.uint8) for index in range(number)]
+
+
+def scenes(number: int) -> list[np.ndarray]:
+    """As a camera would see: soft, with noise."""
+    rng = np.random.default_rng(0)
+    soft = np.linspace(0, 200, 60)[:, None, None] + np.linspace(0, 40, 80)[:, None]
+    return [(soft + rng.integers(0, 12, (60, 80, 3))).astype(np.uint8) for _ in range(number)]
+
+
+def test_arrays_and_frames_come_back(tmp_path):
+    rows = [np.float32(0.5), np.float32(-1)]
+    seen = [np.eye(3), np.ones((3, 3))]
+    record, arrays, frames = written(tmp_path / "one", pixels(5), rewards=rows, observations=seen)
+    assert (record["seed"], record["frames"]) == (3, "PNG")
+    assert arrays["rewards"].dtype == np.float32 and arrays["rewards"].tolist() == [0.5, -1]
+    assert np.array_equal(arrays["observations"], seen)
+    assert np.array_equal(frames, pixels(5)) and frames.shape == (5, 21, 16, 3)
+    assert np.array_equal(frames[-1], pixels(5)[4]) and np.array_equal(frames[1:3], pixels(5)[1:3])
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "frames.bin", "rollout.json", "steps.safetensors"]
+    with pytest.raises(IndexError):
+        frames[5]
+
+
+def test_scenes_are_kept_as_jpeg_and_look_the_same(tmp_path):
+    _, _, frames = written(tmp_path / "one", scenes(3))
+    assert frames.mime == "image/jpeg" and frames.encoded(0)[:2] == b"\xff\xd8"
+    assert np.abs(frames[1].astype(int) - scenes(3)[1]).mean() < 4
+    assert len(frames.encoded(0)) < len(rollouts.as_png(scenes(1)[0]))
+
+
+def test_frames_of_another_size_are_refused(tmp_path):
+    with pytest.raises(EnvironmentFailed, match="one shape"):
+        written(tmp_path / "one", [*pixels(1), np.zeros((3, 3, 3), np.uint8)])
+
+
+def test_a_few_great_values_of_saliency_do_not_darken_the_rest(tmp_path):
+    values = np.ones((10, 400), np.float32)
+    values[3, 7] = 1e6
+    _, arrays, _ = written(tmp_path / "one", [], saliency=list(values))
+    assert arrays["saliency"].dtype == np.uint8 and (arrays["saliency"] == 255).all()
+    _, arrays, _ = written(tmp_path / "two", [], saliency=[np.array([0.0, 0.5, 2.0], np.float32)])
+    assert arrays["saliency"].tolist() == [[0, 64, 255]]
+    _, arrays, _ = written(tmp_path / "dark", [], saliency=[np.zeros(3, np.float32)])
+    assert arrays["saliency"].tolist() == [[0, 0, 0]]
+
+
+def test_a_long_game_fills_no_memory(tmp_path):
+    code = f"""
+import resource, numpy as np
+from pathlib import Path
+from workbench.rollouts import RolloutWriter
+with RolloutWriter(Path({str(tmp_path)!r})) as writer:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for t in range(1500):
+        writer.append(observations=np.full((1, 84, 84), t % 256, np.uint8), saliency=np.full((84, 84), t, np.float32))
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(resident)
+"""
+    kilobytes = int(subprocess.check_output([sys.executable, "-c", code], text=True))
+    assert kilobytes < 10_000  # 53 MB were written
+
+
+def test_a_rollout_takes_the_place_of_the_one_before_which_stays_readable(tmp_path):
+    target = tmp_path / "rollouts" / "one"
+    for number in (1, 2):
+        with replacing(target) as folder:
+            written(folder, pixels(number), actions=[number])
+            assert (target / rollouts.RECORD).exists() == (number == 2)
+        if number == 1:
+            old = rollouts.read(target)
+    assert rollouts.read(target).arrays["actions"].tolist() == [2]
+    assert (old.arrays["actions"].tolist(), len(old.frames), old.frames[0][0, 0, 0]) == ([1], 1, 0)
+    assert [path.name for path in target.parent.iterdir()] == ["one"]
+
+
+def test_a_failure_leaves_nothing_and_keeps_the_one_before(tmp_path):
+    target = tmp_path / "one"
+    with replacing(target) as folder:
+        written(folder, [], actions=[1])
+    (tmp_path / ".writing-999999999-killed").mkdir()
+    with pytest.raises(KeyError), replacing(target) as folder:
+        raise KeyError
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+    assert rollouts.read(target).arrays["actions"].tolist() == [1]
+
+
+def test_what_is_missing_or_damaged_is_named(tmp_path):
+    with pytest.raises(InvalidInput, match=r"rollout.json is missing"):
+        rollouts.read(tmp_path)
+    written(tmp_path / "one", pixels(3), actions=[1])
+    with open(tmp_path / "one" / "frames.bin", "r+b") as file:
+        file.truncate(10)
+    with pytest.raises(StorageFailed, match="damaged"):
+        rollouts.read(tmp_path / "one")
+    (tmp_path / "one" / "rollout.json").write_text('{"format": 9}')
+    with pytest.raises(StorageFailed, match="Upgrade"):
+        rollouts.read(tmp_path / "one")
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    yield from mounted_disk(tmp_path / "disk", size="1m")
+
+
+def test_a_full_disk_is_said_in_words_and_leaves_nothing(small_disk):
+    with pytest.raises(StorageFailed, match="No space left.*max_steps"), replacing(small_disk / "one") as folder:
+        written(folder, [], observations=[np.zeros(100_000)] * 4)
+    assert list(small_disk.iterdir()) == []

@@ -1,0 +1,118 @@
+"""Frames as a film: .mp4 by PyAV (H.264), .gif by Pillow; with saliency and words drawn in, where asked for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.config import Setting
+from workbench.errors import InvalidInput, MissingPackage, StorageFailed
+from workbench.trajectory import Array
+
+if TYPE_CHECKING:
+    from workbench.client.rollout import Rollout
+
+SMALLEST_PX = 320  # of the shorter side; smaller frames are enlarged by a whole number
+_HEAT = np.array([255.0, 64.0, 0.0], np.float32)  # orange-red: seen on Atari's black, blue and green alike
+_TEXT_PX = 22
+_GIF_TICK_S = 0.01  # GIF counts in these, and viewers slow down below two
+_KINDS = (".mp4", ".gif")
+
+
+def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
+    """Write frames, uint8 [H, W, 3], as a film of the kind that the path ends in, and return the path.
+
+    Sizes become even, which H.264 needs. Raises InvalidInput, MissingPackage, StorageFailed.
+    """
+    fps = Setting("fps", float, 15.0, "", unit="steps/s", low=0.1, high=240).check(fps)
+    kind = path.suffix.lower()
+    if kind not in _KINDS:
+        raise InvalidInput(f"cannot save a film as {path.name!r}: its name must end in {' or '.join(_KINDS)}.")
+    write = _write_mp4 if kind == ".mp4" else _write_gif
+    beside = path.with_name(f".{path.stem}.writing{kind}")
+    try:
+        write((_enlarged(frame) for frame in frames), beside, fps)
+        beside.replace(path)
+    except OSError as error:
+        raise StorageFailed(f"cannot write {path}: {error.strerror or error}.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def _enlarged(frame: Array) -> Array:
+    """The frame with each pixel repeated until its shorter side has about 320 px, and an even size."""
+    times = max(1, round(SMALLEST_PX / min(frame.shape[:2])))
+    large = frame.repeat(times, 0).repeat(times, 1)
+    height, width = large.shape[:2]
+    return np.pad(large, [(0, height % 2), (0, width % 2), (0, 0)], mode="edge")
+
+
+def _write_mp4(frames: Iterator[Array], path: Path, fps: float) -> None:
+    try:
+        import av
+    except ModuleNotFoundError:
+        raise MissingPackage("an mp4 needs PyAV. Install it: pip install av. Or save a .gif.") from None
+    first = next(frames)
+    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+        stream: Any = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
+        stream.height, stream.width = first.shape[:2]
+        stream.pix_fmt, stream.options = "yuv420p", {"crf": "18", "preset": "veryfast"}
+        for frame in itertools.chain([first], frames):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")))
+        container.mux(stream.encode())
+
+
+def _write_gif(frames: Iterator[Array], path: Path, fps: float) -> None:
+    """At more than 50 steps/s every second or third frame is left out, so that the film keeps its time."""
+    from PIL import Image
+
+    stride = 1
+    while stride / fps < 2 * _GIF_TICK_S:
+        stride += 1
+    images = (Image.fromarray(frame).quantize(256, dither=Image.Dither.NONE)
+              for frame in itertools.islice(frames, 0, None, stride))
+    ticks = round(stride / fps / _GIF_TICK_S)
+    next(images).save(path, "GIF", save_all=True, append_images=images, duration=ticks * 10, loop=0, disposal=1)
+
+
+# --- overlay ----------------------------------------------------------------------------------------------------------
+
+
+def with_overlay(rollout: Rollout) -> Iterator[Array]:
+    """The frames, enlarged, with the saliency over them and a line of words below."""
+    assert rollout.frames is not None
+    returns = [0.0, *np.cumsum(rollout.rewards, dtype=np.float64).tolist()]
+    for t, frame in enumerate(rollout.frames):
+        large = _enlarged(frame)
+        words = f"step {t}   return {returns[t]:g}"
+        if t < rollout.steps:
+            if rollout.saliency is not None:
+                large = _heated(large, rollout.saliency[t])
+            words += f"   {rollout.action_names[rollout.actions[t]]}   value {rollout.values[t]:.2f}"
+        yield np.concatenate([large, _line(words, large.shape[1])])
+
+
+def _heated(frame: Array, saliency: Array) -> Array:
+    if saliency.ndim != 2:
+        return frame
+    from PIL import Image
+
+    height, width = frame.shape[:2]
+    stretched = np.asarray(Image.fromarray(saliency).resize((width, height), Image.Resampling.BILINEAR))
+    share = 0.8 * stretched[:, :, None].astype(np.float32) / 255
+    heated: Array = (frame * (1 - share) + _HEAT * share).astype(np.uint8)
+    return heated
+
+
+def _line(words: str, width: int) -> Array:
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("RGB", (width, _TEXT_PX))
+    ImageDraw.Draw(image).text((4, 3), words, fill="white", font=ImageFont.load_default(13))
+    return np.asarray(image)

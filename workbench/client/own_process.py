@@ -1,0 +1,43 @@
+"""Playing in a process of its own on the CPU: this one loads no torch, and a run's accelerator is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.errors import WorkbenchError, by_name
+from workbench.launchers.local import clean_environment
+
+
+def answer_of(
+    entry: str, request: Mapping[str, Any], *, timeout_s: float | None, what: str, remedy: str
+) -> dict[str, Any]:
+    """What `python -m workbench <entry> <request>` answers; the process ends with this one.
+
+    Raises the error that it answers with, or WorkbenchError for no answer, or none within `timeout_s`.
+    """
+    command = [sys.executable, "-P", "-m", "workbench", entry, json.dumps(request)]
+    environment = {**clean_environment(os.environ, sys.path), "CUDA_VISIBLE_DEVICES": ""}
+    its_end, our_end = os.pipe()  # see wire.lifeline
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s
+        )
+    except subprocess.TimeoutExpired:
+        raise WorkbenchError(f"the {what} did not end within {timeout_s:g} s. {remedy}") from None
+    finally:
+        os.close(its_end)
+        os.close(our_end)
+    try:
+        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        raise WorkbenchError(
+            f"the {what} ended with exit code {done.returncode} and no result:\n{done.stderr[-4000:]}"
+        ) from None
+    if "error" in told:
+        raise by_name(told["error"]["type"], told["error"]["message"])
+    return told

@@ -1,0 +1,96 @@
+"""A checkpoint's policy and its environment, to play with in a process of their own on the CPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from workbench import algorithms, environments, networks
+from workbench.algorithms import NetworkOutput
+from workbench.algorithms.base import State
+from workbench.algorithms.frames import join_frames, push_frames
+from workbench.checkpoints import Checkpoint
+from workbench.config import LearningConfig, RunConfig
+from workbench.environments.by_value import load_factory
+from workbench.environments.contract import Show, VectorEnvironment
+from workbench.errors import WorkbenchError
+from workbench.rundir import RunDirectory
+from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
+
+
+class Player:
+    """A policy that plays N environments: the per-environment memory (frames, state, action) and the network."""
+
+    inputs: tuple[Any, ...]  # of the network at the last step: observation, previous action, reward, start, state
+    output: NetworkOutput  # at the last step, T=1
+
+    def __init__(
+        self, network: nn.Module, algorithm: algorithms.Algorithm, spec: EnvironmentSpec, *, config: LearningConfig,
+        num_envs: int, seed: int,
+    ) -> None:
+        self.network = network.eval().requires_grad_(False)
+        self.config = config
+        self._algorithm = algorithm
+        self._roles = algorithms.Roles.evaluating(num_envs)
+        self._generator = torch.Generator().manual_seed(seed)
+        self.state: State = network.initial_state(num_envs)  # type: ignore[operator]  # after the last step
+        dtype = getattr(torch, spec.observation_dtype)
+        self._stack = torch.zeros((num_envs, spec.frame_stack, *spec.observation_shape), dtype=dtype)
+        self._action = torch.zeros(num_envs, dtype=torch.int64)
+
+    @torch.inference_mode()
+    def act(self, step: StepBatch, *, greedy: bool) -> Array:
+        """Actions int64 [N] for the observations of `step`; not `greedy`: as in an environment that evaluates.
+
+        `inputs`, `output` and `state` are then what the network was given and what it said.
+        """
+        start = torch.from_numpy((step.flags & Flags.START) != 0)
+        observation = torch.from_numpy(np.ascontiguousarray(step.observation))
+        self._stack = push_frames(self._stack, observation=observation, start=start)
+        reward = torch.from_numpy(step.reward.astype(np.float32))
+        self.inputs = (join_frames(self._stack)[None], self._action[None], reward[None], start[None], self.state)
+        self.output, self.state = self.network(*self.inputs)
+        self._action, _ = self._algorithm.act(self.output, roles=self._roles, greedy=greedy, generator=self._generator,
+                                               config=self.config)
+        return self._action.numpy()
+
+
+def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
+    """The player of a checkpoint. Raises CheckpointCorrupt or NetworkFailed."""
+    config = RunConfig.from_json(checkpoint.meta["config"])
+    spec = EnvironmentSpec.from_json(checkpoint.meta["environment"])
+    factory = load_factory(_run(checkpoint).code / "network.pkl")
+    algorithm = algorithms.build(config, spec=spec)
+    network = networks.build(config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0)
+    weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
+    network.load_state_dict(weights)
+    return Player(network, algorithm, spec, config=config.hyperparameters, num_envs=num_envs, seed=seed)
+
+
+def make_environment(
+    checkpoint: Checkpoint, *, num_envs: int, seed: int, show: Show = None
+) -> VectorEnvironment:
+    """The environment that a checkpoint was trained in, with the same options; `show`: see `environments.make`."""
+    config = RunConfig.from_json(checkpoint.meta["config"])
+    factory = load_factory(_run(checkpoint).code / "environment.pkl")
+    return environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory, show=show)
+
+
+def _run(checkpoint: Checkpoint) -> RunDirectory:
+    return RunDirectory(checkpoint.path.parent.parent)
+
+
+def answer(request: str, play: Callable[..., dict[str, Any]]) -> int:
+    """Print what `play` returns for `request` (its arguments as JSON), or its error, as one line. The exit code."""
+    torch.set_num_threads(1)
+    try:
+        print(json.dumps(play(**json.loads(request))), flush=True)
+        return 0
+    except WorkbenchError as error:
+        print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}), flush=True)
+        return 2

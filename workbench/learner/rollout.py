@@ -1,0 +1,137 @@
+"""Plays one episode with a checkpoint's policy and writes down what it saw, did and thought; prints a line of JSON.
+
+In a process of its own on the CPU, as evaluations are: one environment, the same player, the same seeds. So the same
+checkpoint and seed give the same episode, and its return is what an evaluation of one episode says.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from workbench import checkpoints
+from workbench.algorithms.outlook import outlook
+from workbench.checkpoints import Checkpoint
+from workbench.config import RunConfig
+from workbench.environments.contract import VectorEnvironment
+from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
+from workbench.learner.player import Player, answer, load_player, make_environment
+from workbench.learner.saliency import Saliency, saliency_of
+from workbench.rollouts import RolloutWriter
+from workbench.trajectory import ENDS, Array, Flags, StepBatch
+
+NOT_DRAWN = "this environment draws nothing, and its observations are not images"
+
+
+class _Stage(NamedTuple):
+    """An environment at its first step. `frame`: what it shows; `note`: why nothing, or not what was asked for."""
+
+    environment: VectorEnvironment
+    step: StepBatch
+    frame: Array | None
+    note: str
+
+
+def main(request: str) -> int:
+    """Play as `request` (JSON: the arguments of `_played`) says. The exit code."""
+    return answer(request, _played)
+
+
+def _played(
+    checkpoint: str, folder: str, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool
+) -> dict[str, Any]:
+    found = checkpoints.at(Path(checkpoint))
+    config = RunConfig.from_json(found.meta["config"])
+    with ExitStack() as stack:
+        stage = _opened(found, seed=seed, render=render)
+        environment = stack.enter_context(closing(stage.environment))
+        writer = stack.enter_context(RolloutWriter(Path(folder)))
+        player = load_player(found, num_envs=1, seed=seed)
+        explain = saliency_of(player, environment.spec, method=saliency) if saliency else None
+        flags = play(player, stage, writer, greedy=greedy, max_steps=max_steps, explain=explain)
+        writer.finish({
+            "environment": environment.spec.name, "algorithm": config.algorithm, "checkpoint": checkpoint,
+            "checkpoint_frames": found.frames, "seed": seed, "greedy": greedy, "max_steps": max_steps,
+            "terminated": bool(flags & Flags.TERMINATED), "truncated": bool(flags & Flags.TRUNCATED),
+            "action_names": environment.action_names, "fps": environment.fps, "note": stage.note,
+        })
+    return {}
+
+
+def _opened(checkpoint: Checkpoint, *, seed: int, render: bool) -> _Stage:
+    """The environment, drawing if it can: where that fails, the note says why, and its observation is shown."""
+    if not render:
+        stage = _begun(checkpoint, seed=seed, drawn=False)
+        return stage._replace(frame=None, note="frames were not asked for")
+    try:
+        return _begun(checkpoint, seed=seed, drawn=True)
+    except (MissingPackage, EnvironmentFailed) as error:
+        stage = _begun(checkpoint, seed=seed, drawn=False)  # raises what has nothing to do with drawing
+        instead = "no frames" if stage.frame is None else "the observation is shown"
+        return stage._replace(note=f"{str(error).splitlines()[0]} ({instead})")
+
+
+def _begun(checkpoint: Checkpoint, *, seed: int, drawn: bool) -> _Stage:
+    environment = make_environment(checkpoint, num_envs=1, seed=seed, show="frames" if drawn else "endings")
+    try:
+        step = environment.reset(seed=seed)
+        frame = environment.render(0)
+    except BaseException:
+        environment.close()
+        raise
+    return _Stage(environment, step, frame, NOT_DRAWN if frame is None else "")
+
+
+def play(
+    player: Player, stage: _Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int, explain: Saliency | None
+) -> int:
+    """Plays from the first step to the end of the episode or `max_steps`; the flags of the last step."""
+    environment, step, frame, _ = stage
+    observation, shown = step.observation[0], frame is not None
+    for _ in range(max_steps):
+        action = player.act(step, greedy=greedy)
+        thoughts = _thoughts(player)
+        if explain is not None:
+            thoughts["saliency"] = explain(int(action[0]))
+        _write(writer, frame, observation=observation, actions=action[0], **thoughts)
+        step = environment.step(action)
+        ended = bool(step.flags[0] & ENDS)
+        observation, frame = _after(environment, step, ended=ended, shown=shown)
+        writer.append(rewards=step.reward[0])
+        if ended:
+            break
+    _write(writer, frame, observation=observation)
+    return int(step.flags[0])
+
+
+def _after(environment: VectorEnvironment, step: StepBatch, *, ended: bool, shown: bool) -> tuple[Array, Array | None]:
+    """What the action led to, and its frame: at an end not the new episode's first, but the old one's last."""
+    ending = environment.ending(0) if ended else None
+    if ended and ending is None:
+        raise WorkbenchError(f"{environment.spec.name} does not keep how its episodes end: `ending` gave None.")
+    observation, frame = ending or (step.observation[0], environment.render(0) if shown else None)
+    if shown and frame is None:
+        raise EnvironmentFailed(f"{environment.spec.name} drew its first frames, and then none.")
+    return observation, frame if shown else None
+
+
+def _thoughts(player: Player) -> dict[str, Any]:
+    """What the policy said at the last step, by the name of the array that keeps it."""
+    said = outlook(player.output, config=player.config)
+    found = {
+        "values": said.value[0, 0].numpy(),
+        "policy" if said.kind == "probability" else "q_values": said.scores[0, 0].numpy(),
+    }
+    if player.state:
+        found["state_norm"] = torch.cat([part.float().flatten() for part in player.state]).norm().numpy()
+    return {name: np.asarray(value, np.float32) for name, value in found.items()}
+
+
+def _write(writer: RolloutWriter, frame: Array | None, *, observation: Array, **rows: Any) -> None:
+    if frame is not None:
+        writer.show(frame)
+    writer.append(observations=observation, **rows)

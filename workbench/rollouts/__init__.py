@@ -1,0 +1,16 @@
+"""Rollouts on disk: `<checkpoint>-seed<seed>[-sampled][-...]/` with `steps.safetensors`, `frames.bin`, `rollout.json`.
+
+Everything is written as it comes, so that a game of half an hour fills no memory, and is read as memory maps. Frames
+are pictures one after the other, each PNG or JPEG: whichever was smaller for the first. Nothing here is pickle, and
+nothing needs torch.
+"""
+
+from __future__ import annotations
+
+from workbench.rollouts.folder import FRAMES, RECORD, RolloutWriter, Stored, folder_of, kept_in, read, replacing
+from workbench.rollouts.pictures import StoredFrames, as_jpeg, as_png
+
+__all__ = [
+    "FRAMES", "RECORD", "RolloutWriter", "Stored", "StoredFrames", "as_jpeg", "as_png", "folder_of", "kept_in", "read",
+    "replacing",
+]  # fmt: skip

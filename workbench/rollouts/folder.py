@@ -1,0 +1,192 @@
+"""The folder of one rollout: filled while the episode is played, in a hidden place beside, and then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import psutil
+
+from workbench import rundir
+from workbench.checkpoints import Checkpoint, Tensors, tensorfile
+from workbench.errors import InvalidInput, StorageFailed
+from workbench.rollouts.pictures import PictureWriter, StoredFrames
+from workbench.rundir import RunDirectory
+from workbench.trajectory import Array
+
+FORMAT = 1
+RECORD, STEPS, FRAMES = "rollout.json", "steps.safetensors", "frames.bin"
+_GREATEST = 0.999  # quantile of an episode's saliency that becomes 255: a few steps far above all would darken the rest
+_SAMPLE = 1_000_000  # values that it is taken from
+_CHUNK = 512  # rows
+
+
+class Stored(NamedTuple):
+    """What a folder holds: `rollout.json`, the arrays by name, and the frames."""
+
+    record: dict[str, Any]
+    arrays: Tensors
+    frames: StoredFrames | None
+
+
+class _Rows:
+    """Rows of one array, in a file without a name until all are there."""
+
+    def __init__(self, first: Array, file: BinaryIO) -> None:
+        self._file, self._row, self._count = file, first, 0
+
+    def append(self, row: Array) -> None:
+        self._file.write(np.ascontiguousarray(row, self._row.dtype).data)
+        self._count += 1
+
+    def array(self) -> Array:
+        """All rows, mapped."""
+        self._file.flush()
+        return np.memmap(self._file, self._row.dtype, "r", shape=(self._count, *self._row.shape))
+
+
+class RolloutWriter:
+    """Fills `folder` step by step; `finish` makes it complete. Raises StorageFailed where the disk is full."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open = ExitStack()
+        self._rows: dict[str, _Rows] = {}
+        self._pictures: PictureWriter | None = None
+
+    def __enter__(self) -> RolloutWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def append(self, **rows: Any) -> None:
+        """The next row of each of these arrays; a row keeps the dtype and shape of the first."""
+        with _writing(self._folder):
+            for name, row in rows.items():
+                if name not in self._rows:
+                    self._rows[name] = _Rows(np.asarray(row), self._scratch())
+                self._rows[name].append(np.asarray(row))
+
+    def show(self, frame: Array) -> None:
+        """The next frame, uint8 [H, W, 3]."""
+        with _writing(self._folder):
+            if self._pictures is None:
+                file = open(self._folder / FRAMES, "wb")  # noqa: SIM115  # the stack closes it
+                self._pictures = PictureWriter(self._open.enter_context(file))
+            self._pictures.append(frame)
+
+    def finish(self, record: Mapping[str, Any]) -> None:
+        """Write the arrays and `record` (JSON data). Rows named "saliency" become bytes, see `_as_bytes`."""
+        with _writing(self._folder):
+            arrays = {name: rows.array() for name, rows in self._rows.items()}
+            if "saliency" in arrays:
+                arrays["saliency"] = self._as_bytes(arrays["saliency"])
+            if self._pictures is not None:
+                arrays["frame_ends"] = np.array(self._pictures.ends, np.int64)
+            with open(self._folder / STEPS, "wb") as file:
+                tensorfile.Content.of("steps", arrays).write(file)
+            kind = self._pictures.kind if self._pictures is not None else None
+            told = {**record, "format": FORMAT, "frames": kind}
+            (self._folder / RECORD).write_text(json.dumps(told, indent=1))
+
+    def _as_bytes(self, saliency: Array) -> Array:
+        """uint8, where 255 is the 99.9th percentile of the episode (a greatest value of few is 255 itself)."""
+        values = saliency.reshape(-1)
+        sample = values[:: max(1, len(values) // _SAMPLE)]
+        greatest = float(np.quantile(sample, _GREATEST, method="higher")) or float(sample.max())
+        file = self._scratch()
+        for at in range(0, len(saliency), _CHUNK):
+            part = saliency[at : at + _CHUNK].astype(np.float32) / (greatest or 1.0)
+            file.write((part.clip(0, 1) * 255).round().astype(np.uint8).data)
+        file.flush()
+        return np.memmap(file, np.uint8, "r", shape=saliency.shape)
+
+    def _scratch(self) -> BinaryIO:
+        """A file without a name on the same disk, gone with the writer."""
+        return self._open.enter_context(TemporaryFile(dir=self._folder))
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, StorageFailed):
+            raise
+        raise StorageFailed(f"cannot write the rollout in {folder.parent}: {error.strerror or error}. Free space on "
+                            "that disk, or play fewer steps: max_steps=1000.") from None
+
+
+# --- where they are ---------------------------------------------------------------------------------------------------
+
+
+def kept_in(checkpoint: Checkpoint) -> Path:
+    """Where rollouts of a checkpoint are kept: in its run, or in the workbench's home where it has none."""
+    run = RunDirectory(checkpoint.path.parent.parent)
+    of_run = checkpoint.path.parent == run.checkpoints and run.record.exists()
+    return run.rollouts if of_run else rundir.home() / "rollouts"
+
+
+def folder_of(folder: Path) -> bool:
+    """Whether `folder` holds a rollout."""
+    return (folder / RECORD).is_file()
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A hidden folder to fill, which then takes the place of `target`; gone if the block raises.
+
+    Whoever has read the one before goes on reading it. Raises StorageFailed.
+    """
+    hidden = target.parent / f".writing-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        with _writing(target):
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _remove_unfinished(target.parent)
+            hidden.mkdir(mode=0o700)
+        yield hidden
+        with _writing(target):
+            before = hidden.with_name(hidden.name.replace("writing", "removing"))
+            if target.exists():
+                target.rename(before)
+            hidden.rename(target)
+        shutil.rmtree(before, ignore_errors=True)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What a process left behind that was killed."""
+    for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
+        if not psutil.pid_exists(int(path.name.split("-")[1])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def read(folder: Path) -> Stored:
+    """What is in a rollout's folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
+    try:
+        record = json.loads((folder / RECORD).read_text())
+        if record["format"] != FORMAT:
+            raise StorageFailed(f"{folder} has format {record['format']!r}, and this version of rl-workbench knows "
+                                f"{FORMAT}. Upgrade it: pip install -U rl-workbench")
+        with open(folder / STEPS, "rb") as file:
+            arrays = tensorfile.mapped(file)
+        frames = None
+        if record["frames"]:
+            frames = StoredFrames(folder / FRAMES, ends=arrays.pop("frame_ends").tolist(), kind=record["frames"])
+    except FileNotFoundError as error:
+        raise InvalidInput(f"there is no rollout in {folder}: {Path(error.filename).name} is missing.") from None
+    except StorageFailed:
+        raise
+    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise StorageFailed(f"the rollout in {folder} is damaged: {error}. Delete the folder.") from None
+    return Stored(record, arrays, frames)
