@@ -4,7 +4,9 @@ import { build } from "esbuild";
 import { fileURLToPath } from "node:url";
 
 // vega.js holds a library, and is small only when minified; the others can be read as they are sent.
-const ENTRIES = { "vega.js": true, "charts.js": false, "table.js": false, "player.js": false };
+const ENTRIES = {
+  "vega.js": true, "library.js": false, "charts.js": false, "table.js": false, "player.js": false,
+};
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const folder = process.argv[2] ?? fileURLToPath(new URL("../workbench/widgets/static", import.meta.url));

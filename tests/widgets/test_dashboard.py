@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from tests.widgets import recorded
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
-from workbench.widgets import charts, dashboard, picture, snapshot
+from workbench.widgets import axes, charts, dashboard, marks, picture, snapshot
+from workbench.widgets.axes import Axis
+from workbench.widgets.live import Figure
 
-VTRACE = ["Episode return", "Speed", "Losses", "Policy entropy (nats)", "Learning rate", "Policy lag",
-          "Where the time goes"]
-R2D2 = ["Episode return", "Speed", "Loss and TD error", "Q-value of actions taken", "Replay fill", "Replay ratio",
-        "TD error", "Priorities", "Age of samples", "Learning rate", "Policy lag", "Where the time goes"]
+VTRACE = ["Episode return", "Speed", "Losses", "Where the time goes", "Policy entropy (nats)", "Policy lag",
+          "Learning rate"]
+R2D2 = ["Episode return", "Speed", "Loss and TD error", "Where the time goes", "Q-value of actions taken", "Policy lag",
+        "Replay fill", "Replay ratio", "TD error", "Priorities", "Age of samples", "Learning rate"]
+OVER_TIME = {"returns", "speed", "losses", "entropy", "q_value", "batches", "waits", "replay_fill", "replay_ratio",
+             "learning_rate", "memory"}
 
 
 @pytest.fixture(autouse=True)
@@ -27,48 +30,100 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
-def specs(directory: RunDirectory) -> dict[str, dict[str, Any]]:
-    """The chart's specifications by title."""
-    made = [chart.to_dict() for row in dashboard.rows(dashboard.read(directory)) for chart in row]
-    return {spec["title"]: spec for spec in made}
+def figures(directory: RunDirectory, **how: Any) -> dict[str, Figure]:
+    return dashboard.figures(dashboard.read(directory), **how)
+
+
+def titles(directory: RunDirectory) -> list[str]:
+    return [one.title for one in figures(directory).values()]
 
 
 def layers(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """All layers that have a mark, however deep."""
-    return [one for layer in spec["layer"] for one in layers(layer)] if "layer" in spec else [spec]
+    """All layers that have a mark, however deep, each with the data that it draws."""
+    if "layer" not in spec:
+        return [spec]
+    inherited = {"data": spec["data"]} if "data" in spec else {}
+    return [one for layer in spec["layer"] for one in layers({**inherited, **layer})]
 
 
-def mark(layer: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = layer["mark"]
-    return found
+def of_mark(figure: Figure, kind: str) -> list[dict[str, Any]]:
+    return [one for one in layers(figure.spec()) if one["mark"]["type"] == kind]
+
+
+def everything(name: str) -> RunDirectory:
+    """A run that has recorded all that there is a chart of."""
+    directory = recorded.r2d2(name)
+    writer = MetricsWriter(directory.metrics)
+    for update in (100, 119):
+        writer.scalars(recorded.at(update), dict.fromkeys(dashboard.SERIES, 0.5))
+    writer.event("tune", "replay_ratio 0.75 → 1", progress=recorded.at(60))
+    writer.event("checkpoint", "100,000 frames", progress=recorded.at(70))
+    writer.close()
+    return directory
 
 
 def test_a_vtrace_run_shows_the_charts_of_vtrace() -> None:
-    assert list(specs(recorded.vtrace("one"))) == VTRACE
+    assert titles(recorded.vtrace("one")) == VTRACE
 
 
 def test_an_r2d2_run_shows_the_charts_of_replay_beside_what_all_runs_have() -> None:
-    assert list(specs(recorded.r2d2("one"))) == R2D2
+    assert titles(recorded.r2d2("one")) == R2D2
 
 
 @pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
 def test_no_chart_is_without_data(algorithm: str) -> None:
-    for title, spec in specs(getattr(recorded, algorithm)("one")).items():
-        assert any(len(data) for data in spec["datasets"].values()), title
+    for key, one in figures(getattr(recorded, algorithm)("one")).items():
+        assert any(len(column) for table in one.tables.values() for column in table.values()), key
 
 
-def test_rows_are_as_equal_as_can_be_and_none_has_more_than_four_charts() -> None:
-    def lengths(directory: RunDirectory) -> list[int]:
-        return [len(row) for row in dashboard.rows(dashboard.read(directory))]
+def test_every_chart_names_the_tables_that_it_has_and_says_what_it_is() -> None:
+    for key, one in figures(everything("one")).items():
+        named = {layer["data"]["name"] for layer in layers(one.spec())}
+        assert named <= one.tables.keys(), key
+        one.chart.to_dict(validate=True)
+        assert one.spec()["description"] and one.spec()["title"] == one.title, key
+        for name, table in one.tables.items():
+            assert len({len(column) for column in table.values()}) == 1, (key, name)
 
-    assert lengths(recorded.vtrace("a")) == [3, 4]
-    assert lengths(recorded.r2d2("b")) == [3, 3, 3, 3]
-    assert lengths(recorded.r2d2("c", filling=True)) == [3, 2]
+
+def test_every_chart_of_time_marks_tunes_and_checkpoints_and_says_what_they_were() -> None:
+    drawn = figures(everything("one"))
+    assert drawn.keys() >= OVER_TIME
+    for key in OVER_TIME:
+        one = drawn[key]
+        assert one.tables["events"]["message"] == ["replay_ratio 0.75 → 1"], key
+        assert one.tables["checkpoints"]["message"] == ["100,000 frames"], key
+        pointed = [layer for layer in layers(one.spec()) if layer["data"]["name"] in ("events", "checkpoints")]
+        tips = [{tip["field"] for tip in layer["encoding"]["tooltip"]} for layer in pointed
+                if "tooltip" in layer["encoding"]]
+        assert tips == [{"kind", "message", "x"}] * 2, key
+
+
+@pytest.mark.parametrize(("axis", "last"), [("frames", 120 * 2560), ("updates", 120), ("hours", 60 / 3600)])
+def test_one_switch_changes_the_axis_of_every_chart_of_time(axis: Axis, last: float) -> None:
+    for key, one in figures(everything("one"), axis=axis).items():
+        if key not in OVER_TIME:
+            continue
+        points = [table["x"] for name, table in one.tables.items() if name.startswith(("line", "training"))]
+        assert max(column[-1] for column in points) == pytest.approx(last, rel=0.02), key
+        assert {layer["encoding"]["x"]["title"] for layer in layers(one.spec())
+                if layer["encoding"].get("x", {}).get("field") == "x"} == {axis}, key
+
+
+def test_the_same_run_a_moment_later_has_the_same_charts_over_other_data() -> None:
+    directory = everything("one")
+    before = figures(directory)
+    writer = MetricsWriter(directory.metrics)
+    writer.scalars(recorded.at(121), dict.fromkeys(dashboard.SERIES - {"loss", "td_error"}, 0.5))
+    writer.close()
+    after = figures(directory)
+    assert {key: id(one.chart) for key, one in before.items()} == {key: id(one.chart) for key, one in after.items()}
+    assert len(after["speed"].tables["line0"]["x"]) == len(before["speed"].tables["line0"]["x"]) + 1
 
 
 def test_a_new_run_says_what_its_charts_wait_for() -> None:
     def said(directory: RunDirectory) -> dict[str, str]:
-        return {title: " ".join(spec["mark"]["text"]) for title, spec in specs(directory).items()}
+        return {one.title: " ".join(one.spec()["mark"]["text"]) for one in figures(directory).values()}
 
     waiting = {"Episode return": "no episode has ended yet", "Speed": "nothing was measured yet"}
     assert said(recorded.new("a")) == waiting | {"Losses": "no update yet"}
@@ -78,10 +133,10 @@ def test_a_new_run_says_what_its_charts_wait_for() -> None:
 
 
 def test_a_filling_replay_is_shown_before_the_first_update() -> None:
-    made = specs(recorded.r2d2("one", filling=True))
-    assert list(made) == ["Episode return", "Speed", "Losses", "Replay fill", "Where the time goes"]
-    assert " ".join(made["Losses"]["mark"]["text"]) == "no update before the replay holds 5,000 unrolls"
-    assert made["Replay fill"]["layer"][0]["encoding"]["y"]["scale"] == {"domain": [0, 1]}
+    made = figures(recorded.r2d2("one", filling=True))
+    assert list(made) == ["returns", "speed", "losses", "bottleneck", "replay_fill"]
+    assert " ".join(made["losses"].spec()["mark"]["text"]) == "no update before the replay holds 5,000 unrolls"
+    assert layers(made["replay_fill"].spec())[0]["encoding"]["y"]["scale"] == {"domain": [0, 1]}
 
 
 def test_charts_follow_from_metrics_and_not_from_the_algorithm() -> None:
@@ -90,95 +145,107 @@ def test_charts_follow_from_metrics_and_not_from_the_algorithm() -> None:
     writer.distribution("priority", recorded.at(120), [0.1, 1, 10], [1, 1])
     writer.episode(recorded.at(120), env_id=3, episode_return=1.0, length_steps=10, kind="evaluation")
     writer.close()
-    made = specs(directory)
-    assert list(made) == [*VTRACE[:4], "Priorities", *VTRACE[4:]]
-    assert any(mark(layer).get("shape") == "diamond" for layer in layers(made["Episode return"]))
+    made = figures(directory)
+    assert set(titles(directory)) == {*VTRACE, "Priorities"}
+    assert any(one["mark"].get("shape") == "diamond" for one in of_mark(made["returns"], "point"))
 
 
 def test_evaluation_has_its_own_marks_line_and_colour_beside_training() -> None:
-    spec = specs(recorded.r2d2("one"))["Episode return"]
-    found = {}
-    for layer in layers(spec):
-        kinds = {row["kind"] for row in spec["datasets"][layer["data"]["name"]]}
-        found[mark(layer)["type"], mark(layer).get("shape")] = (kinds, layer["encoding"]["color"])
-    assert found["circle", None][0] == {"training"}
-    assert found["point", "diamond"][0] == {"evaluation"}
-    lines = [{row["kind"] for row in spec["datasets"][layer["data"]["name"]]}
-             for layer in layers(spec) if mark(layer)["type"] == "line"]
-    assert lines == [{"training mean"}, {"evaluation"}]
-    colour = found["circle", None][1]
-    assert colour["legend"] is not None
-    by_kind = dict(zip(colour["scale"]["domain"], colour["scale"]["range"], strict=True))
-    assert len(set(by_kind.values())) == 3
-    each = {row["value"] for row in spec["datasets"][layers(spec)[2]["data"]["name"]]}
-    assert each == {-18.0}
+    figure = figures(recorded.r2d2("one"))["returns"]
+    drawn = [(one["mark"]["type"], one["data"]["name"]) for one in layers(figure.spec())]
+    for layer in (("circle", "training"), ("line", "mean"), ("point", "evaluation"), ("line", "evaluation_mean")):
+        assert layer in drawn
+    (key,) = [one["encoding"]["color"] for one in layers(figure.spec()) if one["data"]["name"] == "alone"]
+    assert key["legend"]["title"] is None
+    assert len(set(key["scale"]["range"])) == len(key["scale"]["domain"]) == 3
+    assert set(figure.tables["evaluation"]["value"]) == {-18.0} and set(figure.tables["training"]["value"]) == {-20.0}
 
 
-def test_events_keep_their_own_colours_beside_evaluation() -> None:
-    directory = recorded.r2d2("one")
-    writer = MetricsWriter(directory.metrics)
-    writer.event("tune", "replay_ratio 0.75 → 1", progress=recorded.at(60))
-    writer.close()
-    spec = specs(directory)["Episode return"]
-    assert spec["resolve"] == {"scale": {"color": "independent"}}
-    assert mark(spec["layer"][-1])["type"] == "rule"
-    assert spec["layer"][-1]["encoding"]["color"]["scale"]["domain"] == ["tune"]
+def test_without_evaluation_returns_need_no_legend_but_that_of_events() -> None:
+    figure = figures(recorded.vtrace("one"))["returns"]
+    shown = {one["data"]["name"]: one["encoding"] for one in layers(figure.spec())}
+    (event,) = [one["encoding"]["stroke"] for one in layers(figure.spec()) if "stroke" in one["encoding"]]
+    assert shown["alone"]["color"]["legend"] is None and event["legend"]["values"] == ["tune"]
 
 
-def test_without_evaluation_returns_need_no_legend() -> None:
-    spec = specs(recorded.vtrace("one"))["Episode return"]
-    kinds = [mark(layer)["type"] for layer in layers(spec)]
-    assert kinds == ["circle", "line", "rule"]
-    assert layers(spec)[0]["encoding"]["color"]["legend"] is None
+def test_series_and_events_stay_apart_for_the_colour_blind_and_on_white_and_on_black() -> None:
+    # Viénot, Brettel and Mollon 1999: what is seen without the long or the middle cones, in linear RGB.
+    protan = np.array([[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]])
+    deutan = np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]])
+    light = np.array([0.2126, 0.7152, 0.0722])
+
+    def linear(colour: str) -> Any:
+        parts = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+    for colour in charts.COLOURS:
+        own = linear(colour) @ light
+        assert 1.05 / (own + 0.05) > 3 and (own + 0.05) / (linear("#111111") @ light + 0.05) > 3, colour
+    for seen in (np.eye(3), protan, deutan):
+        for one, other in itertools.combinations(charts.COLOURS, 2):
+            apart = np.abs((seen @ linear(one)).clip(0) ** (1 / 2.2) - (seen @ linear(other)).clip(0) ** (1 / 2.2))
+            assert apart.max() > 0.1, (one, other)
 
 
 def test_the_replay_ratio_stands_beside_the_one_asked_for_now() -> None:
-    def dashed(directory: RunDirectory) -> tuple[float, str]:
-        spec = specs(directory)["Replay ratio"]
-        rule, text = spec["layer"][-2:]
-        assert rule["mark"]["type"] == "rule" and rule["mark"]["strokeDash"]
-        (row,) = spec["datasets"][rule["data"]["name"]]
-        return row["value"], text["mark"]["text"]
+    def dashed(directory: RunDirectory) -> tuple[Any, Any]:
+        figure = figures(directory)["replay_ratio"]
+        assert any(one["data"]["name"] == "asked" and one["mark"]["strokeDash"] for one in of_mark(figure, "rule"))
+        return figure.tables["asked"]["value"][0], figure.tables["asked"]["text"]
 
     directory = recorded.r2d2("one")
-    assert dashed(directory) == (0.75, "asked for 0.75")
+    assert dashed(directory) == (0.75, ["asked for 0.75"])
     directory.write(config=directory.config().with_live(replay_ratio=1.5).to_json())
-    assert dashed(directory) == (1.5, "asked for 1.5")
+    assert dashed(directory) == (1.5, ["asked for 1.5"])
 
 
 def test_losses_of_r2d2_have_a_logarithmic_axis_and_those_of_vtrace_a_linear_one() -> None:
-    def scale(spec: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = spec["layer"][0]["encoding"]["y"]["scale"]
+    def scale(figure: Figure) -> dict[str, Any]:
+        found: dict[str, Any] = layers(figure.spec())[0]["encoding"]["y"]["scale"]
         return found
 
-    made = specs(recorded.r2d2("one"))["Loss and TD error"]
-    assert scale(made)["type"] == "log"
-    assert {row["series"] for row in next(iter(made["datasets"].values()))} == {"loss", "TD error"}
-    assert scale(specs(recorded.vtrace("two"))["Losses"]) == {"zero": False}
+    made = figures(recorded.r2d2("one"))["losses"]
+    assert made.title == "Loss and TD error" and scale(made)["type"] == "log"
+    assert scale(figures(recorded.vtrace("two"))["losses"]) == {"zero": False}
 
 
-@pytest.mark.parametrize(("title", "kind"), [("TD error", "log"), ("Priorities", "log"), ("Age of samples", "log"),
-                                             ("Policy lag", None)])
-def test_histograms_have_the_axis_of_their_edges(title: str, kind: str | None) -> None:
-    spec = specs(recorded.r2d2("one"))[title]
-    x = spec["encoding"]["x"]
+@pytest.mark.parametrize(("key", "kind"), [("td_error", "log"), ("priority", "log"), ("sample_age", "log"),
+                                           ("policy_lag", None)])
+def test_histograms_have_the_axis_of_their_edges(key: str, kind: str | None) -> None:
+    figure = figures(recorded.r2d2("one"))[key]
+    x = figure.spec()["encoding"]["x"]
     assert x["scale"].get("type") == kind
-    bars = next(iter(spec["datasets"].values()))
-    assert sum(bar["share"] for bar in bars) == pytest.approx(1.0)
-    assert min(bar["low"] for bar in bars) > 0 or kind is None
+    bars = figure.tables["bars"]
+    assert np.sum(bars["share"]) == pytest.approx(1.0)
     if kind == "log":
-        ticks = [tick for tick in x["axis"]["values"] if x["scale"]["domain"][0] <= tick <= x["scale"]["domain"][1]]
-        assert 2 <= len(ticks) <= 8 and ticks == x["axis"]["values"]
+        low, high = x["scale"]["domain"]
+        assert 0 < low <= min(bars["low"]) * 1.001 and max(bars["high"]) <= high * 1.001
+        assert 2 <= len(x["axis"]["values"]) <= 8 and all(low <= tick <= high for tick in x["axis"]["values"])
+
+
+def test_the_largest_part_stands_out_of_the_bottleneck() -> None:
+    figure = charts.bottleneck({"environments": 0.3, "training": 0.8, "training_wait": 0.9})
+    kinds = dict(zip(figure.tables["parts"]["part"], figure.tables["parts"]["kind"], strict=True))
+    assert kinds == {"environments": "work", "training": "most", "training waits": "wait"}
+
+
+def test_memory_leaves_out_an_accelerator_that_is_not_there() -> None:
+    directory = recorded.vtrace("one")
+    writer = MetricsWriter(directory.metrics)
+    writer.scalars(recorded.at(121), {"accelerator_memory_gb": 0.0, "learner_memory_gb": 1.5, "memory_gb": 9.0})
+    writer.close()
+    assert "Lines of learner, machine" in figures(directory)["memory"].spec()["description"]
 
 
 def test_empty_bins_at_both_ends_of_a_logarithmic_histogram_are_left_out() -> None:
-    edges, counts, log = charts.binned(list(np.geomspace(1e-3, 1e3, 7)), [0, 0, 4, 0, 2, 0])
+    edges, counts, log = axes.binned(list(np.geomspace(1e-3, 1e3, 7)), [0, 0, 4, 0, 2, 0])
     assert log and counts == pytest.approx([4, 0, 2])
     assert edges == pytest.approx([0.1, 1, 10, 100])
 
 
 def test_a_linear_histogram_begins_where_its_edges_do() -> None:
-    assert charts.binned([0, 1, 2, 3, 4], [0, 5, 3, 0]) == ([0, 1, 2, 3], [0, 5, 3], False)
+    edges, counts, log = axes.binned([0, 1, 2, 3, 4], [0, 5, 3, 0])
+    assert (edges.tolist(), counts.tolist(), log) == ([0, 1, 2, 3], [0, 5, 3], False)
 
 
 @pytest.mark.parametrize(("edges", "log"), [
@@ -186,15 +253,15 @@ def test_a_linear_histogram_begins_where_its_edges_do() -> None:
     ((-2, -1, 0, 1, 2), False), ((1, 2, 4, 8), True), ((0, 1, 10, 100), True), ((0, 1, 2, 3, 5, 8, 13, 21, 34), True),
 ])  # fmt: skip
 def test_a_histogram_is_logarithmic_where_its_edges_grow_by_a_factor(edges: Any, log: bool) -> None:
-    assert charts.binned(list(edges), [1] * (len(edges) - 1))[2] is log
+    assert axes.binned(list(edges), [1] * (len(edges) - 1))[2] is log
 
 
 def test_bins_that_differ_on_the_axis_become_bars_of_equal_width_with_the_same_sum() -> None:
     edges = [*range(64), *(64 * 2 ** (power / 4) for power in range(29))]  # the policy lag's: by ones, then by 19 %
     random = np.random.default_rng(0)
     counts = np.histogram(random.uniform(0, 8000, 10_000), edges)[0]
-    new, bars, log = charts.binned(edges, counts.tolist())
-    assert log and len(bars) <= charts.BARS
+    new, bars, log = axes.binned(edges, counts)
+    assert log and len(bars) <= axes.BARS
     widths = np.diff(np.log(new))
     assert widths == pytest.approx(np.full(len(widths), widths[0]))
     assert sum(bars) == pytest.approx(counts.sum())
@@ -203,37 +270,72 @@ def test_bins_that_differ_on_the_axis_become_bars_of_equal_width_with_the_same_s
 
 
 def test_many_equal_bins_become_few_whole_ones() -> None:
-    new, bars, log = charts.binned(list(range(101)), [1] * 100)
-    assert not log and len(bars) <= charts.BARS
-    assert new == list(range(0, 103, 3)) and bars[:-1] == [3] * 33
+    new, bars, log = axes.binned(list(range(101)), [1] * 100)
+    assert not log and len(bars) <= axes.BARS
+    assert new.tolist() == list(range(0, 103, 3)) and bars[:-1].tolist() == [3] * 33
+
+
+def series(values: Any, **columns: Any) -> dict[str, Any]:
+    rows = np.arange(len(values))
+    return {"frames": rows, "steps": rows, "updates": rows, "time_s": rows * 1.0, "value": np.array(values, float)}
 
 
 def test_a_rate_that_stands_still_has_a_tick_on_its_logarithmic_axis() -> None:
     for rate in (6e-4, 1e-4, 1.4e-3, 3.0):
-        chart = charts.lines({"rate": pd.DataFrame({"frames": [0, 1], "value": [rate] * 2})}, title="", log=True)
-        y = chart.to_dict()["layer"][0]["encoding"]["y"]
+        y = layers(charts.lines({"rate": series([rate] * 2)}, title="", log=True).spec())[0]["encoding"]["y"]
         low, high = y["scale"]["domain"]
         assert low < rate < high
         assert y["axis"]["values"] and all(low <= tick <= high for tick in y["axis"]["values"])
 
 
 def test_a_value_of_zero_makes_a_logarithmic_axis_linear() -> None:
-    chart = charts.lines({"rate": pd.DataFrame({"frames": [0, 1], "value": [0.0, 1.0]})}, title="", log=True)
-    assert "type" not in chart.to_dict()["layer"][0]["encoding"]["y"]["scale"]
+    spec = charts.lines({"rate": series([0.0, 1.0])}, title="", log=True).spec()
+    assert "type" not in layers(spec)[0]["encoding"]["y"]["scale"]
 
 
 def test_a_stepped_line_holds_values_that_were_there() -> None:
-    rates = pd.DataFrame({"frames": range(1000), "value": [1.0] * 501 + [0.5] * 499})
-    spec = charts.lines({"rate": rates}, title="", stepped=True).to_dict()
-    assert {row["value"] for row in next(iter(spec["datasets"].values()))} == {1.0, 0.5}
+    figure = charts.lines({"rate": series([1.0] * 501 + [0.5] * 499)}, title="", stepped=True)
+    (line,) = [one for one in layers(figure.spec()) if one["mark"]["type"] == "line"]
+    assert line["mark"]["interpolate"] == "step-after" and line["data"]["name"] == "line0"
+
+
+def test_a_series_of_one_row_is_a_point() -> None:
+    figure = charts.lines({"a": series([3.0]), "b": series([1.0, 2.0])}, title="")
+    assert figure.tables["alone"] == {"x": [0.0], "value": [3.0], "series": ["a"]}
+
+
+def test_the_readout_says_the_mean_of_each_stretch_and_what_lies_between() -> None:
+    values = np.arange(8000.0)
+    values[5] = np.nan
+    table = marks.readout([(np.arange(8000.0), values), (np.array([0.0, 7999.0]), np.array([0.0, 1.0]))])
+    assert len(table["x"]) == marks.STRETCHES and table["x"][0] == 0 and table["x2"][-1] == 7999
+    assert table["v0"] == pytest.approx(table["middle"], abs=1.0)
+    assert table["v1"][40] == pytest.approx(0.5, abs=0.01)
+    assert not len(marks.readout([(np.zeros(0), np.zeros(0))])["x"])
+
+
+def test_a_figure_can_be_taken_away_with_its_data_inside() -> None:
+    figure = figures(recorded.r2d2("one"))["returns"]
+    spec = figure.altair().to_dict()
+    assert len(spec["datasets"]["training"]) == recorded.UPDATES
+    assert spec["datasets"]["mean"][0]["value"] == -20.0
 
 
 @pytest.mark.parametrize("filling", [False, True])
-def test_an_r2d2_run_can_be_drawn(filling: bool) -> None:
-    drawn = picture.svg(dashboard.rows(dashboard.read(recorded.r2d2("one", filling=filling))))
+def test_an_r2d2_run_can_be_drawn_without_a_browser(filling: bool) -> None:
+    import vl_convert
+
+    drawn = vl_convert.vegalite_to_svg(picture.joined(figures(recorded.r2d2("one", filling=filling))))
     for title in ("Episode return", "Replay fill", *(() if filling else ("Priorities", "Age of samples"))):
         assert title in drawn
     assert ("no update before the replay" in drawn) is filling
+
+
+def test_a_picture_has_rows_as_equal_as_can_be_and_no_more_than_four_charts_in_one() -> None:
+    def lengths(count: int) -> list[int]:
+        return [len(row) for row in picture.in_rows([str(number) for number in range(count)])]
+
+    assert [lengths(count) for count in (3, 5, 7, 12, 16)] == [[3], [3, 2], [3, 4], [3, 3, 3, 3], [3, 3, 3, 3, 4]]
 
 
 def test_replay_and_evaluation_are_said_in_plain_words() -> None:

@@ -5,8 +5,9 @@ a WAL: a reader never blocks a writer, and a process killed in the middle of a c
 After a resume, frames and updates go on from the checkpoint; rows beyond it stay, in the order in which they came.
 """
 
+from workbench.metrics.history import History
 from workbench.metrics.reader import MetricsReader
 from workbench.metrics.schema import Progress
 from workbench.metrics.writer import MetricsWriter
 
-__all__ = ["MetricsReader", "MetricsWriter", "Progress"]
+__all__ = ["History", "MetricsReader", "MetricsWriter", "Progress"]

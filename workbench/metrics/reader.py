@@ -7,6 +7,7 @@ and may be used from any thread.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.metrics import schema, series
+from workbench.metrics.series import Series
 
 _PROGRESS = ("frames", "steps", "updates", "time_s")
 
@@ -44,6 +46,21 @@ class MetricsReader:
             if connection is None:
                 return series.empty()
             return series.read(connection, name, since_update=since_update, max_points=max_points)
+
+    def newer(
+        self, since: Mapping[str, int], *, max_points: int
+    ) -> dict[str, tuple[Series, npt.NDArray[Any]]]:
+        """Of several metrics at once, the rows from a number on (`since`), as arrays, and these rows' numbers."""
+        with schema.reading(self._path) as connection:
+            if connection is None:
+                return {}
+            return {name: series.newer(connection, name, first=first, max_points=max_points)
+                    for name, first in since.items()}
+
+    def means(self, name: str, *, points: int) -> dict[str, npt.NDArray[Any]]:
+        """As `series`, all float64: at most so many points, each the mean of a stretch of equally many rows."""
+        with schema.reading(self._path) as connection:
+            return series.empty() if connection is None else series.means(connection, name, points=points)
 
     def episodes(self, *, since_id: int = 0) -> dict[str, npt.NDArray[Any]]:
         """Arrays id, frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, oldest first."""

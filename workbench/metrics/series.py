@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 Row = tuple[int, int, int, float, float]  # frames, steps, updates, time_s, value
-Series = dict[str, npt.NDArray[Any]]
+Array = npt.NDArray[Any]
+Series = dict[str, Array]
 
 _WIDTH = 64  # rows, or rollups of the level below, per rollup
 _LEVELS = (1, 2)
@@ -74,6 +75,46 @@ def read(
     return _arrays(rows)
 
 
+def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: int) -> tuple[Series, Array]:
+    """The rows from number `first` on, thinned out as by `read`, and their numbers, int64."""
+    name_id = _name_id(connection, name)
+    last = _last_row(connection, name_id)
+    if last - first < max_points:
+        numbers = np.arange(first, last + 1)
+        rows = connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first))
+        return _arrays(rows), numbers
+    picked = _pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1))
+    rows = connection.execute(
+        f"{_SELECT} AND row IN (SELECT value FROM json_each(?)) ORDER BY row", (name_id, json.dumps(picked))
+    )
+    return _arrays(rows), np.array(picked, np.int64)
+
+
+def thinned(numbers: Array, values: Array, *, max_points: int) -> Array:
+    """Which of the rows to keep, as indices: at most `max_points`, the first, the last, and the extremes between.
+
+    `numbers`: of the rows in their series; the stretches are equal in these, so that thinning again and again what has
+    grown keeps the whole series equally fine.
+    """
+    if len(numbers) <= max_points:
+        return np.arange(len(numbers))
+    found = np.stack([numbers, values, numbers, values]).astype(np.float64)
+    rows = _extremes(found, int(numbers[0]), int(numbers[-1]) + 1, max(1, max_points // 2 - 1))
+    return np.searchsorted(numbers, rows)
+
+
+def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
+    """At most so many points, float64: the means of stretches of equally many rows, so that no value is left out."""
+    name_id = _name_id(connection, name)
+    rows = connection.execute(
+        """SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(value) FROM metrics
+           WHERE name_id = :id GROUP BY row * :points / :all ORDER BY min(row)""",
+        {"id": name_id, "points": points, "all": max(points, _last_row(connection, name_id) + 1)},
+    )
+    columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
+    return dict(zip(("frames", "steps", "updates", "time_s", "value"), columns, strict=True))
+
+
 def empty() -> Series:
     """A series without points."""
     return _arrays(())
@@ -108,13 +149,18 @@ def _first_row(connection: sqlite3.Connection, name_id: int | None, since_update
 def _pick(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, buckets: int) -> list[int]:
     """The rows to keep of first ... end-1: both ends, and the extremes of `buckets` equal stretches."""
     found = np.array(_cover(connection, name_id, first, end, buckets), dtype=np.float64).T
+    return [int(row) for row in _extremes(found, first, end, buckets)]
+
+
+def _extremes(found: Array, first: int, end: int, buckets: int) -> Array:
+    """Both ends, and of each stretch the rows with its extremes; `found`: low_row, low, high_row, high in columns."""
     low_row, low, high_row, high = found
     stretch = (low_row - first) * buckets // (end - first)
     starts = np.flatnonzero(np.diff(stretch, prepend=-1))
     lowest = np.lexsort((np.nan_to_num(low, nan=np.inf, posinf=np.inf, neginf=-np.inf), stretch))[starts]
     highest = np.lexsort((-np.nan_to_num(high, nan=-np.inf, posinf=np.inf, neginf=-np.inf), stretch))[starts]
-    picked = np.concatenate([[first, end - 1], low_row[lowest], high_row[highest]])
-    return [int(row) for row in np.unique(picked)]
+    picked: Array = np.unique(np.concatenate([[first, end - 1], low_row[lowest], high_row[highest]]))
+    return picked.astype(np.int64)
 
 
 def _cover(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, buckets: int) -> list[Any]:

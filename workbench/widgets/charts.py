@@ -1,71 +1,60 @@
-"""Altair charts of a run: pure functions of data frames, which know nothing of how a chart is shown.
+"""Charts of a run: pure functions from arrays to figures, which know nothing of how they are shown.
 
-A series has the columns frames, steps, updates, time_s, value (see `workbench.metrics`); x is always frames.
-Colours are given as `Ink`, so that one chart fits a notebook of any theme, a page and a picture.
+Each function fills tables; the chart over them comes from a cached builder of its few plain parameters, so that new
+data costs no Altair. Colours stay apart for the colour-blind and are seen on white and on black.
 """
 
 from __future__ import annotations
 
-import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
-POINTS = 240  # per series in a picture 250 px wide; more cost time and show nothing new
-BARS = 40  # of a histogram, likewise
+from workbench.widgets.axes import (
+    NUMBER,
+    READ,
+    Array,
+    Axis,
+    Series,
+    along,
+    binned,
+    log_axis,
+    log_domain,
+    x_axis,
+    x_tip,
+)
+from workbench.widgets.live import Figure, Table
+from workbench.widgets.marks import (
+    Events,
+    event_kinds,
+    event_marks,
+    event_table,
+    readout,
+    readout_layer,
+)
 
-Array = npt.NDArray[Any]
-Events = Sequence[Mapping[str, Any]]  # as MetricsReader.events returns them
-
-EMPTY = pd.DataFrame({"frames": [], "value": []})  # a series without points
-COLOURS = ("#4c8dd6", "#e0853d", "#4aa564", "#b06fc4", "#d0564f")
-EVENT_COLOURS = {
-    "tune": "#e0853d", "checkpoint": "#4aa564", "pause": "#999999", "resume": "#4c8dd6", "scale": "#b06fc4",
-    "restart": "#d0564f", "error": "#d0564f", "failed": "#d0564f", "skipped": "#d0564f",
-}
+COLOURS = ("#2a80c4", "#d55e00", "#009e73", "#b03a9a", "#8a8f98")
+GREY = "#8a8f98"
 PARTS = {  # shares in status["bottleneck"] and how a person would say them, in the order that data travels
-    "environments": "actors stepping", "wire": "wire, actor busy", "batch_wait": "waiting for batch",
-    "inference": "inference", "queue_blocked": "queue full", "training": "training", "training_wait": "training waits",
+    "environments": "environments", "wire": "wire", "batch_wait": "batch wait", "inference": "inference",
+    "queue_blocked": "queue full", "training": "training", "training_wait": "training waits",
 }
+WORK = ("environments", "wire", "batch_wait", "inference", "training")  # one of these is the bottleneck
 
-
-@dataclass(frozen=True)
-class Ink:
-    """Colour of text and axes. `currentColor` takes the notebook's own; grey is readable on white and on black."""
-
-    text: str
-
-
-THEME_INK = Ink("currentColor")
-GREY_INK = Ink("#7d838c")
-
-
-def thinned(series: pd.DataFrame, *, points: int = POINTS) -> pd.DataFrame:
-    """At most `points` rows: the mean of each stretch of equally many rows, so that nothing is left out of the line."""
-    if len(series) <= points:
-        return series
-    stretch = np.arange(len(series)) * points // len(series)
-    return series.groupby(stretch).mean(numeric_only=True)
-
-
-def sampled(series: pd.DataFrame, *, points: int = POINTS) -> pd.DataFrame:
-    """At most `points` of the rows themselves, evenly spaced, the first and the last among them."""
-    if len(series) <= points:
-        return series
-    return series.iloc[np.linspace(0, len(series) - 1, points).astype(int)]
+EMPTY: dict[str, Array] = {name: np.zeros(0) for name in ("frames", "steps", "updates", "time_s", "value")}
+CARD = 230  # px across the narrowest card
+_LEGEND = {"title": None, "symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 2, "padding": 0, "offset": 4}
 
 
 def lines(
-    series: Mapping[str, pd.DataFrame], *, title: str, zero: bool = False, log: bool = False, stepped: bool = False,
-    share: bool = False, asked: float | None = None,
-) -> alt.LayerChart:
-    """One line per named series over frames, with a legend where there are several.
+    series: Mapping[str, Series], events: Events = (), *, title: str, axis: Axis = "frames", zero: bool = False,
+    log: bool = False, stepped: bool = False, share: bool = False, asked: float | None = None, wide: bool = False,
+) -> Figure:
+    """One faint line per named series over the axis, its mean drawn over it, and a legend where there are several.
 
     Args:
         zero: the y axis starts there.
@@ -74,198 +63,195 @@ def lines(
         share: values are shares of a whole; the y axis goes from 0 to 100 %.
         asked: a value that was asked for, as a dashed line.
     """
-    data = _long(series, sampled if stepped else thinned)
-    scale, axis = alt.Scale(zero=zero), alt.Axis(labelExpr=_NUMBER, tickCount=5)
+    points = [(along(one, axis), one["value"]) for one in series.values()]
+    values = np.concatenate([value[np.isfinite(value)] for _, value in points])
+    domain = log_domain(values) if log and len(values) and values.min() > 0 else None
+    known = [] if asked is None else [asked]
+    tables: dict[str, Table] = {
+        **{f"line{at}": {"x": x, "value": value} for at, (x, value) in enumerate(points)},
+        "alone": _alone(dict(zip(series, points, strict=True))), "readout": readout(points),
+        "asked": {"value": np.array(known), "text": [f"asked for {one:g}" for one in known]},
+        **event_table(events, axis),
+    }
+    return Figure(title, _lines(tuple(series), title, axis, zero, domain, stepped, share), tables, wide)
+
+
+@lru_cache(256)
+def _lines(
+    names: tuple[str, ...], title: str, axis: Axis, zero: bool, domain: tuple[float, float] | None, stepped: bool,
+    share: bool,
+) -> alt.LayerChart:
+    scale, ticks = alt.Scale(zero=zero), alt.Axis(labelExpr=NUMBER, tickCount=5)
     if share:
-        scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(format="%", tickCount=5)
-    elif log and len(data) and (data["value"] > 0).all():
-        scale, axis = _log_axis(data["value"].tolist())
-    y = alt.Y("value:Q", title=None, axis=axis, scale=scale)
-    names = list(series)
-    colour = alt.Scale(domain=names, range=list(COLOURS[: len(names)]))
-    # Both marks of a layer, so that a series of a single row is visible too.
-    base = alt.Chart(data).encode(
-        x=_frames_axis(), y=y, color=alt.Color("series:N", legend=_LEGEND if len(names) > 1 else None, scale=colour)
-    )
-    dots = base.transform_filter(_alone(data)).mark_point(size=18)
-    layers = [base.mark_line(strokeWidth=1.5, interpolate="step-after" if stepped else "linear"), dots]
-    if asked is not None:
-        layers += _asked(asked, y)
-    return alt.layer(*layers).properties(title=title)
+        scale, ticks = alt.Scale(domain=[0, 1]), alt.Axis(format="%", tickCount=5)
+    elif domain:
+        scale, ticks = log_axis(*domain)
+    y = alt.Y("value:Q", title=None, axis=ticks, scale=scale)
+    how = {"strokeWidth": 2, "interpolate": "step-after"} if stepped else {"strokeWidth": 1, "strokeOpacity": 0.4}
+    drawn = [_layer(f"line{at}").mark_line(**how).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(name))
+             for at, name in enumerate(names)]
+    if not stepped:
+        mean = _layer("readout").mark_line(strokeWidth=2).encode(x=x_axis(axis, "middle"))
+        drawn += [mean.encode(y=alt.Y(f"v{at}:Q", title=None, axis=ticks, scale=scale), color=alt.ColorDatum(name))
+                  for at, name in enumerate(names)]
+    alone = _alone_layer(dict(zip(names, COLOURS, strict=False)), y, axis, legend=len(names) > 1)
+    rule = _layer("asked").mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=COLOURS[1]).encode(y=y)
+    text = _layer("asked").mark_text(align="right", baseline="top", dy=5).encode(
+        y=y, x=alt.XValue("width"), text="text:N")
+    return _over_time([*drawn, alone, rule, text], names, axis, title=title,
+                      description=f"Lines of {', '.join(names)} over {axis}")
+
+
+def _alone(points: Mapping[str, tuple[Array, Array]]) -> dict[str, Any]:
+    """The series that have a single row, which a line would not show."""
+    found = [(name, x[0], value[0]) for name, (x, value) in points.items() if len(x) == 1]
+    names, x, values = zip(*found, strict=True) if found else ((), (), ())
+    return {"x": np.array(x), "value": np.array(values), "series": list(names)}
+
+
+def _alone_layer(
+    colours: Mapping[str, str], y: alt.Y, axis: Axis, *, legend: bool, across: int = CARD
+) -> alt.Chart:
+    """Points of `_alone`; it also carries the colours, and the legend, of all layers that name a series by datum."""
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    fitting = max(1, min(4, int(across / (35 + 7.5 * max(map(len, colours))))))
+    shown = alt.Legend(**_LEGEND, orient="top", columns=fitting) if legend else None
+    colour = alt.Color("series:N", scale=scale, legend=shown)
+    return _layer("alone").mark_point(size=30).encode(x=x_axis(axis), y=y, color=colour)
 
 
 def episode_returns(
-    episodes: pd.DataFrame, mean: pd.DataFrame, events: Events = (), *, evaluation: pd.DataFrame | None = None,
-    evaluation_mean: pd.DataFrame | None = None, title: str = "Episode return",
-) -> alt.LayerChart:
+    episodes: Series, mean: Series, events: Events = (), *, evaluation: Series = EMPTY, evaluation_mean: Series = EMPTY,
+    title: str = "Episode return", axis: Axis = "frames", wide: bool = True,
+) -> Figure:
     """Faint dots, one per episode, the line of their running mean, and a dashed line per event.
 
     Evaluation episodes, where there are any, are diamonds with a line of their own, and a legend says which is which.
-    Grey, orange and blue stay apart where red, green or blue is not seen.
     """
-    kinds = {"training": GREY_INK.text, "training mean": COLOURS[1], "evaluation": COLOURS[0]}
-    evaluation, evaluation_mean = (EMPTY if one is None else one for one in (evaluation, evaluation_mean))
-    legend = _LEGEND if len(evaluation) + len(evaluation_mean) else None
-    scale = alt.Scale(domain=list(kinds), range=list(kinds.values()))
-    y = alt.Y("value:Q", title=None, axis=alt.Axis(labelExpr=_NUMBER, tickCount=5), scale=alt.Scale(zero=False))
-
-    def layer(kind: str, series: pd.DataFrame) -> alt.Chart:
-        data = series[["frames", "value"]].assign(kind=kind)
-        return alt.Chart(data).encode(x=_frames_axis(), y=y, color=alt.Color("kind:N", scale=scale, legend=legend))
-
-    layers = [layer("training", sampled(episodes)).mark_circle(size=9, opacity=0.4),
-              layer("training mean", thinned(mean)).mark_line(strokeWidth=2)]
-    if legend:
-        diamond = {"shape": "diamond", "size": 16, "strokeWidth": 1, "opacity": 1}
-        layers += [layer("evaluation", sampled(evaluation)).mark_point(**diamond),
-                   layer("evaluation", thinned(evaluation_mean)).mark_line(strokeWidth=2)]
-    marks = event_marks(events)  # their colours mean something else
-    return alt.layer(alt.layer(*layers), *marks).resolve_scale(color="independent").properties(title=title)
+    series = {"training": episodes, "mean": mean, "evaluation": evaluation, "evaluation_mean": evaluation_mean}
+    points = {name: (along(one, axis), one["value"]) for name, one in series.items()}
+    evaluated = bool(len(evaluation["value"]) + len(evaluation_mean["value"]))
+    means = [points["mean"]] + ([points["evaluation_mean"]] if evaluated else [])
+    tables = {**{name: {"x": x, "value": value} for name, (x, value) in points.items()},
+              "alone": _alone({"training mean": points["mean"], "evaluation": points["evaluation_mean"]}),
+              "readout": readout(means), **event_table(events, axis)}
+    return Figure(title, _returns(title, axis, evaluated, event_kinds(events)), tables, wide)
 
 
-def histogram(edges: Sequence[float], counts: Sequence[float], *, title: str, x: str) -> alt.Chart:
-    """Bars of the share of each bin; `edges` has one more entry than `counts`.
+@lru_cache(64)
+def _returns(title: str, axis: Axis, evaluated: bool, kinds: tuple[str, ...]) -> alt.LayerChart:
+    colours = {"training": GREY, "training mean": COLOURS[1], "evaluation": COLOURS[0]}
+    y = alt.Y("value:Q", title=None, axis=alt.Axis(labelExpr=NUMBER, tickCount=5), scale=alt.Scale(zero=False))
 
-    The x axis is logarithmic where the edges are, and a first bin that begins at 0 is as wide there as the second.
-    Empty bins at the end are left out, on a logarithmic axis also those at the start.
+    def layer(table: str, kind: str) -> alt.Chart:
+        return _layer(table).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(kind))
+
+    drawn = [layer("training", "training").mark_circle(size=12, fillOpacity=0.4, opacity=1),
+             layer("mean", "training mean").mark_line(strokeWidth=2.5),
+             _alone_layer(colours, y, axis, legend=evaluated, across=2 * CARD)]
+    if evaluated:
+        diamond = {"shape": "diamond", "size": 24, "strokeWidth": 1, "opacity": 1}
+        drawn += [layer("evaluation", "evaluation").mark_point(**diamond),
+                  layer("evaluation_mean", "evaluation").mark_line(strokeWidth=2.5)]
+    names = ["mean return", "evaluation"] if evaluated else ["mean return"]
+    legend = alt.Legend(**_LEGEND, orient="right", values=list(kinds)) if kinds else None
+    return _over_time(drawn, names, axis, legend=legend, title=title,
+                      description=f"The return of every episode and its running mean over {axis}")
+
+
+def checkpoints(
+    saved: Series, mean: Series = EMPTY, events: Events = (), *, labels: Sequence[str], title: str = "Checkpoints",
+    axis: Axis = "frames", wide: bool = True,
+) -> Figure:
+    """A diamond per checkpoint at the return that it had, over the line of the run's mean return.
+
+    Args:
+        saved: one row per checkpoint; `value` is its mean return.
+        labels: what its tooltip calls it.
     """
-    edges, counts, log = binned(edges, counts)
-    total = max(float(sum(counts)), 1.0)
-    data = pd.DataFrame({"low": edges[:-1], "high": edges[1:], "share": [count / total for count in counts]})
-    if log:
-        scale, axis = _log_axis(edges, pad=1.0)
-    else:
-        stride = next((one for one in (1, 2, 5, 10) if len(counts) <= 6 * one), 20)
-        scale, axis = alt.Scale(), alt.Axis(labelExpr=_NUMBER, values=edges[::stride])
-    axis.grid = False
-    return alt.Chart(data, title=title).mark_bar(color=COLOURS[0], binSpacing=1).encode(
-        x=alt.X("low:Q", bin="binned", title=x, axis=axis, scale=scale), x2="high:Q",
-        y=alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4)),
-    )
-
-
-def binned(
-    edges: Sequence[float], counts: Sequence[float], *, bars: int = BARS
-) -> tuple[list[float], list[float], bool]:
-    """Edges and counts of at most `bars` bars of equal width, and whether on a logarithmic axis.
-
-    Bins that are not equal on the axis, or too many, are divided anew as if each were filled evenly.
-    """
-    places, parts = np.array(edges, np.float64), np.array(counts, np.float64)
-    filled = np.flatnonzero(parts) if parts.any() else np.zeros(1, int)
-    places, parts = places[: filled[-1] + 2], parts[: filled[-1] + 1]
-    log = _logarithmic(places)
-    if log:
-        if places[0] == 0:
-            places[0] = places[1] ** 2 / places[2]
-        places, parts = np.log(places[filled[0] :]), parts[filled[0] :]
-    width = float(np.median(np.diff(places)))
-    reach = float(places[-1] - places[0])
-    width *= max(1, math.ceil(reach / width / bars - 1e-6))
-    new = places[0] + width * np.arange(math.ceil(reach / width - 1e-6) + 1)
-    below = np.interp(new, places, np.concatenate([[0.0], np.cumsum(parts)]))
-    new = np.exp(new) if log else new
-    return new.tolist(), np.diff(below).tolist(), log
-
-
-def nothing(why: str, *, title: str) -> alt.Chart:
-    """A chart that has no data yet, and says why."""
-    text = textwrap.wrap(why, 30)
-    return alt.Chart(pd.DataFrame({"why": [0]}), title=title).mark_text(text=text, fontSize=11)
-
-
-def bottleneck(shares: Mapping[str, float], *, title: str = "Where the time goes") -> alt.LayerChart:
-    """One bar per part of the pipeline, of the share of time that it is busy or waits."""
-    known = [(label, float(shares[part])) for part, label in PARTS.items() if part in shares]
-    data = pd.DataFrame(known, columns=["part", "share"])
-    base = alt.Chart(data).encode(
-        y=alt.Y("part:N", title=None, sort=list(PARTS.values()), axis=alt.Axis(ticks=False, domain=False)),
-        x=alt.X("share:Q", title=None, axis=None, scale=alt.Scale(domain=[0, 1.15])),
-    )
-    text = base.mark_text(align="left", dx=4).encode(text=alt.Text("share:Q", format=".0%"))
-    return alt.layer(base.mark_bar(color=COLOURS[0], height={"band": 0.65}), text).properties(title=title)
-
-
-def event_marks(events: Events) -> list[alt.Chart]:
-    """A layer with a dashed line per event that has a place on the frames axis, coloured by kind; [] without any."""
-    rows = [(float(one["frames"]), str(one["kind"])) for one in events
-            if one.get("frames") is not None and one["kind"] in EVENT_COLOURS]
-    if not rows:
-        return []
-    data = pd.DataFrame(rows, columns=["frames", "kind"])
-    kinds = [kind for kind in EVENT_COLOURS if kind in set(data["kind"])]
-    scale = alt.Scale(domain=kinds, range=[EVENT_COLOURS[kind] for kind in kinds])
-    rule = alt.Chart(data).mark_rule(strokeDash=[3, 3], opacity=0.8)
-    return [rule.encode(x=_frames_axis(), color=alt.Color("kind:N", scale=scale, legend=_LEGEND))]
-
-
-def theme(ink: Ink) -> dict[str, Any]:
-    """Vega-Lite's config for a transparent background, with axes and text in `ink`."""
-    axis = {"gridColor": ink.text, "gridOpacity": 0.15, "domainColor": ink.text, "domainOpacity": 0.4,
-            "tickColor": ink.text, "tickOpacity": 0.4, "labelColor": ink.text, "titleColor": ink.text,
-            "titleFontWeight": "normal", "labelFontSize": 10, "titleFontSize": 10}
-    return {
-        "background": "transparent", "font": "sans-serif", "axis": axis, "view": {"stroke": None},
-        "text": {"color": ink.text}, "title": {"color": ink.text, "fontSize": 12, "anchor": "start", "offset": 6},
-        "legend": {"labelColor": ink.text, "labelFontSize": 10, "columnPadding": 8,
-                   "layout": {"top": {"direction": "vertical", "anchor": "start"}}},
+    x, value = along(mean, axis), mean["value"]
+    tables: dict[str, Table] = {
+        "mean": {"x": x, "value": value}, "readout": readout([(x, value)]), **event_table(events, axis),
+        "saved": {"x": along(saved, axis), "value": saved["value"], "label": list(labels)},
     }
+    return Figure(title, _checkpoints(title, axis), tables, wide)
 
 
-# A number on an axis: 12.5k, 950, 0.25, 3e-5.
-_NUMBER = (
-    "abs(datum.value) >= 1000 ? format(datum.value, '~s') : "
-    "datum.value && abs(datum.value) < 0.001 ? format(datum.value, '~e') : format(datum.value, '~r')"
-)
-_LEGEND = alt.Legend(title=None, orient="top", symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2, padding=0,
-                     offset=4, columns=4)
+@lru_cache(16)
+def _checkpoints(title: str, axis: Axis) -> alt.LayerChart:
+    y = alt.Y("value:Q", title="mean return", axis=alt.Axis(labelExpr=NUMBER), scale=alt.Scale(zero=False))
+    line = _layer("mean").mark_line(strokeWidth=1.75, color=GREY).encode(x=x_axis(axis), y=y)
+    tips = [alt.Tooltip("label:N", title="checkpoint"), x_tip(axis),
+            alt.Tooltip("value:Q", title="return", format=READ)]
+    saved = _layer("saved").mark_point(shape="diamond", size=90, filled=True, color=COLOURS[0], opacity=1)
+    return _over_time([line], ["mean return"], axis, above=[saved.encode(x=x_axis(axis), y=y, tooltip=tips)],
+                      title=title, description=f"Checkpoints and the mean return over {axis}")
 
 
-def _frames_axis() -> alt.X:
-    axis = alt.Axis(labelExpr=_NUMBER, tickCount=4, labelFlush=True)
-    return alt.X("frames:Q", title="frames", axis=axis, scale=alt.Scale(nice=False))
+def histogram(edges: Sequence[float] | Array, counts: Sequence[float] | Array, *, title: str, x: str) -> Figure:
+    """Bars of the share of each bin; `edges` has one more entry than `counts`. The x axis is logarithmic where the
+    edges are."""
+    edges, counts, log = binned(edges, counts)
+    domain = log_domain(edges, pad=1.0) if log else None
+    bars = {"low": edges[:-1], "high": edges[1:], "share": counts / max(counts.sum(), 1e-12)}
+    whole = bool((edges == np.round(edges)).all())
+    return Figure(title, _histogram(title, x, domain, whole), {"bars": bars})
 
 
-def _long(series: Mapping[str, pd.DataFrame], fewer: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """All series below each other, each made `fewer`, with their names in the column `series`."""
-    parts = [fewer(one)[["frames", "value"]].assign(series=name) for name, one in series.items() if len(one)]
-    return pd.concat(parts) if parts else EMPTY.assign(series=[])
+@lru_cache(64)
+def _histogram(title: str, x: str, domain: tuple[float, float] | None, whole: bool) -> alt.Chart:
+    scale, axis = log_axis(*domain) if domain else (alt.Scale(nice=False), alt.Axis(
+        labelExpr=NUMBER, grid=False, tickCount=6, **({"tickMinStep": 1} if whole else {})))
+    tips = [alt.Tooltip("low:Q", title="from", format=READ), alt.Tooltip("high:Q", title="to", format=READ),
+            alt.Tooltip("share:Q", format=".1%")]
+    return _layer("bars").mark_bar(color=COLOURS[0], binSpacing=1).encode(
+        x=alt.X("low:Q", bin="binned", title=x, axis=axis, scale=scale), x2="high:Q",
+        y=alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4)), tooltip=tips,
+    ).properties(title=title, description=f"Histogram of {x}")
 
 
-def _alone(data: pd.DataFrame) -> alt.FieldOneOfPredicate:
-    """The filter for series that have a single row, which a line would not show."""
-    counts = data["series"].value_counts()
-    return alt.FieldOneOfPredicate(field="series", oneOf=[str(name) for name in counts[counts == 1].index])
+def bottleneck(shares: Mapping[str, float], *, title: str = "Where the time goes") -> Figure:
+    """One bar per part of the pipeline, of the share of time that it is busy or waits; the largest stands out."""
+    known = {part: min(1.0, max(0.0, float(shares[part]))) for part in PARTS if part in shares}
+    most = max((part for part in WORK if part in known), key=lambda part: known[part], default="")
+    table: Table = {"part": [PARTS[part] for part in known], "share": np.array(list(known.values())),
+             "kind": ["most" if part == most else "work" if part in WORK else "wait" for part in known]}
+    return Figure(title, _bottleneck(title), {"parts": table})
 
 
-def _asked(value: float, y: alt.Y) -> list[alt.Chart]:
-    """A dashed line across the chart, and its meaning below it at the right."""
-    base = alt.Chart(pd.DataFrame({"value": [value]})).encode(y=y)
-    text = base.mark_text(align="right", baseline="top", dy=5, fontSize=10, text=f"asked for {value:g}")
-    return [base.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=COLOURS[1]), text.encode(x=alt.value("width"))]
+@lru_cache(8)
+def _bottleneck(title: str) -> alt.LayerChart:
+    colours = alt.Scale(domain=["most", "work", "wait"], range=[COLOURS[1], COLOURS[0], GREY])
+    base = _layer("parts").encode(
+        y=alt.Y("part:N", title=None, sort=list(PARTS.values()), axis=alt.Axis(ticks=False, domain=False)),
+        x=alt.X("share:Q", title=None, axis=None, scale=alt.Scale(domain=[0, 1.18])),
+        tooltip=[alt.Tooltip("part:N", title="part"), alt.Tooltip("share:Q", title="share of time", format=".1%")],
+    )
+    bars = base.mark_bar(height={"band": 0.65}).encode(color=alt.Color("kind:N", scale=colours, legend=None))
+    text = base.mark_text(align="left", dx=4).encode(text=alt.Text("share:Q", format=".0%"))
+    said = "Share of time that each part of the pipeline is busy or waits"
+    return alt.layer(bars, text, title=title, description=said)
 
 
-def _log_axis(values: Sequence[float], *, pad: float = 1.1) -> tuple[alt.Scale, alt.Axis]:
-    """A logarithmic scale that holds the values, wide enough to have a tick, and an axis with few round ticks.
-
-    `pad`: factor between the outermost values and the ends.
-    """
-    low, high = float(min(values)) / pad, float(max(values)) * pad
-    if high < 2.25 * low:
-        low, high = math.sqrt(low * high) / 1.5, math.sqrt(low * high) * 1.5
-    tens = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-    for digits in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
-        ticks = [digit * ten for ten in tens for digit in digits if low <= digit * ten <= high]
-        if len(ticks) > 2:
-            break
-    ticks = ticks[:: 1 + len(ticks) // 7]
-    return alt.Scale(type="log", domain=[low, high], nice=False), alt.Axis(labelExpr=_NUMBER, values=ticks)
+def nothing(why: str, *, title: str, wide: bool = False) -> Figure:
+    """A chart that has no data yet, and says why."""
+    return Figure(title, _nothing(title, why), {"nothing": {"x": np.zeros(1)}}, wide)
 
 
-def _logarithmic(edges: Array) -> bool:
-    """Whether the edges, but for a first one of 0, are rather evenly spaced by factors than by differences."""
-    above = edges[1:] if edges[0] == 0 else edges
-    if len(above) < 3 or above[0] <= 0:
-        return False
-    linear, logarithmic = np.diff(above), np.diff(np.log(above))
-    return bool(logarithmic.std() / logarithmic.mean() < linear.std() / linear.mean() * (1 - 1e-6))
+@lru_cache(64)
+def _nothing(title: str, why: str) -> alt.Chart:
+    text = _layer("nothing").mark_text(text=textwrap.wrap(why, 34), fontSize=13)
+    return text.properties(title=title, description=f"{title}: {why}")
+
+
+def _layer(table: str) -> alt.Chart:
+    return alt.Chart(alt.NamedData(table))
+
+
+def _over_time(
+    drawn: Sequence[alt.Chart], names: Sequence[str], axis: Axis, *, title: str, description: str,
+    legend: alt.Legend | None = None, above: Sequence[alt.Chart] = (),
+) -> alt.LayerChart:
+    """The layers, the readout and the events over them, and what is `above` all that."""
+    over = [readout_layer(names, axis), *event_marks(axis, legend), *above]
+    return alt.layer(*drawn, *over, title=title, description=description)

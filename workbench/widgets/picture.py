@@ -1,23 +1,25 @@
 """Pictures of charts and of a whole run, rendered in this process: no browser, no internet, no kernel later.
 
-`svg` is for a live panel (it takes the notebook's own text colour), `png` and `page` for what a saved notebook keeps.
+They are what a saved notebook keeps; their grey text is readable on white and on black.
 """
 
 from __future__ import annotations
 
 import base64
 import html
-import re
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 
 from workbench.widgets import dashboard
 from workbench.widgets import snapshot as moments
-from workbench.widgets.charts import GREY_INK, THEME_INK, Ink, theme
+from workbench.widgets.live import Figure, rows
 from workbench.widgets.snapshot import Snapshot
 
-Rows = list[list[alt.TopLevelMixin]]
+INK = "#7d838c"
+FIRST_ROW = (252, 130)  # width and height in px
+OTHER_ROWS = {4: (169, 105), 3: (240, 105), 2: (252, 105), 1: (252, 105)}  # by charts in the row
 
 BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "waiting": "#5b6b7d",
           "paused": "#a8690a", "stopping": "#a8690a",
@@ -26,27 +28,19 @@ PNG_SCALE = 1.3  # shown a little smaller than that; a notebook keeps it twice
 LATEST_EVENTS = 6
 
 
-def svg(rows: Rows) -> str:
-    """Rows of charts as one SVG element in the text colour of what surrounds it; shrinks with the notebook."""
+def png(figures: Mapping[str, Figure]) -> bytes:
+    """The figures as one PNG with a transparent background, in rows: three, then up to four."""
     import vl_convert
 
-    drawn = str(vl_convert.vegalite_to_svg(_joined(rows, THEME_INK)))
-    return re.sub(r'width="([\d.]+)" height="[\d.]+"', r'style="width:100%;max-width:\1px;height:auto"', drawn, count=1)
-
-
-def png(rows: Rows) -> bytes:
-    """Rows of charts as one PNG with a transparent background, readable on white and on black."""
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(_joined(rows, GREY_INK), scale=PNG_SCALE))
+    return bytes(vl_convert.vegalite_to_png(joined(figures), scale=PNG_SCALE))
 
 
 def bundle(snapshot: Snapshot) -> dict[str, Any]:
     """What a notebook saves of a run: text/html that needs nothing else, image/png once
     there is something to draw, and text/plain."""
-    if not any(len(one) for one in snapshot.series.values()):
+    if not snapshot.series:
         return {"text/html": page(snapshot, ""), "text/plain": text(snapshot)}
-    image = base64.b64encode(png(dashboard.rows(snapshot))).decode()
+    image = base64.b64encode(png(dashboard.figures(snapshot))).decode()
     return {"text/html": page(snapshot, image), "image/png": image, "text/plain": text(snapshot)}
 
 
@@ -91,17 +85,47 @@ def text(snapshot: Snapshot) -> str:
     return f"{snapshot.name}: {snapshot.status.state}{', ' + said if said else ''}\n{moments.sentence(snapshot)}"
 
 
-def _joined(rows: Rows, ink: Ink) -> dict[str, Any]:
-    """One specification of all charts. As plain data: Altair copies charts when it joins them."""
-    specs = [[_spec(chart) for chart in row] for row in rows]
-    datasets = {name: data for row in specs for one in row for name, data in one.pop("datasets", {}).items()}
+def joined(figures: Mapping[str, Figure]) -> dict[str, Any]:
+    """One specification of all charts with their data."""
+    specs = {key: _renamed(_still(one.spec()), key) for key, one in figures.items()}
+    data = {f"{key}.{name}": rows(table) for key, one in figures.items() for name, table in one.tables.items()}
     apart = {"resolve": {"scale": {"color": "independent"}}, "spacing": 14}
-    above = {"vconcat": [{"hconcat": row, **apart} for row in specs], **apart}
-    return {"$schema": alt.SCHEMA_URL, **above, "datasets": datasets, "config": theme(ink)}
+    placed = [{"hconcat": [{**specs[key], "width": width, "height": height} for key in keys], **apart}
+              for keys in in_rows(list(figures))
+              for width, height in [FIRST_ROW if keys[0] == next(iter(figures)) else OTHER_ROWS[len(keys)]]]
+    return {"$schema": alt.SCHEMA_URL, "vconcat": placed, **apart, "datasets": data, "config": theme()}
 
 
-def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """The chart's specification without what belongs to a page."""
-    with alt.data_transformers.enable("default", max_rows=None):  # the notebook may have chosen another
-        spec = chart.to_dict()
-    return {key: value for key, value in spec.items() if key not in ("$schema", "config")}
+def in_rows(keys: list[str]) -> list[list[str]]:
+    """Three, and then rows of up to four, as equal as can be: nine charts are three rows of three."""
+    above, below = keys[:3], keys[3:]
+    count = -(-len(below) // 4)
+    return [above, *(below[row * len(below) // count : (row + 1) * len(below) // count] for row in range(count))]
+
+
+def _still(spec: dict[str, Any]) -> dict[str, Any]:
+    """The chart without what belongs to a page: its own settings, and the layer that is for the pointer alone."""
+    kept = {key: value for key, value in spec.items() if key not in ("$schema", "config", "params")}
+    if "layer" in kept:
+        kept["layer"] = [_still(one) for one in kept["layer"] if one.get("mark", {}).get("type") != "rect"]
+    return kept
+
+
+def _renamed(spec: dict[str, Any], key: str) -> dict[str, Any]:
+    """Its tables' names with the figure's key before them."""
+    if "layer" in spec:
+        spec = {**spec, "layer": [_renamed(one, key) for one in spec["layer"]]}
+    return {**spec, "data": {"name": f"{key}.{spec['data']['name']}"}} if "data" in spec else spec
+
+
+def theme() -> dict[str, Any]:
+    """Vega-Lite's config for a transparent background, with axes and text in grey."""
+    axis = {"gridColor": INK, "gridOpacity": 0.15, "domainColor": INK, "domainOpacity": 0.4,
+            "tickColor": INK, "tickOpacity": 0.4, "labelColor": INK, "titleColor": INK,
+            "titleFontWeight": "normal", "labelFontSize": 10, "titleFontSize": 10}
+    return {
+        "background": "transparent", "font": "sans-serif", "axis": axis, "view": {"stroke": None},
+        "text": {"color": INK}, "title": {"color": INK, "fontSize": 12, "anchor": "start", "offset": 6},
+        "legend": {"labelColor": INK, "labelFontSize": 10, "columnPadding": 8,
+                   "layout": {"top": {"direction": "vertical", "anchor": "start"}}},
+    }

@@ -9,16 +9,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
 from workbench.client.control import stored_status
 from workbench.client.status import RunStatus
 from workbench.config import RunConfig
-from workbench.metrics import MetricsReader
+from workbench.metrics import History
 from workbench.rundir import RunDirectory
+from workbench.widgets.axes import Series
 
-MOST_ROWS = 2000  # read per series; charts thin them further
-LATEST_EVENTS = 200
+LATEST_EVENTS = 300
+LATEST_CHECKPOINTS = 100  # of the events; there is one every few minutes
 SILENT_S = 15.0  # the learner writes its status every second
 
 
@@ -29,15 +30,16 @@ class Snapshot:
     Attributes:
         status: the last known one, from files.
         hint: one sentence on what the learner waits for.
-        series: per metric a frame of frames, steps, updates, time_s, value.
+        series: per metric arrays frames, steps, updates, time_s, value.
         histograms: per distribution its edges and counts.
+        events: the latest, oldest first.
     """
 
     name: str
     config: RunConfig
     status: RunStatus
     hint: str = ""
-    series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    series: Mapping[str, Series] = field(default_factory=dict)
     histograms: Mapping[str, tuple[Sequence[float], Sequence[float]]] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
 
@@ -45,27 +47,40 @@ class Snapshot:
     def ended(self) -> bool:
         return not self.status.alive
 
+    def latest(self, name: str) -> float | None:
+        """The newest number of a series that was read; None without one."""
+        values = self.series[name]["value"] if name in self.series else np.zeros(0)
+        known = np.flatnonzero(np.isfinite(values))
+        return float(values[known[-1]]) if len(known) else None
+
 
 def read(
     directory: RunDirectory, *, status: RunStatus | None = None, series: Collection[str] = (),
-    histograms: Collection[str] = (),
+    histograms: Collection[str] = (), history: History | None = None,
 ) -> Snapshot:
     """The run as its directory shows it. Raises RunNotFound.
 
     Args:
         status: what the run itself said just now, if it could be asked.
         series, histograms: names of metrics to read; those that the run has not recorded are left out.
+        history: of this run, kept by the caller from one look to the next, so that only new rows are read.
     """
-    reader = MetricsReader(directory.metrics)
+    history = history or History(directory.metrics)
+    reader = history.reader
     kept, _ = reader.status() or ({}, 0.0)
-    recorded = [name for name in reader.names() if name in series] if series else []
     bins = {name: found for name in histograms if (found := reader.distribution(name)) and found["counts"].any()}
     return Snapshot(
         directory.name, directory.config(), status or stored_status(directory), hint=kept.get("hint", ""),
-        series={name: pd.DataFrame(reader.series(name, max_points=MOST_ROWS)) for name in recorded},
+        series=history.series(series) if series else {},
         histograms={name: (found["edges"], found["counts"]) for name, found in bins.items()},
-        events=reader.events()[-LATEST_EVENTS:],
+        events=_latest(history.events()),
     )
+
+
+def _latest(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    saved = [one["id"] for one in events if one["kind"] == "checkpoint"]
+    first = saved[-LATEST_CHECKPOINTS] if len(saved) > LATEST_CHECKPOINTS else 0
+    return [one for one in events if one["kind"] != "checkpoint" or one["id"] >= first][-LATEST_EVENTS:]
 
 
 def sentence(snapshot: Snapshot) -> str:

@@ -1,6 +1,470 @@
+// src/theme.js
+function look(el) {
+  const style = getComputedStyle(el);
+  const [text, background, font] = [style.color, style.backgroundColor, style.fontFamily];
+  return { text, background, font, key: [text, background, font].join("|") };
+}
+function vegaConfig({ text, background, font }) {
+  const axis = {
+    gridColor: text,
+    gridOpacity: 0.14,
+    domainColor: text,
+    domainOpacity: 0.45,
+    tickColor: text,
+    tickOpacity: 0.45,
+    labelColor: text,
+    titleColor: text,
+    titleFontWeight: "normal",
+    labelFontSize: 13,
+    titleFontSize: 13,
+    labelFont: font,
+    titleFont: font
+  };
+  const legend = {
+    labelColor: text,
+    titleColor: text,
+    labelFontSize: 13,
+    labelFont: font,
+    columnPadding: 10,
+    labelLimit: 200,
+    layout: { top: { direction: "vertical", anchor: "start" } }
+  };
+  return {
+    background,
+    font,
+    axis,
+    axisX: { titleAnchor: "end" },
+    legend,
+    view: { stroke: null },
+    text: { color: text, fontSize: 13, font },
+    title: { color: text, fontSize: 15, font, anchor: "start" }
+  };
+}
+function watchTheme(changed) {
+  let timers = [];
+  const observer = new MutationObserver(() => {
+    timers.forEach(clearTimeout);
+    timers = [0, 400].map((after) => setTimeout(changed, after));
+  });
+  const attributeFilter = ["data-jp-theme-name", "data-jp-theme-light", "class", "data-vscode-theme-kind", "theme"];
+  observer.observe(document.body, { attributes: true, attributeFilter });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter });
+  return () => {
+    observer.disconnect();
+    timers.forEach(clearTimeout);
+  };
+}
+
+// src/tables.js
+function unpack(packed, buffers) {
+  const columns = { ...packed.texts };
+  if (packed.buffer !== null) {
+    const view = buffers[packed.buffer];
+    const bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+    const all = new Float64Array(bytes);
+    packed.numbers.forEach((name, at) => {
+      columns[name] = all.subarray(at * packed.length, (at + 1) * packed.length);
+    });
+  }
+  return { length: packed.length, columns };
+}
+function rows({ length, columns }) {
+  const names = Object.keys(columns);
+  return Array.from({ length }, (_, at) => {
+    const row = {};
+    for (const name of names) {
+      const value = columns[name][at];
+      row[name] = typeof value === "number" && !Number.isFinite(value) ? null : value;
+    }
+    return row;
+  });
+}
+
+// src/card.js
+var HEIGHT = 236;
+var Card = class {
+  /** @param {Vega} vega @param {() => Look} look @param {(text: string) => void} say */
+  constructor(vega, look2, say) {
+    this.vega = vega;
+    this.look = look2;
+    this.say = say;
+    this.tables = {};
+    this.stale = /* @__PURE__ */ new Set();
+    this.figure = null;
+    this.drawn = null;
+    this.chosen = {};
+    this.width = 0;
+    this.visible = false;
+    this.el = element("figure", "workbench-card");
+    this.plot = element("div", "workbench-card-plot");
+    this.plot.style.minHeight = `${HEIGHT}px`;
+    this.el.addEventListener("keydown", (event) => event.stopPropagation());
+    this.title = element("span", "workbench-card-title");
+    this.summary = element("summary", "", "⋯");
+    this.problem = element("p", "workbench-card-problem");
+    this.problem.setAttribute("role", "alert");
+    this.problem.hidden = true;
+    const head = element("figcaption", "workbench-card-head");
+    head.append(this.title, this.menu());
+    this.el.append(head, this.plot, this.problem);
+  }
+  menu() {
+    const menu = (
+      /** @type {HTMLDetailsElement} */
+      element("details", "workbench-card-menu")
+    );
+    const list = element("div", "workbench-card-actions");
+    const actions = (
+      /** @type {[string, () => Promise<void>][]} */
+      [
+        ["Save as PNG", () => this.save("png")],
+        ["Save as SVG", () => this.save("svg")],
+        ["Copy Vega-Lite spec", () => this.copy()]
+      ]
+    );
+    for (const [label, act] of actions) {
+      const button = element("button", "", label);
+      button.addEventListener("click", () => {
+        menu.open = false;
+        this.summary.focus();
+        act().catch((error) => this.say(`${label}: ${error.message ?? error}`));
+      });
+      list.append(button);
+    }
+    menu.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") menu.open = false;
+    });
+    menu.addEventListener("focusout", (event) => {
+      if (!menu.contains(
+        /** @type {Node | null} */
+        event.relatedTarget
+      )) menu.open = false;
+    });
+    menu.append(this.summary, list);
+    return menu;
+  }
+  /** Another chart, with all of its tables. @param {Figure} figure @param {Record<string, Table>} tables */
+  become(figure, tables) {
+    this.figure = figure;
+    this.tables = tables;
+    this.clear();
+    this.chosen = {};
+    this.title.textContent = figure.title;
+    this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
+    this.el.classList.toggle("workbench-card-wide", figure.wide);
+  }
+  /** New data. @param {Record<string, Table>} tables */
+  take(tables) {
+    for (const [name, table] of Object.entries(tables)) {
+      this.tables[name] = table;
+      this.stale.add(name);
+    }
+  }
+  get dirty() {
+    return this.figure !== null && (!this.drawn ? this.problem.hidden : this.stale.size > 0 || this.resized);
+  }
+  get resized() {
+    return this.drawn !== null && this.width > 0 && Math.abs(this.drawn.width - this.width) >= 1;
+  }
+  /** Bring the drawing up to date; whether it was the first. */
+  async draw() {
+    const first = !this.drawn;
+    try {
+      await (first ? this.embed() : this.update());
+    } catch (error) {
+      this.fail(error);
+    }
+    return first;
+  }
+  async embed() {
+    if (!this.figure || this.width <= 0) return;
+    const { figure, width } = this;
+    if (figure.spec.problem) throw new Error(figure.spec.problem);
+    const { title: _, ...chart } = this.spec();
+    const spec = sized(chart, width);
+    this.stale.clear();
+    const made = await this.vega.embed(this.plot, spec, {
+      actions: false,
+      logLevel: 1,
+      renderer: "canvas",
+      defaultStyle: false,
+      config: vegaConfig(this.look()),
+      tooltip: { theme: "workbench", disableDefaultStyle: true, id: "workbench-chart-tooltip" }
+    });
+    if (this.figure !== figure) return made.finalize();
+    this.drawn = { width, view: made.view, finalize: () => made.finalize() };
+    for (const [name, value] of Object.entries(this.chosen)) made.view.signal(name, value);
+    if (Object.keys(this.chosen).length) await made.view.runAsync();
+  }
+  async update() {
+    const { view } = this.drawn;
+    for (const name of this.stale) {
+      view.change(name, this.vega.changeset().remove(() => true).insert(rows(this.tables[name])));
+    }
+    this.stale.clear();
+    if (this.resized && single(this.figure?.spec)) view.width(this.width);
+    this.drawn.width = this.width;
+    await view.resize().runAsync();
+  }
+  /** The specification with its data. @returns {Record<string, any>} */
+  spec() {
+    const datasets = Object.fromEntries(Object.entries(this.tables).map(([name, table]) => [name, rows(table)]));
+    return { ...structuredClone(this.figure?.spec ?? {}), datasets };
+  }
+  /** @param {unknown} error */
+  fail(error) {
+    this.clear();
+    this.problem.textContent = `This chart cannot be drawn: ${error instanceof Error ? error.message : error}`;
+    this.problem.hidden = false;
+    this.plot.hidden = true;
+  }
+  /** Forget the drawing; the data stays, and what a person chose in the controls that the chart itself has. */
+  clear() {
+    for (const { name, bind } of this.drawn ? this.figure?.spec.params ?? [] : []) {
+      if (bind && bind !== "scales" && bind !== "legend") this.chosen[name] = this.drawn.view.signal(name);
+    }
+    this.drawn?.finalize();
+    this.drawn = null;
+    this.plot.replaceChildren();
+    this.plot.hidden = false;
+    this.problem.hidden = true;
+  }
+  /** @param {"png" | "svg"} kind */
+  async save(kind) {
+    if (!this.drawn) throw new Error("it is not drawn yet");
+    const link = document.createElement("a");
+    link.href = await this.drawn.view.toImageURL(kind, 2);
+    link.download = `${this.figure?.title ?? "chart"}.${kind}`;
+    link.click();
+  }
+  async copy() {
+    await navigator.clipboard.writeText(JSON.stringify(this.spec()));
+    this.say("The Vega-Lite specification, with its data, is in the clipboard.");
+  }
+  remove() {
+    this.figure = null;
+    this.clear();
+    this.el.remove();
+  }
+};
+function single(spec) {
+  return spec !== void 0 && ("layer" in spec || "mark" in spec);
+}
+function sized(spec, width) {
+  if (!single(spec)) return spec;
+  return { ...spec, width, height: spec.height ?? HEIGHT, autosize: { type: "fit", contains: "padding" }, padding: 2 };
+}
+function element(tag, kind = "", text = "") {
+  const made = document.createElement(tag);
+  if (kind) made.className = kind;
+  if (text) made.textContent = text;
+  return made;
+}
+
+// src/pacing.js
+var Pacer = class {
+  /** @param {{share?: number, longestRestMs?: number, now?: () => number,
+   *           later?: (call: () => void, ms: number) => any}} [how] */
+  constructor({
+    share = 0.08,
+    longestRestMs = 3e3,
+    now = () => performance.now(),
+    later = (call, ms) => setTimeout(call, ms)
+  } = {}) {
+    this.share = share;
+    this.longestRestMs = longestRestMs;
+    this.now = now;
+    this.later = later;
+    this.waiting = /* @__PURE__ */ new Map();
+    this.busy = false;
+    this.closed = false;
+  }
+  /** Do `task` when it is its turn; one that waits under the same key is done once. It resolves to whether it is urgent
+   * work, such as a first drawing, after which nobody rests.
+   * @param {unknown} key @param {() => Promise<boolean>} task */
+  ask(key, task) {
+    this.waiting.set(key, task);
+    if (!this.busy && !this.closed) {
+      this.busy = true;
+      this.later(() => void this.next(), 0);
+    }
+  }
+  async next() {
+    const first = this.waiting.entries().next();
+    if (first.done || this.closed) {
+      this.busy = false;
+      return;
+    }
+    const [key, task] = first.value;
+    this.waiting.delete(key);
+    const began = this.now();
+    const urgent = await task();
+    const took = this.now() - began;
+    const rest = urgent ? 0 : Math.min(took / this.share - took, this.longestRestMs);
+    this.later(() => void this.next(), rest);
+  }
+  close() {
+    this.closed = true;
+    this.waiting.clear();
+  }
+};
+
 // src/charts.js
-var charts_default = { render() {
-} };
+var PULL_AFTER_MS = 4e3;
+var LONGEST_PULL_MS = 6e4;
+var Charts = class {
+  /** @param {any} model @param {HTMLElement} el @param {import("./card.js").Vega} vega */
+  constructor(model, el, vega) {
+    this.model = model;
+    this.vega = vega;
+    this.cards = /* @__PURE__ */ new Map();
+    this.serial = -1;
+    this.pacer = new Pacer();
+    this.grid = document.createElement("div");
+    this.grid.className = "workbench-charts";
+    this.grid.setAttribute("role", "group");
+    this.grid.setAttribute("aria-label", model.get("label"));
+    this.said = document.createElement("p");
+    this.said.className = "workbench-charts-said";
+    this.said.setAttribute("role", "status");
+    this.box = document.createElement("div");
+    this.box.className = "workbench-charts-box";
+    this.box.append(this.grid, this.said);
+    el.append(this.box);
+    this.look = look(this.grid);
+    this.heard = performance.now();
+    this.patience = PULL_AFTER_MS;
+    this.watch();
+  }
+  watch() {
+    const receive = (message, buffers) => this.receive(message, buffers);
+    const wake = () => this.drawAll();
+    this.seen = new IntersectionObserver((entries) => {
+      for (const entry of entries) this.of(entry.target, (card) => card.visible = entry.isIntersecting);
+    }, { rootMargin: "120px" });
+    this.sized = new ResizeObserver((entries) => {
+      for (const entry of entries) {
+        this.of(entry.target, (card) => card.width = Math.floor(card.plot.clientWidth) || card.width);
+      }
+    });
+    const stopTheme = watchTheme(() => this.restyle());
+    const timer = setInterval(() => this.pull(), 1e3);
+    this.model.on("msg:custom", receive);
+    document.addEventListener("visibilitychange", wake);
+    this.stop = () => {
+      this.model.off("msg:custom", receive);
+      document.removeEventListener("visibilitychange", wake);
+      clearInterval(timer);
+      stopTheme();
+    };
+    this.hello();
+  }
+  hello() {
+    this.serial = -1;
+    this.tell({ type: "hello" });
+  }
+  /** @param {Message} message @param {DataView[]} buffers */
+  receive(message, buffers) {
+    if (message.type !== "show") return;
+    this.heard = performance.now();
+    this.patience = PULL_AFTER_MS;
+    if (!message.whole && this.serial < 0) return;
+    if (!message.whole && message.serial !== this.serial + 1) return this.hello();
+    this.serial = message.serial;
+    for (const [key, card] of this.cards) {
+      if (!message.order.includes(key)) this.drop(key, card);
+    }
+    for (const key of message.order) {
+      const tables = Object.fromEntries(Object.entries(message.tables[key] ?? {}).map(
+        ([name, packed]) => [name, unpack(packed, buffers)]
+      ));
+      const figure = message.figures[key];
+      if (figure) (this.cards.get(key) ?? this.add(key)).become(figure, tables);
+      else this.cards.get(key)?.take(tables);
+    }
+    this.arrange(message.order);
+    this.drawAll();
+  }
+  /** @param {string} key */
+  add(key) {
+    const card = new Card(this.vega, () => this.look, (text) => this.said.textContent = text);
+    this.cards.set(key, card);
+    this.grid.append(card.el);
+    this.seen?.observe(card.el);
+    this.sized?.observe(card.el);
+    return card;
+  }
+  /** @param {string} key @param {Card} card */
+  drop(key, card) {
+    this.seen?.unobserve(card.el);
+    this.sized?.unobserve(card.el);
+    card.remove();
+    this.cards.delete(key);
+  }
+  /** @param {string[]} order */
+  arrange(order) {
+    order.forEach((key, at) => {
+      const el = this.cards.get(key)?.el;
+      if (el && this.grid.children[at] !== el) this.grid.insertBefore(el, this.grid.children[at] ?? null);
+    });
+  }
+  /** Change something of the card that has this element, and draw it. @param {Element} el @param {(card: Card) => void} change */
+  of(el, change) {
+    for (const card of this.cards.values()) {
+      if (card.el === el) {
+        change(card);
+        this.draw(card);
+      }
+    }
+  }
+  drawAll() {
+    for (const card of this.cards.values()) this.draw(card);
+  }
+  /** Draw what nobody sees later. @param {Card} card */
+  draw(card) {
+    const due = () => card.dirty && card.visible && card.width > 0 && !document.hidden;
+    if (due()) this.pacer.ask(card, async () => due() ? card.draw() : true);
+  }
+  restyle() {
+    const now = look(this.grid);
+    if (now.key === this.look.key) return;
+    this.look = now;
+    for (const card of this.cards.values()) card.clear();
+    this.drawAll();
+  }
+  /** Where messages arrive only as answers (Colab), ask. */
+  pull() {
+    const shown = !document.hidden && this.grid.isConnected && this.grid.offsetParent !== null;
+    if (!this.model.get("pulls") || !shown || performance.now() - this.heard < this.patience) return;
+    this.patience = Math.min(2 * this.patience, LONGEST_PULL_MS);
+    this.tell({ type: "pull", serial: this.serial });
+  }
+  /** @param {object} content */
+  tell(content) {
+    try {
+      this.model.send(content);
+    } catch {
+      this.patience = LONGEST_PULL_MS;
+    }
+  }
+  close() {
+    this.stop?.();
+    this.pacer.close();
+    this.seen?.disconnect();
+    this.sized?.disconnect();
+    for (const card of this.cards.values()) card.remove();
+    this.cards.clear();
+    this.box.remove();
+  }
+};
+var charts_default = {
+  /** @param {{model: any, el: HTMLElement, host: any}} context */
+  async render({ model, el, host }) {
+    const { exports } = await host.getWidget(model.get("lib"));
+    const charts = new Charts(model, el, await exports.vega());
+    return () => charts.close();
+  }
+};
 export {
   charts_default as default
 };

@@ -1,6 +1,1021 @@
+// src/columns.js
+var TYPES = {
+  uint8: Uint8Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  float32: Float32Array,
+  float64: Float64Array
+};
+function rows(table, buffer) {
+  const found = {};
+  for (const { name, dtype, shape, offset } of table) {
+    const width = shape.slice(1).reduce((all, one) => all * one, 1);
+    const values = new TYPES[dtype](buffer, offset, shape[0] * width);
+    found[name] = shape.length === 1 ? Array.from(values) : Array.from({ length: shape[0] }, (_, row) => values.subarray(row * width, (row + 1) * width));
+  }
+  return found;
+}
+function bytes(buffer) {
+  return buffer instanceof DataView ? (
+    /** @type {ArrayBuffer} */
+    buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.byteLength)
+  ) : buffer;
+}
+function inflated(packed) {
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+}
+
+// src/elements.js
+function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class" || name === "role" || name.includes("-")) made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+// src/timeline.js
+var SPEEDS = ["0.25", "0.5", "1", "2", "4", "max"];
+var FASTEST_PER_SECOND = 240;
+function frameAt(times, time) {
+  let low = 0, high = times.length;
+  while (low < high) {
+    const middle = low + high >> 1;
+    if (times[middle] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return Math.max(0, low - 1);
+}
+var factor = (choice, fps) => choice === "max" ? FASTEST_PER_SECOND / fps : Number(choice);
+function nextReward(rewards, from, direction) {
+  for (let at = from + direction; at >= 0 && at < rewards.length; at += direction) {
+    if (rewards[at] !== 0 && !Number.isNaN(rewards[at])) return at;
+  }
+  return null;
+}
+function rate(times) {
+  const last = times.length - 1, first = Math.max(0, last - 60);
+  const seconds = times[last] - times[first];
+  return seconds > 0 ? (last - first) / seconds : 15;
+}
+function follow({ at, passed, oldest, newest, arrived, gap }) {
+  const delay = 1.5 * gap + 0.1;
+  const target = newest + arrived - delay;
+  const behind = target - (at + passed);
+  const next = Math.abs(behind) > 2 * delay + 0.5 ? target : at + passed * (1 + Math.max(-0.3, Math.min(0.3, behind)));
+  return Math.max(oldest, Math.min(newest, next));
+}
+function gapOf(arrivals) {
+  const gaps = arrivals.slice(1).map((one, i) => one - arrivals[i]).slice(-5);
+  return gaps.length ? Math.max(0.2, Math.min(4, Math.max(...gaps))) : 1;
+}
+
+// src/controls.js
+var KEYS = {
+  " ": "play",
+  k: "play",
+  ArrowLeft: "back",
+  ArrowRight: "forward",
+  Home: "first",
+  End: "last",
+  n: "reward",
+  p: "before"
+};
+var HELP = "Keys: space plays and pauses, arrows step, Home and End go to the ends, n and p to rewards.";
+function controls({ command, seek, speed, overlay }, live) {
+  const button = (name, text, title) => element("button", { type: "button", class: `wb-${name}`, title, "aria-label": title, onclick: () => command(name) }, text);
+  const scrub = element("input", {
+    type: "range",
+    class: "wb-scrub",
+    min: "0",
+    max: "0",
+    value: "0",
+    "aria-label": "step",
+    oninput: () => seek(Number(scrub.value))
+  });
+  const play = button("play", "Play", "play (space)");
+  const where = element("output", { class: "wb-where" });
+  const choice = element(
+    "select",
+    { class: "wb-speed", "aria-label": "speed", onchange: () => speed(choice.value) },
+    ...SPEEDS.map((one) => element("option", { value: one, selected: one === "1" }, one === "max" ? "fastest" : `${one}×`))
+  );
+  const opacity = element("input", { type: "range", class: "wb-opacity", min: "0.1", max: "1", step: "0.05", value: "0.7", "aria-label": "opacity of the saliency" });
+  const on = element("input", { type: "checkbox", class: "wb-overlay" });
+  on.onchange = opacity.oninput = () => overlay(on.checked, Number(opacity.value));
+  const saliency = element("span", { class: "wb-saliency", hidden: true }, element("label", {}, on, " saliency"), opacity);
+  const el = element(
+    "div",
+    { class: "wb-controls", role: "toolbar", "aria-label": "playing", title: HELP },
+    play,
+    button("back", "‹ step", "one step back (left arrow)"),
+    button("forward", "step ›", "one step forward (right arrow)"),
+    button("before", "‹ reward", "to the reward before (p)"),
+    button("reward", "reward ›", "to the next reward (n)"),
+    ...live ? [button("live", "Live", "follow what happens now")] : [],
+    choice,
+    saliency,
+    where
+  );
+  const label = (playing) => {
+    play.textContent = playing ? "Pause" : "Play";
+    play.setAttribute("aria-label", playing ? "pause (space)" : "play (space)");
+  };
+  return { el, scrub, play, where, saliency, choice, label, live: (
+    /** @type {HTMLButtonElement | null} */
+    el.querySelector(".wb-live")
+  ) };
+}
+function commandOf(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return null;
+  const target = (
+    /** @type {HTMLElement} */
+    event.target
+  );
+  const own = target.closest("button, select, input");
+  if (own instanceof HTMLSelectElement || own && !(own instanceof HTMLInputElement) && event.key === " ") return null;
+  if (own instanceof HTMLInputElement && (own.type === "checkbox" || !own.classList.contains("wb-scrub"))) return null;
+  return KEYS[event.key] ?? null;
+}
+
+// src/numbers.js
+function general(value, digits) {
+  const [mantissa, exponent] = nearest(value, digits).toExponential(digits - 1).split("e");
+  const power = Number(exponent);
+  const short = (text) => text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  if (power < -4 || power >= digits) {
+    return `${short(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
+  }
+  return short(nearest(value, digits).toFixed(digits - 1 - power));
+}
+function number(value) {
+  const size = Math.abs(value);
+  if (size >= 1e9) return `${grouped(general(value / 1e9, 4))} G`;
+  if (size >= 1e6) return `${grouped(general(value / 1e6, 4))} M`;
+  return size >= 100 || Number.isInteger(value) ? grouped(whole(value)) : general(value, 3);
+}
+function whole(value) {
+  const below = Math.floor(value), rest = value - below;
+  const rounded = rest < 0.5 || rest === 0.5 && below % 2 === 0 ? below : below + 1;
+  return String(Object.is(rounded, -0) ? 0 : rounded);
+}
+function nearest(value, digits) {
+  const [mantissa, exponent] = value.toExponential(60).split("e");
+  const cut = mantissa.indexOf(".") + digits;
+  const even = Number(mantissa[cut - (digits === 1 ? 2 : 1)]) % 2 === 0;
+  return even && /^50*$/.test(mantissa.slice(cut)) ? Number(`${mantissa.slice(0, cut)}e${exponent}`) : value;
+}
+function grouped(text) {
+  const [before, ...after] = text.split(/(?=[.e])/);
+  return [before.replace(/\B(?=(\d{3})+$)/g, ","), ...after].join("");
+}
+
+// src/scales.js
+function extent(values, withZero = false) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (low > high) return [0, 1];
+  if (withZero) [low, high] = [Math.min(0, low), Math.max(0, high)];
+  return low === high ? [low - 0.5, high + 0.5] : [low, high];
+}
+function linear([low, high], start, end) {
+  return (value) => start + (value - low) / (high - low) * (end - start);
+}
+function bars(scores, domain) {
+  const place = linear(domain, 0, 1);
+  const zero = Math.max(0, Math.min(1, place(0)));
+  return Array.from(scores, (value) => {
+    const end = Math.max(0, Math.min(1, place(value)));
+    return Number.isFinite(value) ? { from: Math.min(zero, end), to: Math.max(zero, end) } : { from: zero, to: zero };
+  });
+}
+function shown(scores, chosen, most) {
+  const all = Array.from(scores, (_, action) => action);
+  if (all.length <= most) return all;
+  const best = [...all].sort((a, b) => scores[b] - scores[a]).slice(0, most);
+  if (chosen >= 0 && !best.includes(chosen)) best[most - 1] = chosen;
+  return best.sort((a, b) => a - b);
+}
+function columnsOf(values, width, length = values.length) {
+  const columns = new Array(width).fill(null);
+  values.forEach((value, i) => {
+    if (!Number.isFinite(value)) return;
+    const at = pixelOf(i, width, length);
+    const column = columns[at];
+    columns[at] = column ? [Math.min(column[0], value), Math.max(column[1], value)] : [value, value];
+  });
+  return columns;
+}
+var pixelOf = (index, width, length) => Math.round(index / Math.max(1, length - 1) * (width - 1));
+function stepAt(x, width, length) {
+  return Math.max(0, Math.min(length - 1, Math.round(x / Math.max(1, width - 1) * (length - 1))));
+}
+function fitted(w, h, roomW, roomH) {
+  const scale = Math.min(roomW / w, roomH / h);
+  const used = scale >= 1 ? Math.floor(scale) : scale;
+  return { width: Math.round(w * used), height: Math.round(h * used) };
+}
+
+// src/draw.js
+var ROW = 24;
+var LEAST_ROW = 16;
+var LABEL = 92;
+var VALUE = 76;
+var STRIP = 46;
+var TITLE = 86;
+var ENTRIES = 32;
+var STRIPS = [
+  { name: "value", title: "value" },
+  { name: "reward", title: "reward", stems: true },
+  { name: "episode_return", title: "return" },
+  { name: "state_norm", title: "state norm" }
+];
+function ink({ text, font }) {
+  const [red, green, blue] = (text.match(/[\d.]+/g) ?? ["0", "0", "0"]).map(Number);
+  const dark = red + green + blue > 384;
+  const faint = dark ? "rgba(255,255,255,.28)" : "rgba(0,0,0,.22)";
+  return { text, font, faint, data: dark ? "#56b4e9" : "#0072b2", mark: dark ? "#e69f00" : "#d55e00" };
+}
+function cleared(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  const context = (
+    /** @type {CanvasRenderingContext2D} */
+    canvas.getContext("2d")
+  );
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+function clipped(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  while (text && context.measureText(`${text}…`).width > width) text = text.slice(0, -1);
+  return `${text}…`;
+}
+function drawScores(canvas, colours, { scores, chosen, names, kind, domain }, width, most) {
+  const actions = shown(scores, chosen, Math.floor(most / LEAST_ROW));
+  const row = Math.max(LEAST_ROW, Math.min(ROW, most / actions.length));
+  const context = cleared(canvas, width, Math.round(row * actions.length) + 2);
+  const room = Math.max(20, width - LABEL - VALUE), places = bars(scores, domain);
+  actions.forEach((action, at) => {
+    const score = scores[action];
+    const text = !Number.isFinite(score) ? "" : kind === "probability" ? `${(100 * score).toFixed(score < 0.0995 ? 1 : 0)} %` : number(score);
+    bar(context, colours, { at, row, room, name: names[action] ?? String(action), text, place: places[action], marked: action === chosen });
+  });
+  if (kind !== "probability") zeroLine(context, colours, domain, room, row * actions.length);
+}
+function drawVector(canvas, colours, values, domains, counts, width) {
+  const entries = Math.min(values.length, ENTRIES), row = entries > 12 ? LEAST_ROW : ROW;
+  const context = cleared(canvas, width, row * entries + 2);
+  const room = Math.max(20, width - LABEL - VALUE);
+  for (let at = 0; at < entries; at++) {
+    const [place] = bars([values[at]], domains[at]);
+    bar(context, colours, { at, row, room, name: `x[${at}]`, text: number(values[at]), place, marked: false });
+    if (counts) {
+      context.fillStyle = `rgba(230,60,200,${counts[at] / 255})`;
+      context.fillRect(0, at * row + 2, 8, row - 4);
+    }
+  }
+}
+function bar(context, colours, { at, row, room, name, text, place, marked }) {
+  const top = at * row + 2, height = row - 4, middle = top + height / 2 + 1;
+  context.font = `${marked ? "bold " : ""}${row < 20 ? 12 : 13}px ${colours.font}`;
+  context.textBaseline = "middle";
+  context.fillStyle = colours.text;
+  context.fillText(clipped(context, name, LABEL - 22), 16, middle);
+  context.textAlign = "right";
+  context.fillText(text, LABEL + room + VALUE - 2, middle);
+  context.textAlign = "left";
+  context.fillStyle = colours.data;
+  context.fillRect(LABEL + place.from * room, top, Math.max(1, (place.to - place.from) * room), height);
+  if (!marked) return;
+  context.strokeStyle = context.fillStyle = colours.mark;
+  context.lineWidth = 2;
+  context.strokeRect(LABEL - 1, top, room + 2, height);
+  context.beginPath();
+  context.moveTo(3, middle - 6);
+  context.lineTo(12, middle - 1);
+  context.lineTo(3, middle + 4);
+  context.fill();
+}
+function zeroLine(context, colours, domain, room, height) {
+  if (domain[0] > 0 || domain[1] < 0) return;
+  context.fillStyle = colours.faint;
+  context.fillRect(LABEL + linear(domain, 0, room)(0), 0, 1, height);
+}
+function drawStrips(canvas, colours, track, strips, width, length) {
+  const context = cleared(canvas, width, strips.length * STRIP + 2);
+  const room = plotWidth(width);
+  strips.forEach(({ name, title, stems }, at) => {
+    const values = track.columns[name], top = at * STRIP + 4, bottom = top + STRIP - 8;
+    const domain = extent(values, stems), place = linear(domain, bottom - 1, top + 1);
+    context.fillStyle = colours.faint;
+    context.fillRect(TITLE, bottom, room, 1);
+    context.fillStyle = colours.text;
+    context.font = `12px ${colours.font}`;
+    context.textBaseline = "top";
+    context.fillText(title, 0, top);
+    line(context, colours.data, columnsOf(values, room, length), stems ? place(0) : null, place);
+  });
+}
+function line(context, colour, columns, base, place) {
+  context.strokeStyle = context.fillStyle = colour;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  columns.forEach((column, x) => {
+    if (!column) return;
+    const [low, high] = column.map(place);
+    if (base === null) {
+      context.lineTo(TITLE + x, low);
+      if (low - high > 0.5) context.lineTo(TITLE + x, high);
+    } else if (column[0] !== 0 || column[1] !== 0) {
+      const [from, to] = [Math.min(high, base), Math.max(low, base)];
+      context.fillRect(TITLE + x - 1, from, 2, Math.max(1, to - from));
+    }
+  });
+  if (base === null) context.stroke();
+}
+function drawCursor(canvas, drawn, colours, track, strips, at, width, length) {
+  const context = cleared(canvas, width, strips.length * STRIP + 2);
+  context.drawImage(drawn, 0, 0, width, strips.length * STRIP + 2);
+  context.fillStyle = colours.mark;
+  context.fillRect(TITLE + pixelOf(at, plotWidth(width), length) - 1, 2, 2, strips.length * STRIP - 4);
+  context.fillStyle = colours.text;
+  context.font = `bold 13px ${colours.font}`;
+  context.textBaseline = "top";
+  strips.forEach(({ name }, row) => {
+    const value = track.columns[name][at];
+    if (Number.isFinite(value)) context.fillText(number(value), 0, row * STRIP + 20);
+  });
+}
+var plotWidth = (width) => Math.max(20, Math.floor(width) - TITLE - 4);
+var PLOT_LEFT = TITLE;
+
+// src/pixels.js
+var PLANES = [
+  [86, 180, 233],
+  [230, 159, 0],
+  [240, 228, 66],
+  [0, 158, 115],
+  [213, 94, 0],
+  [204, 121, 167],
+  [0, 114, 178],
+  [255, 255, 255]
+];
+var HEAT = [230, 60, 200];
+function toRgba(values, [channels, height, width]) {
+  const size = height * width, rgba = new Uint8ClampedArray(size * 4).fill(255);
+  for (let pixel = 0; pixel < size; pixel++) {
+    for (let colour = 0; colour < 3; colour++) {
+      rgba[pixel * 4 + colour] = channels === 1 ? values[pixel] : channels === 3 ? values[colour * size + pixel] : planes(values, pixel, size, channels, colour);
+    }
+  }
+  return rgba;
+}
+function planes(values, pixel, size, channels, colour) {
+  let light = 0;
+  for (let plane = 0; plane < channels; plane++) {
+    const value = values[plane * size + pixel];
+    if (value) light = Math.max(light, PLANES[plane % PLANES.length][colour] * value / 255);
+  }
+  return light;
+}
+function heat(values, opacity) {
+  const rgba = new Uint8ClampedArray(values.length * 4);
+  for (let i = 0; i < values.length; i++) rgba.set([...HEAT, values[i] * opacity], i * 4);
+  return rgba;
+}
+
+// src/frames.js
+var AHEAD = 24;
+var BEHIND = 6;
+var Pictures = class {
+  /**
+   * @param {ArrayBuffer} data
+   * @param {number[]} ends  offset behind each picture
+   * @param {string} mime
+   * @param {() => void} ready
+   */
+  constructor(data, ends, mime, ready) {
+    this.data = data;
+    this.ends = ends;
+    this.mime = mime;
+    this.ready = ready;
+    this.decoded = /* @__PURE__ */ new Map();
+    this.wanted = 0;
+    this.closed = false;
+  }
+  /** @param {number} i @returns {ImageBitmap | null} */
+  at(i) {
+    this.wanted = i;
+    for (const [other, picture] of this.decoded) {
+      if (other < i - BEHIND || other > i + AHEAD) this.#drop(other, picture);
+    }
+    for (let next = i; next <= Math.min(i + AHEAD, this.ends.length - 1); next++) {
+      if (!this.decoded.has(next)) this.#decode(next);
+    }
+    return this.decoded.get(i) ?? null;
+  }
+  /** @param {number} i */
+  async #decode(i) {
+    this.decoded.set(i, null);
+    const file = new Blob([this.data.slice(this.ends[i - 1] ?? 0, this.ends[i])], { type: this.mime });
+    const picture = await createImageBitmap(file).catch(() => null);
+    if (!picture || this.closed || !this.decoded.has(i)) return void picture?.close();
+    this.decoded.set(i, picture);
+    if (i === this.wanted) this.ready();
+  }
+  /** @param {number} i @param {ImageBitmap | null} picture */
+  #drop(i, picture) {
+    picture?.close();
+    this.decoded.delete(i);
+  }
+  close() {
+    this.closed = true;
+    for (const [i, picture] of this.decoded) this.#drop(i, picture);
+  }
+};
+var asPicture = (values, shape) => new ImageData(toRgba(values, shape), shape[2], shape[1]);
+
+// src/track.js
+var MOST_LIVE = 1500;
+var MOST_LIVE_VALUES = 64e6;
+var Track = class {
+  constructor() {
+    this.first = 0;
+    this.life = "";
+    this.columns = { time_s: [], reward: [] };
+  }
+  get length() {
+    return this.columns.time_s.length;
+  }
+  get times() {
+    return this.columns.time_s;
+  }
+  /**
+   * Column `name`; [] if there is none, or nothing in it.
+   * @param {string} name
+   * @returns {any[]}
+   */
+  column(name) {
+    const found = this.columns[name] ?? [];
+    return found.some((value) => typeof value !== "number" || !Number.isNaN(value)) ? found : [];
+  }
+  /**
+   * Add steps to the end; those that are there already are passed over. Steps of another life, or after a gap, begin
+   * anew. Returns how many steps at the front were given up.
+   * @param {{life: string, first: number}} header
+   * @param {Rows} rows
+   */
+  append({ life, first }, rows2) {
+    const before = this.length;
+    const end = this.first + before;
+    if (life !== this.life || first > end || !before) {
+      Object.assign(this, { life, first, columns: { ...rows2 } });
+      return before;
+    }
+    for (const [name, values] of Object.entries(rows2)) this.columns[name].push(...values.slice(end - first));
+    return this.#forget();
+  }
+  #forget() {
+    const size = this.columns.observation?.[0]?.length ?? 0;
+    const most = Math.min(MOST_LIVE, Math.ceil(MOST_LIVE_VALUES / Math.max(1, size)));
+    const extra = Math.max(0, this.length - most);
+    for (const values of Object.values(this.columns)) values.splice(0, extra);
+    this.first += extra;
+    return extra;
+  }
+};
+function said(track, at, { names, kind, number: number2 }) {
+  const get = (name) => track.columns[name]?.[at];
+  const parts = [];
+  const action = get("action");
+  if (action >= 0) {
+    const score = get("scores")?.[action];
+    const how = kind === "probability" ? `${Math.round(100 * score)} %` : `Q ${number2(score)}`;
+    parts.push(`action ${names[action] ?? action}${score === void 0 ? "" : ` (${how})`}`);
+  }
+  if (Number.isFinite(get("value"))) parts.push(`value ${number2(get("value"))}`);
+  parts.push(`reward ${number2(get("reward"))}`);
+  if (Number.isFinite(get("episode_return"))) parts.push(`return ${number2(get("episode_return"))}`);
+  return parts.join(", ");
+}
+
+// src/screen.js
+var TALLEST = 420;
+var SIDE_BY_SIDE = 460;
+var Screen = class {
+  /**
+   * @param {Header} header
+   * @param {Track} track
+   * @param {object} given
+   * @param {ArrayBuffer} [given.pictures]
+   * @param {ArrayBuffer} [given.saliency]  compressed
+   * @param {(step: number) => void} given.seek
+   * @param {() => void} given.redraw
+   */
+  constructor(header, track, { pictures, saliency, seek, redraw }) {
+    this.header = header;
+    this.track = track;
+    this.overlay = { on: false, opacity: 0.7 };
+    this.packedSaliency = saliency;
+    this.vector = !header.picture && header.shape.length === 1;
+    this.pictures = header.picture && pictures ? new Pictures(pictures, track.columns.picture_end, header.picture.mime, redraw) : null;
+    this.saliency = null;
+    this.redraw = redraw;
+    this.shownAt = -1;
+    this.charts = STRIPS;
+    this.domain = [0, 1];
+    this.domains = [];
+    this.stripsFor = "";
+    this.stale = true;
+    this.canvas = element("canvas", { class: "wb-picture", role: "img", "aria-label": header.label });
+    this.scores = element("canvas", { class: "wb-scores", role: "img", "aria-label": "scores of the actions" });
+    this.strips = element("canvas", { class: "wb-strips", role: "img", "aria-label": "value, reward and return by step" });
+    this.drawn = document.createElement("canvas");
+    this.words = element("div", { class: "wb-said" });
+    this.top = element("div", { class: "wb-top" }, this.canvas, this.scores);
+    const note = header.note ? [element("div", { class: "wb-remark" }, header.note)] : [];
+    this.el = element(
+      "section",
+      { class: "wb-screen", "aria-label": header.label },
+      element("div", { class: "wb-title" }, header.title),
+      ...note,
+      this.top,
+      this.words,
+      this.strips
+    );
+    this.#seekBy(seek);
+    this.changed();
+  }
+  /** The data are others, or more than before. */
+  changed() {
+    const { columns } = this.track;
+    this.charts = STRIPS.filter(({ name }) => name === "reward" || this.track.column(name).length);
+    this.domain = this.header.kind === "probability" ? [0, 1] : extent((columns.scores ?? []).flatMap((row) => Array.from(row)));
+    if (this.vector) {
+      const entries = Array.from({ length: this.header.shape[0] }, (_, i) => i).slice(0, 32);
+      this.domains = entries.map((i) => extent((columns.observation ?? []).map((row) => row[i]), true));
+    }
+    this.stale = true;
+  }
+  /**
+   * Show step `at`.
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {number} length  of the time axis
+   */
+  show(at, ink2, length) {
+    if (!this.track.length) return;
+    const width = Math.max(200, this.el.clientWidth);
+    const beside = width >= SIDE_BY_SIDE && !this.vector;
+    this.#size(beside ? width * 0.55 : width);
+    if (this.vector) this.#vector(at, ink2, width);
+    else this.#picture(at);
+    this.#scores(at, ink2, beside ? width - this.canvas.clientWidth - 16 : width);
+    if (this.stale || this.stripsFor !== `${width} ${length} ${ink2.text}`) {
+      drawStrips(this.drawn, ink2, this.track, this.charts, width, length);
+      this.stripsFor = `${width} ${length} ${ink2.text}`;
+      this.stale = false;
+    }
+    drawCursor(this.strips, this.drawn, ink2, this.track, this.charts, at, width, length);
+    const how = { names: this.header.names, kind: this.header.kind, number };
+    this.words.textContent = said(this.track, at, how);
+  }
+  /** @param {number} room  CSS pixels for the picture */
+  #size(room) {
+    if (this.vector) return;
+    const [width, height] = this.header.picture ? [this.header.picture.width, this.header.picture.height] : [this.header.shape[2], this.header.shape[1]];
+    if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
+    const css = fitted(width, height, room, TALLEST);
+    Object.assign(this.canvas.style, { width: `${css.width}px`, height: `${css.height}px` });
+  }
+  /** @param {number} at */
+  #picture(at) {
+    const context = (
+      /** @type {CanvasRenderingContext2D} */
+      this.canvas.getContext("2d")
+    );
+    if (this.pictures) {
+      const picture = this.pictures.at(at);
+      if (!picture) return;
+      context.imageSmoothingEnabled = false;
+      context.drawImage(picture, 0, 0, this.canvas.width, this.canvas.height);
+    } else {
+      context.putImageData(asPicture(this.track.columns.observation[at], this.header.shape), 0, 0);
+    }
+    this.shownAt = at;
+    if (this.overlay.on && this.saliency) this.#heat(context, at);
+  }
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} at
+   */
+  #heat(context, at) {
+    const [steps, height, width] = (
+      /** @type {number[]} */
+      this.header.saliency
+    );
+    if (at >= steps) return;
+    const values = (
+      /** @type {Uint8Array} */
+      this.saliency.subarray(at * height * width, (at + 1) * height * width)
+    );
+    const canvas = element("canvas", { width, height });
+    canvas.getContext("2d")?.putImageData(new ImageData(heat(values, this.overlay.opacity), width, height), 0, 0);
+    context.imageSmoothingEnabled = true;
+    context.drawImage(canvas, 0, 0, this.canvas.width, this.canvas.height);
+  }
+  /**
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {number} width
+   */
+  #vector(at, ink2, width) {
+    const [steps, entries] = this.header.saliency ?? [0, 0];
+    const counts = this.overlay.on && this.saliency && at < steps ? this.saliency.subarray(at * entries, (at + 1) * entries) : null;
+    drawVector(this.canvas, ink2, this.track.columns.observation[at], this.domains, counts, width);
+    this.shownAt = at;
+  }
+  /**
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {number} width
+   */
+  #scores(at, ink2, width) {
+    const last = this.track.columns.action?.[at] < 0 && at > 0 ? at - 1 : at;
+    const scores = this.track.columns.scores?.[last];
+    if (!scores) return;
+    const { names, kind } = this.header;
+    const chosen = last === at ? this.track.columns.action[at] : -1;
+    const empty = last === at ? scores : new Float32Array(scores.length).fill(NaN);
+    drawScores(this.scores, ink2, { scores: empty, chosen, names, kind, domain: this.domain }, width, TALLEST);
+  }
+  /**
+   * Switch the overlay.
+   * @param {boolean} on
+   * @param {number} opacity
+   */
+  async overlaid(on, opacity) {
+    this.overlay = { on, opacity };
+    if (on && !this.saliency && this.packedSaliency) {
+      this.saliency = new Uint8Array(await inflated(this.packedSaliency));
+    }
+    this.redraw();
+  }
+  /** @param {(step: number) => void} seek */
+  #seekBy(seek) {
+    const to = (event) => {
+      const x = event.clientX - this.strips.getBoundingClientRect().left - PLOT_LEFT;
+      const length = Number((this.stripsFor || "0 1").split(" ")[1]);
+      seek(stepAt(x, plotWidth(this.el.clientWidth), length));
+    };
+    this.strips.onpointerdown = (event) => {
+      this.strips.setPointerCapture(event.pointerId);
+      to(event);
+    };
+    this.strips.onpointermove = (event) => void (event.buttons && to(event));
+  }
+  close() {
+    this.pictures?.close();
+  }
+};
+
+// src/theme.js
+function look(el) {
+  const style = getComputedStyle(el);
+  const [text, background, font] = [style.color, style.backgroundColor, style.fontFamily];
+  return { text, background, font, key: [text, background, font].join("|") };
+}
+function watchTheme(changed) {
+  let timers = [];
+  const observer = new MutationObserver(() => {
+    timers.forEach(clearTimeout);
+    timers = [0, 400].map((after) => setTimeout(changed, after));
+  });
+  const attributeFilter = ["data-jp-theme-name", "data-jp-theme-light", "class", "data-vscode-theme-kind", "theme"];
+  observer.observe(document.body, { attributes: true, attributeFilter });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter });
+  return () => {
+    observer.disconnect();
+    timers.forEach(clearTimeout);
+  };
+}
+
 // src/player.js
-var player_default = { render() {
-} };
+var LONGEST_JUMP_S = 0.25;
+var SILENCE_S = 4;
+var HEARD_S = 10;
+var SLOW_S = 2;
+var Player = class {
+  /**
+   * @param {any} model
+   * @param {HTMLElement} el
+   */
+  constructor(model, el) {
+    this.model = model;
+    this.live = model.get("mode") === "live";
+    this.id = Math.random().toString(36).slice(2);
+    this.screens = [];
+    this.clock = { at: 0, playing: this.live, following: this.live, speed: "1" };
+    this.arrivals = [];
+    this.queue = Promise.resolve();
+    this.closed = this.over = false;
+    this.heard = this.told = performance.now();
+    this.drawing = 0;
+    this.drawn = "";
+    this.then = 0;
+    this.slow = 0;
+    this.controls = controls({
+      command: (name) => this.command(name),
+      seek: (index) => this.seek(index),
+      speed: (choice) => this.#set({ speed: choice, ...choice === "1" ? {} : { following: false } }),
+      overlay: (on, opacity) => this.screens.forEach((screen) => void screen.overlaid(on, opacity))
+    }, this.live);
+    this.tracks = element("div", { class: "wb-tracks" });
+    this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the kernel …");
+    this.root = element(
+      "div",
+      { class: "wb-player", tabIndex: 0, role: "group", "aria-label": model.get("label"), "data-lm-suppress-shortcuts": "true" },
+      this.tracks,
+      this.controls.scrub,
+      this.controls.el,
+      this.note
+    );
+    this.root.addEventListener("keydown", (event) => this.#key(event));
+    el.append(this.root);
+    this.#listen();
+    this.#set({});
+  }
+  #listen() {
+    const receive = (content, buffers) => this.receive(content, buffers);
+    this.model.on("msg:custom", receive);
+    const resized = new ResizeObserver(() => this.draw());
+    resized.observe(this.root);
+    const unwatch = watchTheme(() => this.draw());
+    const ask = this.live ? setInterval(() => this.#ask(), 1e3) : 0;
+    this.cleanUp = () => {
+      this.closed = true;
+      this.model.off("msg:custom", receive);
+      resized.disconnect();
+      unwatch();
+      clearInterval(ask);
+      clearTimeout(this.slow);
+      cancelAnimationFrame(this.drawing);
+      this.screens.forEach((screen) => screen.close());
+    };
+    this.model.send({ type: "hello", view: this.id });
+  }
+  /** @param {object} content */
+  #tell(content) {
+    try {
+      this.model.send(content);
+    } catch {
+    }
+  }
+  /** A live view asks for news where none came, and says now and then that somebody looks. */
+  #ask() {
+    if (document.hidden || this.over) return;
+    const now = performance.now();
+    if (now - this.heard > SILENCE_S * 1e3) {
+      this.heard = now;
+      this.#tell({ type: "pull", view: this.id });
+    } else if (now - this.told > HEARD_S * 1e3) {
+      this.told = now;
+      this.#tell({ type: "seen" });
+    }
+  }
+  /**
+   * @param {any} content
+   * @param {any[]} buffers
+   */
+  receive(content, buffers) {
+    if (content.view && content.view !== this.id) return;
+    if (content.type === "episode") this.#episode(content, buffers.map(bytes));
+    else if (content.type === "live") this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
+    else if (content.type === "saved") this.#saved(content);
+  }
+  /**
+   * @param {any} content
+   * @param {ArrayBuffer[]} buffers  columns, pictures, saliency
+   */
+  #episode({ index, count, header, columns }, [packed, pictures, saliency]) {
+    const track = new Track();
+    track.append({ life: "", first: 0 }, rows(columns, packed));
+    const screen = new Screen(header, track, {
+      pictures,
+      saliency,
+      seek: (step) => this.seek(step),
+      redraw: () => this.draw()
+    });
+    screen.el.append(this.#saveButtons(index));
+    this.screens[index]?.close();
+    this.screens[index] = screen;
+    this.tracks.replaceChildren(...this.screens.filter(Boolean).map((one) => one.el));
+    this.controls.saliency.hidden = !this.screens.some((one) => one?.header.saliency);
+    if (this.screens.filter(Boolean).length === count) this.#say("");
+    this.draw();
+  }
+  /**
+   * New steps of the watched environment, in one or several chunks.
+   * @param {any} content
+   * @param {ArrayBuffer[]} buffers
+   */
+  async #arrived({ header, chunks, note, over }, buffers) {
+    this.heard = performance.now();
+    this.over = over;
+    if (!header) return this.#say(note || "Waiting for the first step …");
+    if (!this.screens[0]) {
+      this.screens[0] = new Screen(header, new Track(), { seek: (step) => this.seek(step), redraw: () => this.draw() });
+      this.tracks.replaceChildren(this.screens[0].el);
+    }
+    const [screen] = this.screens, { track } = screen;
+    for (const [at, chunk] of chunks.entries()) {
+      const before = track.life;
+      const unpacked = await inflated(buffers[at]);
+      if (this.closed) return;
+      track.append(chunk, rows(chunk.columns, unpacked));
+      screen.header.kind = chunk.kind;
+      if (track.life !== before) this.clock.at = track.times[0];
+    }
+    if (chunks.length) {
+      this.arrivals = [...this.arrivals, performance.now() / 1e3].slice(-8);
+      screen.changed();
+    }
+    this.#say(note);
+    this.draw();
+  }
+  /** The track that ends last: steps, the scrub bar and jumps are those of this one. */
+  get longest() {
+    const tracks = this.screens.filter(Boolean).map((screen) => screen.track);
+    return tracks.reduce((one, other) => other.times.at(-1) > one.times.at(-1) ? other : one, tracks[0] ?? new Track());
+  }
+  get index() {
+    return frameAt(this.longest.times, this.clock.at);
+  }
+  /** @param {Command} name */
+  command(name) {
+    const track = this.longest, last = track.length - 1;
+    if (!track.length) return;
+    if (name === "play") return this.#play();
+    if (name === "live") return this.#set({ playing: true, following: true, speed: "1" });
+    const places = {
+      back: this.index - 1,
+      forward: this.index + 1,
+      first: 0,
+      last,
+      reward: this.#reward(1) ?? this.index,
+      before: this.#reward(-1) ?? this.index
+    };
+    this.seek(Math.max(0, Math.min(last, places[name])));
+    if ((name === "reward" || name === "before") && this.#reward(name === "reward" ? 1 : -1) === null) {
+      this.#say(name === "reward" ? "No reward after this step." : "No reward before this step.");
+    }
+  }
+  /** @param {1 | -1} direction */
+  #reward(direction) {
+    const { times } = this.longest;
+    const found = this.screens.filter(Boolean).map(({ track }) => {
+      const at = nextReward(track.columns.reward, frameAt(track.times, this.clock.at), direction);
+      return at === null ? null : frameAt(times, track.times[at]);
+    }).filter((at) => at !== null);
+    return found.length ? direction > 0 ? Math.min(...found) : Math.max(...found) : null;
+  }
+  #play() {
+    const atEnd = !this.live && this.index === this.longest.length - 1;
+    if (!this.clock.playing && atEnd) this.clock.at = this.longest.times[0];
+    this.#set({ playing: !this.clock.playing, following: false });
+  }
+  /** @param {number} index */
+  seek(index) {
+    const { times } = this.longest;
+    if (!times.length) return;
+    if (!this.live) this.#say("");
+    this.#set({ at: times[Math.min(index, times.length - 1)], playing: false, following: false });
+  }
+  /** @param {Partial<Player["clock"]>} changes */
+  #set(changes) {
+    Object.assign(this.clock, changes);
+    this.controls.choice.value = this.clock.speed;
+    this.controls.label(this.clock.playing);
+    this.controls.live?.setAttribute("aria-pressed", String(this.clock.following));
+    this.then = performance.now();
+    this.draw();
+  }
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    event.stopPropagation();
+    const command = commandOf(event);
+    if (!command) return;
+    event.preventDefault();
+    this.command(command);
+  }
+  /** Draw everything soon. */
+  draw() {
+    this.drawn = "";
+    this.#soon();
+  }
+  #soon() {
+    if (!this.drawing && !this.closed) this.drawing = requestAnimationFrame((now) => this.#turn(now));
+  }
+  /** @param {number} now */
+  #turn(now) {
+    this.drawing = 0;
+    const passed = Math.max(0, Math.min(LONGEST_JUMP_S, (now - this.then) / 1e3));
+    this.then = now;
+    if (this.clock.playing) this.#advance(passed);
+    const shown2 = this.screens.map(({ track }) => track.first + frameAt(track.times, this.clock.at)).join();
+    if (shown2 !== this.drawn) this.#render();
+    this.drawn = shown2;
+    if (this.clock.playing) this.#soon();
+  }
+  /** @param {number} passed  seconds */
+  #advance(passed) {
+    const { times } = this.longest;
+    if (!times.length) return;
+    const oldest = times[0], newest = times[times.length - 1], { clock } = this;
+    if (this.over && clock.at >= newest) return this.#set({ playing: false, following: false });
+    if (clock.following) {
+      const arrived = performance.now() / 1e3 - (this.arrivals.at(-1) ?? 0);
+      clock.at = follow({ at: clock.at, passed, oldest, newest, arrived, gap: gapOf(this.arrivals) });
+      return;
+    }
+    clock.at += passed * factor(clock.speed, this.live ? rate(times) : this.screens.find(Boolean)?.header.fps ?? 15);
+    if (this.live) {
+      if (clock.at < oldest) clock.at = Math.max(oldest, newest - 2);
+      clock.at = Math.min(clock.at, newest);
+    } else if (clock.at >= newest) {
+      this.#set({ at: newest, playing: false });
+    }
+  }
+  #render() {
+    const track = this.longest, { length } = track;
+    if (!length || !this.root.isConnected) return;
+    const colours = ink(look(this.root)), at = this.index;
+    for (const screen of this.screens.filter(Boolean)) {
+      const own = frameAt(screen.track.times, this.clock.at);
+      screen.show(own, colours, this.live ? screen.track.length : length);
+    }
+    const { scrub, where } = this.controls, seconds = (track.times[at] - track.times[0]).toFixed(1);
+    scrub.max = String(length - 1);
+    scrub.value = String(at);
+    const words = this.live ? `step ${track.columns.episode_step[at]} of its episode` : `step ${at} of ${length - 1}, ${seconds} s`;
+    if (where.textContent !== words) where.textContent = words;
+    scrub.setAttribute("aria-valuetext", words);
+  }
+  /** @param {number} index  of the rollout */
+  #saveButtons(index) {
+    const told = element("span", { class: "wb-saved", role: "status" });
+    const overlay = () => this.screens[index].overlay.on;
+    const button = (format) => element("button", {
+      type: "button",
+      class: `wb-save-${format}`,
+      title: `write an ${format} file into the notebook's folder`,
+      onclick: () => this.#save({ index, format, overlay: overlay() }, told)
+    }, `Save ${format}`);
+    return element("div", { class: "wb-saves" }, button("mp4"), button("gif"), told);
+  }
+  /**
+   * @param {{index: number, format: string, overlay: boolean}} what
+   * @param {HTMLElement} told
+   */
+  #save(what, told) {
+    told.className = "wb-saved";
+    told.textContent = `writing the ${what.format} …`;
+    clearTimeout(this.slow);
+    this.slow = window.setTimeout(() => {
+      told.textContent = `the kernel is busy; the ${what.format} is written as soon as it is free …`;
+    }, SLOW_S * 1e3);
+    this.model.send({ type: "save", view: this.id, ...what });
+  }
+  /** @param {{index: number, text: string, error: boolean}} content */
+  #saved({ index, text, error }) {
+    clearTimeout(this.slow);
+    const told = this.screens[index]?.el.querySelector(".wb-saved");
+    if (!told) return;
+    told.textContent = text;
+    told.className = `wb-saved${error ? " wb-error" : ""}`;
+    told.setAttribute("role", error ? "alert" : "status");
+  }
+  /** @param {string} text */
+  #say(text) {
+    if (this.note.textContent !== text) this.note.textContent = text;
+    this.note.hidden = !text;
+  }
+};
+var player_default = {
+  /** @param {{model: any, el: HTMLElement}} given */
+  render({ model, el }) {
+    return new Player(model, el).cleanUp;
+  }
+};
 export {
   player_default as default
 };

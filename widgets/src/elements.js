@@ -1,0 +1,18 @@
+// Page elements in one call.
+
+/**
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Record<string, any>} [properties]  "class", "aria-…" and "data-…" become attributes
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class" || name === "role" || name.includes("-")) made.setAttribute(name, value);
+    else /** @type {any} */ (made)[name] = value;
+  }
+  made.append(...children);
+  return made;
+}

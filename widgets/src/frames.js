@@ -1,0 +1,67 @@
+// Pictures by step: files that the browser decodes shortly before they are shown, or observations as they are.
+import { toRgba } from "./pixels.js";
+
+const AHEAD = 24, BEHIND = 6; // decoded pictures kept around the one that is shown
+
+/**
+ * Pictures of one episode: PNG or JPEG files that lie one after the other in `data`.
+ * `at(i)` is the picture if it is decoded; if not, `ready` is called once it is.
+ */
+export class Pictures {
+  /**
+   * @param {ArrayBuffer} data
+   * @param {number[]} ends  offset behind each picture
+   * @param {string} mime
+   * @param {() => void} ready
+   */
+  constructor(data, ends, mime, ready) {
+    this.data = data;
+    this.ends = ends;
+    this.mime = mime;
+    this.ready = ready;
+    /** @type {Map<number, ImageBitmap | null>} */
+    this.decoded = new Map();
+    this.wanted = 0;
+    this.closed = false;
+  }
+
+  /** @param {number} i @returns {ImageBitmap | null} */
+  at(i) {
+    this.wanted = i;
+    for (const [other, picture] of this.decoded) {
+      if (other < i - BEHIND || other > i + AHEAD) this.#drop(other, picture);
+    }
+    for (let next = i; next <= Math.min(i + AHEAD, this.ends.length - 1); next++) {
+      if (!this.decoded.has(next)) this.#decode(next);
+    }
+    return this.decoded.get(i) ?? null;
+  }
+
+  /** @param {number} i */
+  async #decode(i) {
+    this.decoded.set(i, null);
+    const file = new Blob([this.data.slice(this.ends[i - 1] ?? 0, this.ends[i])], { type: this.mime });
+    const picture = await createImageBitmap(file).catch(() => null);
+    if (!picture || this.closed || !this.decoded.has(i)) return void picture?.close();
+    this.decoded.set(i, picture);
+    if (i === this.wanted) this.ready();
+  }
+
+  /** @param {number} i @param {ImageBitmap | null} picture */
+  #drop(i, picture) {
+    picture?.close();
+    this.decoded.delete(i);
+  }
+
+  close() {
+    this.closed = true;
+    for (const [i, picture] of this.decoded) this.#drop(i, picture);
+  }
+}
+
+/**
+ * An observation [channels, height, width] as a picture.
+ * @param {ArrayLike<number>} values
+ * @param {number[]} shape
+ */
+export const asPicture = (values, shape) => new ImageData(toRgba(values, shape), shape[2], shape[1]);

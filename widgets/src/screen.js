@@ -1,0 +1,203 @@
+// One episode on the page: its picture, the scores of its actions beside it, and strip charts below.
+import { inflated } from "./columns.js";
+import { drawCursor, drawScores, drawStrips, drawVector, PLOT_LEFT, plotWidth, STRIPS } from "./draw.js";
+import { element } from "./elements.js";
+import { asPicture, Pictures } from "./frames.js";
+import { number } from "./numbers.js";
+import { heat } from "./pixels.js";
+import { extent, fitted, stepAt } from "./scales.js";
+import { said } from "./track.js";
+
+const TALLEST = 420; // CSS pixels of a picture
+const SIDE_BY_SIDE = 460; // width from which the scores stand beside the picture
+
+/** @typedef {import("./track.js").Track} Track */
+/**
+ * @typedef {object} Header
+ * @property {string} title
+ * @property {string} label  for screen readers
+ * @property {string[]} names  of the actions
+ * @property {string} kind  of the scores
+ * @property {number} fps
+ * @property {{mime: string, width: number, height: number} | null} picture  of files; null: observations are drawn
+ * @property {number[]} shape  of an observation
+ * @property {number[] | null} saliency  its shape
+ * @property {string} note
+ */
+
+export class Screen {
+  /**
+   * @param {Header} header
+   * @param {Track} track
+   * @param {object} given
+   * @param {ArrayBuffer} [given.pictures]
+   * @param {ArrayBuffer} [given.saliency]  compressed
+   * @param {(step: number) => void} given.seek
+   * @param {() => void} given.redraw
+   */
+  constructor(header, track, { pictures, saliency, seek, redraw }) {
+    this.header = header;
+    this.track = track;
+    this.overlay = { on: false, opacity: 0.7 };
+    this.packedSaliency = saliency;
+    this.vector = !header.picture && header.shape.length === 1;
+    this.pictures = header.picture && pictures
+      ? new Pictures(pictures, track.columns.picture_end, header.picture.mime, redraw) : null;
+    /** @type {Uint8Array | null} */
+    this.saliency = null;
+    this.redraw = redraw;
+    this.shownAt = -1;
+    this.charts = STRIPS;
+    /** @type {[number, number]} */
+    this.domain = [0, 1];
+    /** @type {[number, number][]} */
+    this.domains = [];
+    this.stripsFor = "";
+    this.stale = true;
+    this.canvas = element("canvas", { class: "wb-picture", role: "img", "aria-label": header.label });
+    this.scores = element("canvas", { class: "wb-scores", role: "img", "aria-label": "scores of the actions" });
+    this.strips = element("canvas", { class: "wb-strips", role: "img", "aria-label": "value, reward and return by step" });
+    this.drawn = document.createElement("canvas");
+    this.words = element("div", { class: "wb-said" });
+    this.top = element("div", { class: "wb-top" }, this.canvas, this.scores);
+    const note = header.note ? [element("div", { class: "wb-remark" }, header.note)] : [];
+    this.el = element("section", { class: "wb-screen", "aria-label": header.label },
+      element("div", { class: "wb-title" }, header.title), ...note, this.top, this.words, this.strips);
+    this.#seekBy(seek);
+    this.changed();
+  }
+
+  /** The data are others, or more than before. */
+  changed() {
+    const { columns } = this.track;
+    this.charts = STRIPS.filter(({ name }) => name === "reward" || this.track.column(name).length);
+    this.domain = this.header.kind === "probability" ? [0, 1] : extent((columns.scores ?? []).flatMap(row => Array.from(row)));
+    if (this.vector) {
+      const entries = Array.from({ length: this.header.shape[0] }, (_, i) => i).slice(0, 32);
+      this.domains = entries.map(i => extent((columns.observation ?? []).map(row => row[i]), true));
+    }
+    this.stale = true;
+  }
+
+  /**
+   * Show step `at`.
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {number} length  of the time axis
+   */
+  show(at, ink, length) {
+    if (!this.track.length) return;
+    const width = Math.max(200, this.el.clientWidth);
+    const beside = width >= SIDE_BY_SIDE && !this.vector;
+    this.#size(beside ? width * 0.55 : width);
+    if (this.vector) this.#vector(at, ink, width);
+    else this.#picture(at);
+    this.#scores(at, ink, beside ? width - this.canvas.clientWidth - 16 : width);
+    if (this.stale || this.stripsFor !== `${width} ${length} ${ink.text}`) {
+      drawStrips(this.drawn, ink, this.track, this.charts, width, length);
+      this.stripsFor = `${width} ${length} ${ink.text}`;
+      this.stale = false;
+    }
+    drawCursor(this.strips, this.drawn, ink, this.track, this.charts, at, width, length);
+    const how = { names: this.header.names, kind: this.header.kind, number };
+    this.words.textContent = said(this.track, at, how);
+  }
+
+  /** @param {number} room  CSS pixels for the picture */
+  #size(room) {
+    if (this.vector) return;
+    const [width, height] = this.header.picture
+      ? [this.header.picture.width, this.header.picture.height] : [this.header.shape[2], this.header.shape[1]];
+    if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
+    const css = fitted(width, height, room, TALLEST);
+    Object.assign(this.canvas.style, { width: `${css.width}px`, height: `${css.height}px` });
+  }
+
+  /** @param {number} at */
+  #picture(at) {
+    const context = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
+    if (this.pictures) {
+      const picture = this.pictures.at(at);
+      if (!picture) return; // the one before stays until it is decoded
+      context.imageSmoothingEnabled = false;
+      context.drawImage(picture, 0, 0, this.canvas.width, this.canvas.height);
+    } else {
+      context.putImageData(asPicture(this.track.columns.observation[at], this.header.shape), 0, 0);
+    }
+    this.shownAt = at;
+    if (this.overlay.on && this.saliency) this.#heat(context, at);
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} at
+   */
+  #heat(context, at) {
+    const [steps, height, width] = /** @type {number[]} */ (this.header.saliency);
+    if (at >= steps) return;
+    const values = /** @type {Uint8Array} */ (this.saliency).subarray(at * height * width, (at + 1) * height * width);
+    const canvas = element("canvas", { width, height });
+    canvas.getContext("2d")?.putImageData(new ImageData(heat(values, this.overlay.opacity), width, height), 0, 0);
+    context.imageSmoothingEnabled = true;
+    context.drawImage(canvas, 0, 0, this.canvas.width, this.canvas.height);
+  }
+
+  /**
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {number} width
+   */
+  #vector(at, ink, width) {
+    const [steps, entries] = this.header.saliency ?? [0, 0];
+    const counts = this.overlay.on && this.saliency && at < steps
+      ? this.saliency.subarray(at * entries, (at + 1) * entries) : null;
+    drawVector(this.canvas, ink, this.track.columns.observation[at], this.domains, counts, width);
+    this.shownAt = at;
+  }
+
+  /**
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {number} width
+   */
+  #scores(at, ink, width) {
+    const last = this.track.columns.action?.[at] < 0 && at > 0 ? at - 1 : at; // nothing is chosen at the very last frame
+    const scores = this.track.columns.scores?.[last];
+    if (!scores) return;
+    const { names, kind } = this.header;
+    const chosen = last === at ? this.track.columns.action[at] : -1;
+    const empty = last === at ? scores : new Float32Array(scores.length).fill(NaN);
+    drawScores(this.scores, ink, { scores: empty, chosen, names, kind, domain: this.domain }, width, TALLEST);
+  }
+
+  /**
+   * Switch the overlay.
+   * @param {boolean} on
+   * @param {number} opacity
+   */
+  async overlaid(on, opacity) {
+    this.overlay = { on, opacity };
+    if (on && !this.saliency && this.packedSaliency) {
+      this.saliency = new Uint8Array(await inflated(this.packedSaliency));
+    }
+    this.redraw();
+  }
+
+  /** @param {(step: number) => void} seek */
+  #seekBy(seek) {
+    const to = (/** @type {PointerEvent} */ event) => {
+      const x = event.clientX - this.strips.getBoundingClientRect().left - PLOT_LEFT;
+      const length = Number((this.stripsFor || "0 1").split(" ")[1]);
+      seek(stepAt(x, plotWidth(this.el.clientWidth), length));
+    };
+    this.strips.onpointerdown = event => {
+      this.strips.setPointerCapture(event.pointerId);
+      to(event);
+    };
+    this.strips.onpointermove = event => void (event.buttons && to(event));
+  }
+
+  close() {
+    this.pictures?.close();
+  }
+}

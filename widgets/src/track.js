@@ -1,0 +1,85 @@
+// What is shown of one episode, or of the last steps of a watched environment: one list per column. No DOM.
+
+export const MOST_LIVE = 1500; // steps kept of a live view
+const MOST_LIVE_VALUES = 64e6; // of observations
+
+/** @typedef {Record<string, any[]>} Rows */
+
+/**
+ * Columns by step. `first` is the number of the first one: a live view forgets its oldest.
+ * time_s, reward (that came with the frame), episode_return, value, action (-1: none), state_norm: numbers;
+ * scores: typed arrays; start: 1 where an episode begins; observation: typed arrays, where they are drawn.
+ */
+export class Track {
+  constructor() {
+    this.first = 0;
+    this.life = "";
+    /** @type {Rows} */
+    this.columns = { time_s: [], reward: [] };
+  }
+
+  get length() {
+    return this.columns.time_s.length;
+  }
+
+  get times() {
+    return this.columns.time_s;
+  }
+
+  /**
+   * Column `name`; [] if there is none, or nothing in it.
+   * @param {string} name
+   * @returns {any[]}
+   */
+  column(name) {
+    const found = this.columns[name] ?? [];
+    return found.some(value => typeof value !== "number" || !Number.isNaN(value)) ? found : [];
+  }
+
+  /**
+   * Add steps to the end; those that are there already are passed over. Steps of another life, or after a gap, begin
+   * anew. Returns how many steps at the front were given up.
+   * @param {{life: string, first: number}} header
+   * @param {Rows} rows
+   */
+  append({ life, first }, rows) {
+    const before = this.length;
+    const end = this.first + before;
+    if (life !== this.life || first > end || !before) {
+      Object.assign(this, { life, first, columns: { ...rows } });
+      return before;
+    }
+    for (const [name, values] of Object.entries(rows)) this.columns[name].push(...values.slice(end - first));
+    return this.#forget();
+  }
+
+  #forget() {
+    const size = this.columns.observation?.[0]?.length ?? 0;
+    const most = Math.min(MOST_LIVE, Math.ceil(MOST_LIVE_VALUES / Math.max(1, size)));
+    const extra = Math.max(0, this.length - most);
+    for (const values of Object.values(this.columns)) values.splice(0, extra);
+    this.first += extra;
+    return extra;
+  }
+}
+
+/**
+ * Step `at` in words.
+ * @param {Track} track
+ * @param {number} at
+ * @param {{names: string[], kind: string, number: (value: number) => string}} how
+ */
+export function said(track, at, { names, kind, number }) {
+  const get = (/** @type {string} */ name) => track.columns[name]?.[at];
+  const parts = [];
+  const action = get("action");
+  if (action >= 0) {
+    const score = get("scores")?.[action];
+    const how = kind === "probability" ? `${Math.round(100 * score)} %` : `Q ${number(score)}`;
+    parts.push(`action ${names[action] ?? action}${score === undefined ? "" : ` (${how})`}`);
+  }
+  if (Number.isFinite(get("value"))) parts.push(`value ${number(get("value"))}`);
+  parts.push(`reward ${number(get("reward"))}`);
+  if (Number.isFinite(get("episode_return"))) parts.push(`return ${number(get("episode_return"))}`);
+  return parts.join(", ");
+}
