@@ -94,7 +94,7 @@ def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
 def connect_and_play(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
     """One life of the actor. Returns when the learner went away. Raises if it refused us for good."""
     count = sum(group.num_envs for group in groups)
-    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
+    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec, groups[0].action_names)
     with open_channel(address) as channel:
         stream = Stream(channel, token, hello)
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from workbench.algorithms.base import Algorithm, Roles
+from workbench.algorithms.base import Algorithm, NetworkOutput, Roles
 from workbench.algorithms.frames import push_frames
 from workbench.config import RunConfig
 from workbench.learner import roles
@@ -22,6 +22,7 @@ from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
 from workbench.learner.meters import Meters
 from workbench.learner.policy import PublishedPolicy
+from workbench.learner.watch import Tap, thought
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unrolls import StepRecord, UnrollAssembler, grown
 from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, Unroll
@@ -86,6 +87,7 @@ class Inference:
         self.spec = spec
         self.steps = 0  # of environments that train
         self.generator = generator
+        self.tap = Tap()
         self._config = config  # as it is now
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
         self._device, self._meters, self._on_episode = device, meters, on_episode
@@ -216,7 +218,22 @@ class Inference:
         if len(finals):
             ending = type(output)(*(tensor[:, number:] for tensor in output))
             bootstrap[finals] = self._algorithm.bootstrap(ending).cpu().numpy()
-        return actions.cpu().numpy(), {k: v.cpu().numpy() for k, v in behaviour.items()}, bootstrap, version
+        chosen = actions.cpu().numpy()
+        if self.tap.watched:
+            self._show(batch, chosen, acting, new_state, version)
+        return chosen, {k: v.cpu().numpy() for k, v in behaviour.items()}, bootstrap, version
+
+    def _show(
+        self, batch: Gathered, actions: Array, output: NetworkOutput, state: tuple[torch.Tensor, ...], version: int
+    ) -> None:
+        """Give the tap the rows that somebody watches; nothing else of the batch is copied."""
+        for row, env_id in self.tap.rows(batch.env_ids):
+            self.tap.record(
+                env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
+                flags=int(batch.flags[row]), action=int(actions[row]), policy_version=version,
+                episode_return=float(self._returns[env_id]), episode_step=int(self._lengths[env_id]),
+                **thought(output, state, row, config=self._config().hyperparameters),
+            )
 
     def _reply(self, requests: list[Request], actions: Array, version: int) -> None:
         at = 0

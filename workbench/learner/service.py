@@ -147,6 +147,11 @@ class ActorStreams:
         return sum(life.alive for life in list(self.lives.values()))
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """What the environments' actions are called, as the actors say; () before the first is there."""
+        return next((life.hello.action_names for life in list(self.lives.values())), ())
+
+    @property
     def groups(self) -> int:
         """Groups of environments of live streams."""
         return sum(life.hello.groups for life in list(self.lives.values()) if life.alive)

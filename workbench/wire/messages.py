@@ -28,13 +28,14 @@ _MAGIC = b"WBS1"
 
 @dataclass(frozen=True)
 class Hello:
-    """What an actor says first: who it is, and what its environments look like."""
+    """What an actor says first: who it is, what its environments look like, and what their actions are called."""
 
     actor: int
     run_id: int
     environments: int
     groups: int
     spec: EnvironmentSpec
+    action_names: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """JSON bytes."""
@@ -46,7 +47,8 @@ class Hello:
         try:
             fields: dict[str, Any] = json.loads(data)
             protocol = fields.pop("protocol")
-            hello = cls(**{**fields, "spec": EnvironmentSpec.from_json(fields["spec"])})
+            names = tuple(fields.get("action_names", ()))
+            hello = cls(**{**fields, "spec": EnvironmentSpec.from_json(fields["spec"]), "action_names": names})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ShapeMismatch(f"the first message of a stream is no hello: {error}") from None
         if protocol != PROTOCOL:

@@ -1,0 +1,167 @@
+"""What a person who watches an environment sees: its last steps, with what the network said of each.
+
+The inference thread calls `Tap.record` while somebody watches, and copies the rows of the watched environments only.
+Calls from other threads ask for what is new (`Tap.since`). A tap on which nobody asks any more ends by itself. Nobody
+waits for anybody: the steps lie in a deque, whose appending and copying are one operation each.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import nan
+from typing import Any
+
+import numpy as np
+import torch
+
+from workbench.algorithms import NetworkOutput
+from workbench.algorithms.outlook import outlook
+from workbench.errors import InvalidInput
+from workbench.trajectory import Array
+from workbench.wire import columns
+
+LINGER_S = 6.0  # after the last question
+MOST_WATCHED = 4
+MOST_STEPS = 512
+MOST_BYTES = 8 * 2**20  # of observations kept of an environment, and so of an answer before it is compressed
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One step of a watched environment. Times and returns as in `trajectory`; episode_return up to x_t.
+
+    Attributes:
+        number: of the step since watching began.
+        time_s: when it was answered, on the learner's clock.
+        kind: see `Outlook`.
+        state_norm: L2 norm of the recurrent state after x_t; NaN without memory.
+    """
+
+    number: int
+    time_s: float
+    observation: Array
+    reward: float
+    flags: int
+    action: int
+    episode_return: float
+    episode_step: int
+    policy_version: int
+    kind: str
+    scores: list[float]
+    value: float
+    state_norm: float
+
+
+@dataclass
+class _Ring:
+    """The last steps of one environment, for one stretch of watching."""
+
+    life: str
+    most: int
+    asked: float
+    steps: deque[Seen] = field(init=False)
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.steps = deque(maxlen=self.most)
+
+
+class Tap:
+    """The watched environments of a learner."""
+
+    def __init__(self, *, linger_s: float = LINGER_S) -> None:
+        self._linger_s = linger_s
+        self._rings: dict[int, _Ring] = {}
+        self._opening = threading.Lock()
+        self._born = time.time_ns()
+        self._lives = itertools.count()
+
+    @property
+    def watched(self) -> Sequence[int]:
+        """Environments that somebody watches now."""
+        return list(self._rings)
+
+    def rows(self, env_ids: Array) -> list[tuple[int, int]]:
+        """(row, environment) of each watched one in a batch; what nobody has asked for lately is watched no more."""
+        now = time.monotonic()
+        found = []
+        for env_id, ring in list(self._rings.items()):
+            if now - ring.asked > self._linger_s:
+                self._rings.pop(env_id, None)
+            else:
+                found += [(int(row), env_id) for row in np.flatnonzero(env_ids == env_id)]
+        return found
+
+    def record(self, env_id: int, **seen: Any) -> None:
+        """Keep one step: the fields of `Seen` but number and time. In the inference thread."""
+        ring = self._rings.get(env_id)
+        if ring is not None:
+            ring.steps.append(Seen(next(ring.numbers), time.time(), **seen))
+
+    def since(self, env_id: int, cursor: str = "", *, observation_bytes: int) -> dict[str, Any]:
+        """What is new since the answer that had this cursor; "": everything kept. Begins to watch.
+
+        Returns:
+            cursor: for the next question. first: number of the first step here; missed: steps between the last answer
+            and this one that are gone already. kind: see `Outlook`. columns and packed: the steps as `wire.columns`
+            packs them, compressed by zlib and then in base64.
+        """
+        ring = self._ring(env_id, observation_bytes)
+        life, _, number = cursor.partition(":")
+        wanted = int(number) if life == ring.life else 0
+        steps = [step for step in ring.steps.copy() if step.number >= wanted]
+        if not steps:
+            return {"cursor": f"{ring.life}:{wanted}", "first": wanted, "missed": 0, "steps": 0}
+        table, data = columns.pack(_columns(steps))
+        return {
+            "cursor": f"{ring.life}:{steps[-1].number + 1}", "first": steps[0].number,
+            "missed": steps[0].number - wanted, "steps": len(steps), "kind": steps[0].kind, "columns": table,
+            "packed": base64.b64encode(zlib.compress(data, 1)).decode(),
+        }
+
+    def _ring(self, env_id: int, observation_bytes: int) -> _Ring:
+        """The environment's ring, asked for now; a new one if nobody watched it. Raises InvalidInput."""
+        now = time.monotonic()
+        with self._opening:  # never taken by the inference thread
+            ring = self._rings.get(env_id)
+            if ring is None:
+                alive = [one for one, other in list(self._rings.items()) if now - other.asked <= self._linger_s]
+                if len(alive) >= MOST_WATCHED:
+                    raise InvalidInput(
+                        f"env={env_id}: {MOST_WATCHED} environments of this run are watched already "
+                        f"({', '.join(map(str, sorted(alive)))}). Close one of those views first."
+                    )
+                most = max(1, min(MOST_STEPS, MOST_BYTES // observation_bytes))
+                ring = self._rings[env_id] = _Ring(f"{self._born:x}-{next(self._lives)}", most, now)
+            ring.asked = now
+            return ring
+
+
+def _columns(steps: Sequence[Seen]) -> dict[str, Array]:
+    """Steps as columns, each [steps, ...]."""
+    kinds = {
+        "time_s": "f8", "reward": "f4", "flags": "u1", "action": "i4", "episode_return": "f8", "episode_step": "i4",
+        "policy_version": "i4", "value": "f4", "state_norm": "f4",
+    }
+    found = {name: np.array([getattr(step, name) for step in steps], kind) for name, kind in kinds.items()}
+    return {
+        **found,
+        "scores": np.array([step.scores for step in steps], np.float32),
+        "observation": np.stack([step.observation for step in steps]),
+    }
+
+
+def thought(output: NetworkOutput, state: tuple[torch.Tensor, ...], row: int, *, config: Any) -> dict[str, Any]:
+    """What the network said of one row of a batch (an output of T=1), and the norm of its new recurrent state."""
+    of_row = type(output)(*(tensor[:, row : row + 1] for tensor in output))
+    said = outlook(of_row, config=config)
+    norm = torch.cat([part[row].float().flatten() for part in state]).norm() if state else said.value.new_tensor(nan)
+    *scores, value, state_norm = torch.cat([said.scores.flatten(), said.value.flatten(), norm[None]]).tolist()
+    return {"kind": said.kind, "scores": scores, "value": value, "state_norm": state_norm}

@@ -1,0 +1,177 @@
+"""The rollout player: one or two episodes, played in the page.
+
+An episode travels in one message, when a page says hello: its pictures as they are kept, and columns by step. The page
+plays it without the kernel, and gets it anew after a refresh. Only saving a film asks Python again.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import numpy as np
+import traitlets
+
+from workbench.client.rollout import Rollout
+from workbench.errors import InvalidInput
+from workbench.trajectory import Array
+from workbench.widgets import assets, filmstrip
+from workbench.widgets.background import Actions
+from workbench.widgets.still import Bundle, Shown
+from workbench.wire import columns
+
+FORMATS = ("mp4", "gif")
+
+
+class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not typed
+    """One rollout, or two side by side on one clock. Raises InvalidInput for none or more."""
+
+    _esm = assets.text("player.js")
+    _css = assets.text("player.css")
+    mode = traitlets.Unicode("rollouts").tag(sync=True)
+    label = traitlets.Unicode("Rollout player").tag(sync=True)
+
+    def __init__(self, rollouts: Sequence[Rollout]) -> None:
+        self.rollouts = tuple(rollouts)
+        if not 1 <= len(self.rollouts) <= 2:
+            raise InvalidInput(f"the player shows one rollout, or two side by side, not {len(self.rollouts)}.")
+        super().__init__(label=f"Rollout player: {' and '.join(map(title, self.rollouts))}")
+        self._actions = Actions()
+        self._shown: list[Shown] = []
+        self.on_msg(self._received)
+
+    def __repr__(self) -> str:
+        return f"<RolloutPlayer of {' and '.join(map(title, self.rollouts))}>"
+
+    def still(self) -> Bundle:
+        """What a saved notebook keeps: a strip of frames and the facts of each rollout."""
+        parts = [filmstrip.bundle(title(one), facts(one), _few_frames(one)) for one in self.rollouts]
+        page = "".join(part["text/html"] for part in parts)
+        text = "\n".join(part["text/plain"] for part in parts)
+        return {**parts[0], "text/html": page, "text/plain": text}
+
+    def _ipython_display_(self) -> None:
+        self._shown.append(Shown(self, self.still()))
+
+    def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        """What a page asks for; in the main thread or in a subshell's."""
+        if content.get("type") == "hello":
+            for index, rollout in enumerate(self.rollouts):
+                message, buffers = episode(rollout)
+                place = {"type": "episode", "view": content.get("view"), "index": index, "count": len(self.rollouts)}
+                self.send({**place, **message}, buffers)
+        elif content.get("type") == "save":
+            self._tell(content, f"writing the {content.get('format')} …")
+            self._actions.submit(lambda: self._save(content))
+
+    def _save(self, asked: dict[str, Any]) -> None:
+        try:
+            path = self.save(int(asked["index"]), str(asked["format"]), overlay=bool(asked.get("overlay")))
+            self._tell(asked, f"saved: {path}")
+        except Exception as error:  # shown beside the button, whatever it is
+            self._tell(asked, f"not saved: {error}", error=True)
+
+    def _tell(self, asked: dict[str, Any], text: str, *, error: bool = False) -> None:
+        """Show how a request to save goes on, beside its button."""
+        about = {"view": asked.get("view"), "index": asked.get("index")}
+        self.send({"type": "saved", **about, "text": text, "error": error})
+
+    def save(self, index: int = 0, kind: str = "mp4", *, overlay: bool = False) -> Path:
+        """Write rollout `index` as a film into the notebook's folder, under a name that is free; its path."""
+        if kind not in FORMATS:
+            raise InvalidInput(f"{kind!r} is not a kind of film that can be written: choose one of {FORMATS}.")
+        rollout = self.rollouts[index]
+        return Path(rollout.save(_free_name(rollout, kind), overlay=overlay))
+
+
+def title(rollout: Rollout) -> str:
+    """A rollout in a few words."""
+    how = "greedy" if rollout.greedy else "sampled actions"
+    return (f"{rollout.environment}, {rollout.algorithm} at {rollout.checkpoint_frames:,} frames, seed {rollout.seed}, "
+            f"{how}: return {rollout.episode_return:.4g}")
+
+
+def facts(rollout: Rollout) -> dict[str, str]:
+    """What is to be known of a rollout, by name."""
+    end = "terminated" if rollout.terminated else "truncated" if rollout.truncated else "cut off at max_steps"
+    steps = len(rollout.actions)
+    return {
+        "return": f"{rollout.episode_return:.4g}",
+        "steps": f"{steps:,} ({steps / rollout.fps:,.1f} s), {end}",
+        "rewards": f"{np.count_nonzero(rollout.rewards):,} steps with one",
+        "checkpoint": str(rollout.checkpoint),
+    }
+
+
+def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
+    """A rollout as one message: header and table of columns, and the buffers columns, pictures, saliency."""
+    mime, pictures = rollout.pictures() if rollout.frames is not None else ("", [])
+    saliency = None if rollout.saliency is None else np.asarray(rollout.saliency, np.uint8)
+    table, packed = columns.pack(_columns(rollout, pictures))
+    size = np.shape(rollout.frames[0])[:2] if rollout.frames is not None else (0, 0)
+    header = {
+        "title": title(rollout), "label": repr(rollout), "names": list(rollout.action_names),
+        "kind": "q_value" if rollout.policy is None else "probability", "fps": float(rollout.fps),
+        "picture": {"mime": mime, "height": size[0], "width": size[1]} if pictures else None,
+        "shape": list(np.shape(rollout.observations)[1:]),
+        "saliency": None if saliency is None else list(saliency.shape), "note": _note(rollout),
+    }
+    compressed = b"" if saliency is None else zlib.compress(saliency.tobytes(), 1)
+    return {"header": header, "columns": table}, [packed, b"".join(pictures), compressed]
+
+
+def _note(rollout: Rollout) -> str:
+    if not rollout.note:
+        return ""
+    said = rollout.note if rollout.frames is not None else f"no pictures: {rollout.note}"
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def _columns(rollout: Rollout, pictures: Sequence[bytes]) -> dict[str, Array]:
+    """Columns by frame, T+1 rows: what was said and done at x_t, and the reward that came with it."""
+    steps = len(rollout.actions)
+    rewards = np.concatenate([[0], rollout.rewards]).astype(np.float32)
+    scores = rollout.q_values if rollout.policy is None else rollout.policy
+    found: dict[str, Array] = {
+        "time_s": np.arange(steps + 1) / rollout.fps, "reward": rewards,
+        "episode_return": np.cumsum(rewards, dtype=np.float64),
+        "action": np.concatenate([rollout.actions, [-1]]).astype(np.int32), "value": _padded(rollout.values),
+    }
+    if scores is not None:
+        found["scores"] = _padded(scores)
+    if rollout.state_norm is not None:
+        found["state_norm"] = _padded(rollout.state_norm)
+    if pictures:
+        found["picture_end"] = np.cumsum([len(picture) for picture in pictures]).astype(np.uint32)
+    else:
+        observations = np.asarray(rollout.observations)
+        found["observation"] = observations.astype(np.uint8 if observations.ndim == 4 else np.float32)
+    return found
+
+
+def _padded(values: Array) -> Array:
+    """With a row of NaN for the last frame, at which nothing is done any more."""
+    last = np.full((1, *np.shape(values)[1:]), np.nan, np.float32)
+    return np.concatenate([np.asarray(values, np.float32), last])
+
+
+def _few_frames(rollout: Rollout) -> list[tuple[str, Array]]:
+    shown: Any = rollout.frames if rollout.frames is not None else rollout.observations
+    found = []
+    for step in filmstrip.chosen(len(rollout.actions) + 1):
+        frame = shown[step] if rollout.frames is not None else filmstrip.seen(np.asarray(shown[step]))
+        if frame is not None:
+            found.append((f"step {step}", frame))
+    return found
+
+
+def _free_name(rollout: Rollout, kind: str) -> Path:
+    """A path in the notebook's folder that nothing has yet, such as Pong-v5-1200000-seed0.mp4."""
+    environment = re.sub(r"\W+", "-", rollout.environment.rpartition("/")[2]).strip("-")
+    stem = f"{environment}-{rollout.checkpoint_frames}-seed{rollout.seed}"
+    names = (Path.cwd() / f"{stem}{suffix}.{kind}" for suffix in ["", *(f"-{n}" for n in range(2, 10_000))])
+    return next(name for name in names if not name.exists())
