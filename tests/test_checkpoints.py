@@ -561,10 +561,13 @@ def test_diff_is_a_table_by_tensor(tmp_path: Path) -> None:
     table = of(same=[3, 4], moved=[3, 4], reshaped=[1, 1], gone=[2], zero=[0]).diff(
         of(same=[3, 4], moved=[3, 5], reshaped=[1], new=[5], zero=[1])
     )
-    assert list(table.columns) == ["shape", "norm", "other_norm", "relative_difference", "only_in"]
+    assert list(table.columns) == [
+        "shape", "norm", "other_norm", "difference", "relative_difference", "cosine", "only_in"
+    ]
     assert list(table.index) == ["gone", "moved", "new", "reshaped", "same", "zero"]
     assert table.loc["same", "relative_difference"] == 0 and table.loc["same", "norm"] == 5
     assert table.loc["moved", "relative_difference"] == pytest.approx(0.2)
+    assert table.loc["moved", "difference"] == 1
     assert table.loc["zero", "relative_difference"] == np.inf
     assert table["only_in"].to_dict() == {"gone": "self", "moved": "", "new": "other", "reshaped": "", "same": "",
                                           "zero": ""}

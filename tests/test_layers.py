@@ -15,7 +15,7 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "lessons"},
+    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "rollouts", "lessons"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},
@@ -86,7 +86,7 @@ def test_every_module_has_a_layer() -> None:
         "workbench",
         "workbench.actor.main",
         "workbench.supervisor.main",
-        "workbench.client.start, workbench.client.evaluation, workbench.client.listing",
+        "workbench.client.start, workbench.client.evaluation, workbench.client.rollout, workbench.client.listing",
         "workbench.command_line",
         "workbench.widgets.panel",
     ],

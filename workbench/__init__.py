@@ -17,40 +17,50 @@ if TYPE_CHECKING:
     from workbench.checkpoints import Checkpoint
     from workbench.client.evaluation import Evaluation, evaluate
     from workbench.client.listing import runs
+    from workbench.client.rollout import Rollout, rollout
     from workbench.client.run import Run, attach
     from workbench.client.start import launch, resume
     from workbench.client.status import RunStatus
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
+    from workbench.widgets.compare import Comparison, compare
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoint",
+    "Comparison",
     "Evaluation",
+    "Rollout",
     "Run",
     "RunStatus",
     "WorkbenchError",
     "attach",
+    "compare",
     "errors",
     "evaluate",
     "launch",
     "register_environment",
     "resume",
+    "rollout",
     "runs",
 ]
 
 _HOMES = {
     "Checkpoint": "workbench.checkpoints",
+    "Comparison": "workbench.widgets.compare",
     "Evaluation": "workbench.client.evaluation",
+    "Rollout": "workbench.client.rollout",
     "Run": "workbench.client.run",
     "RunStatus": "workbench.client.status",
     "WorkbenchError": "workbench.errors",
     "attach": "workbench.client.run",
+    "compare": "workbench.widgets.compare",
     "evaluate": "workbench.client.evaluation",
     "launch": "workbench.client.start",
     "register_environment": "workbench.environments",
     "resume": "workbench.client.start",
+    "rollout": "workbench.client.rollout",
     "runs": "workbench.client.listing",
 }
 

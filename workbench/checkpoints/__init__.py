@@ -7,7 +7,8 @@ missing: it is large, and pruning leaves it to the newest. Nothing here is pickl
 from __future__ import annotations
 
 from workbench.checkpoints.checkpoint import Checkpoint, at
+from workbench.checkpoints.exporting import export
 from workbench.checkpoints.folder import copy, drop_replays, every, newest_good, prune, write
 from workbench.checkpoints.tensorfile import Tensors
 
-__all__ = ["Checkpoint", "Tensors", "at", "copy", "drop_replays", "every", "newest_good", "prune", "write"]
+__all__ = ["Checkpoint", "Tensors", "at", "copy", "drop_replays", "every", "export", "newest_good", "prune", "write"]

@@ -8,15 +8,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from workbench.checkpoints import tensorfile
+from workbench.checkpoints import anatomy, tensorfile
 from workbench.checkpoints.tensorfile import Tensors
 from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName
 
@@ -139,33 +136,28 @@ class Checkpoint:
                 raise CheckpointCorrupt(f"{path} was changed after it was written: wrong checksum. {_REMEDY}")
             yield file
 
-    def diff(self, other: Checkpoint, *, group: str = "model") -> pd.DataFrame:
-        """A table by tensor: shape, norm, other_norm, relative_difference ‖a - b‖ / ‖a‖, only_in (self, other or "").
+    def layers(self) -> pd.DataFrame:
+        """A table by tensor of the network: shape, norm, rms, low, high, zeros, gradient_norm …: see `anatomy.Layer`.
 
-        The difference is NaN where a tensor is in one of them alone, or the shapes differ.
+        Raises CheckpointCorrupt.
         """
-        import pandas as pd
+        return _table(anatomy.layers(self), anatomy.Layer)
 
-        mine, theirs = self.load(group), other.load(group)
-        rows = [_difference(name, mine.get(name), theirs.get(name)) for name in sorted({*mine, *theirs})]
-        columns = ["name", "shape", "norm", "other_norm", "relative_difference", "only_in"]
-        return pd.DataFrame(rows, columns=columns).set_index("name")
+    def diff(self, other: Checkpoint, *, group: str = "model") -> pd.DataFrame:
+        """A table by tensor: shape, norm, other_norm, difference ‖b - a‖, relative_difference ‖b - a‖ / ‖a‖, cosine,
+        only_in (self, other or "").
 
-
-def _difference(name: str, mine: npt.NDArray[Any] | None, theirs: npt.NDArray[Any] | None) -> tuple[Any, ...]:
-    norm, other_norm = _norm(mine), _norm(theirs)
-    if mine is None or theirs is None:
-        shape = theirs.shape if mine is None and theirs is not None else mine.shape if mine is not None else ()
-        return name, shape, norm, other_norm, np.nan, "other" if mine is None else "self"
-    if mine.shape != theirs.shape:
-        return name, mine.shape, norm, other_norm, np.nan, ""
-    distance = _norm(mine.astype(np.float64) - theirs.astype(np.float64))
-    relative = distance / norm if norm else (np.inf if distance else 0.0)
-    return name, mine.shape, norm, other_norm, relative, ""
+        The difference is NaN where a tensor is in one of them alone, or the shapes differ. Raises CheckpointCorrupt,
+        UnknownName.
+        """
+        return _table(anatomy.differences(self, other, group=group), anatomy.Difference)
 
 
-def _norm(tensor: npt.NDArray[Any] | None) -> float:
-    return np.nan if tensor is None else float(np.linalg.norm(tensor.astype(np.float64).ravel()))
+def _table(rows: Iterator[Any], kind: type) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = [one.name for one in fields(kind)]
+    return pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns).set_index("name")
 
 
 # --- meta.json --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,236 @@
+"""`compare` on the files of runs, and its chart computed by Vega itself."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import vl_convert
+
+from tests.widgets import recorded
+from workbench.client.run import Run
+from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.rundir import RunDirectory
+from workbench.widgets.compare import Comparison, compare
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def both(home: Path) -> Comparison:
+    recorded.vtrace("pong-1")
+    recorded.r2d2("pong-2")
+    return compare(["pong-1", "pong-2"])
+
+
+def noisy(name: str, *, episodes: int, every: int = 100, **fields: Any) -> RunDirectory:
+    """A run with a return that grows, and noise."""
+    directory, random = recorded.new(name, **fields), np.random.default_rng(episodes)
+    writer = MetricsWriter(directory.metrics)
+    for at in range(1, episodes + 1):
+        progress = Progress(frames=at * every, steps=at * every // 4, updates=at, time_s=at * 0.9)
+        writer.episode(progress, env_id=0, episode_return=at / 10 + random.normal(), length_steps=10)
+    writer.close()
+    return directory
+
+
+def test_the_chart_has_a_row_per_point_of_every_run(both: Comparison) -> None:
+    assert both.runs == ("pong-1", "pong-2")
+    assert both.data.groupby("run", sort=False).size().to_dict() == {"pong-1": 120, "pong-2": 120}
+    assert both.data["hours"].max() == pytest.approx(recorded.UPDATES * 0.5 / 3600)
+    spec = both.chart.to_dict()
+    assert sorted(len(one) for one in spec["datasets"].values())[-1] == 240
+    assert {one["name"]: one["value"] for one in spec["params"] if "bind" in one and "value" in one} == {
+        "smoothing": 0.05, "axis": "frames"
+    }
+    binds = {one["name"]: one["bind"]["input"] for one in spec["params"] if isinstance(one.get("bind"), dict)}
+    assert binds == {"smoothing": "range", "axis": "select"}
+
+
+def smooth_by_hand(data: pd.DataFrame, axis: str, share: float) -> dict[str, list[float]]:
+    span = data[axis].max() - data[axis].min()
+    found: dict[str, list[float]] = {}
+    for name, run in data.groupby("run", sort=False):
+        x, value = run[axis].tolist(), run["value"].tolist()
+        for at in range(len(x)):
+            weights = [math.exp(-abs(other - x[at]) / (share * span)) for other in x]
+            weights[at] = 2.0
+            mean = sum(w * v for w, v in zip(weights, value, strict=True)) / sum(weights)
+            found.setdefault(str(name), []).append(mean)
+    return found
+
+
+@pytest.mark.parametrize(("axis", "smoothing"), [("frames", 0.1), ("hours", 0.5), ("updates", 0.001)])
+def test_lines_are_means_weighted_by_distance_on_the_chosen_axis(axis: str, smoothing: float) -> None:
+    noisy("short", episodes=40, every=300)
+    noisy("long", episodes=90)
+    found = compare(["short", "long"], axis=axis, smoothing=smoothing)
+    expected = smooth_by_hand(found.data, axis, max(smoothing, 1 / 600))
+    drawn = heights(found)
+    for name, line in expected.items():
+        np.testing.assert_allclose(drawn[name], line, atol=0.02, err_msg=name)
+
+
+def heights(found: Comparison) -> dict[str, list[float]]:
+    """The values of the strong lines, read off the drawing that Vega made."""
+    spec = found.chart.to_dict()
+    for layer in spec["layer"]:
+        if layer["mark"]["type"] in ("line", "point"):
+            layer["encoding"]["y"].update(scale={"domain": [-5, 15], "nice": False})
+    svg = vl_convert.vegalite_to_svg(spec)
+    lines = re.findall(r'<path aria-label="([^"]*)"[^>]*d="(M[^"]*)"[^>]*stroke-width="2.5"', svg)
+    height = 340
+    values = {}
+    for label, path in lines:
+        name = next(one for one in found.runs if one in label)
+        y = [float(pair.split(",")[1]) for pair in re.split("[ML]", path)[1:]]
+        values[name] = [15 - one / height * 20 for one in y]
+    return values
+
+
+def test_without_smoothing_the_lines_are_the_values() -> None:
+    noisy("one", episodes=30)
+    found = compare("one", smoothing=0)
+    np.testing.assert_allclose(heights(found)["one"], found.data["value"], atol=0.02)
+
+
+def test_a_long_run_is_thinned_to_means_that_leave_nothing_out() -> None:
+    directory = noisy("long", episodes=12_345)
+    whole = MetricsReader(directory.metrics).series("episode_return")
+    found = compare(["long"]).data
+    assert len(found) == 1000
+    parts = np.arange(12_345) * 1000 // 12_345
+    for column in ("frames", "value"):
+        expected = [whole[column][parts == part].mean() for part in range(1000)]
+        np.testing.assert_allclose(found[column], expected)
+
+
+def test_many_runs_stay_below_what_altair_draws() -> None:
+    for at in range(12):
+        noisy(f"run-{at}", episodes=600)
+    found = compare([f"run-{at}" for at in range(12)])
+    assert len(found.data) <= 4500 and set(found.data["run"]) == set(found.runs)
+    found.chart.to_dict()
+    signs = found.chart.to_dict()["layer"][1]["encoding"]
+    looks = list(zip(signs["color"]["scale"]["range"], map(tuple, signs["strokeDash"]["scale"]["range"]), strict=True))
+    assert len(set(looks)) == 12
+
+
+def test_only_the_fields_that_differ_are_listed_with_what_was_tuned(home: Path) -> None:
+    recorded.vtrace("plain")
+    directory = recorded.new("other", actors=4, learning_rate=6e-4)
+    writer = MetricsWriter(directory.metrics)
+    writer.episode(recorded.at(1), env_id=0, episode_return=1, length_steps=1)
+    for update, old, new in ((10, 6e-4, 3e-4), (20, 3e-4, 1e-4)):
+        writer.event("tune", f"learning_rate {old} → {new}", progress=recorded.at(update),
+                     data={"old": {"learning_rate": old}, "new": {"learning_rate": new}})
+    writer.close()
+    record = directory.read()
+    record["config"]["hyperparameters"]["learning_rate"] = 1e-4
+    directory.write(config=record["config"], parent={"checkpoint": "/x/plain/checkpoints/000000000007", "take": "all",
+                                                     "optimizer": True, "replay": False, "run": "plain"})
+    (directory.path / "code" / "network.pkl").write_bytes(b"code")
+    table = compare([Run(RunDirectory(home / "runs" / "plain")), directory.path]).differences
+    assert list(table.columns) == ["plain", "other"]
+    assert set(table.index) == {"actors", "learning_rate", "network code", "started from"}
+    assert table.loc["actors"].tolist() == [2, 4]
+    assert table.loc["learning_rate"].tolist() == [
+        6e-4, "0.0006 → 0.0003 (at 25,600 frames) → 0.0001 (at 51,200 frames)"
+    ]
+    assert table.loc["started from", "other"] == "plain 000000000007"
+    assert table.loc["network code", "other"].startswith("typed in a cell (")
+
+
+def test_runs_of_two_algorithms_differ_in_the_fields_that_one_has_alone(both: Comparison) -> None:
+    assert both.differences.loc["algorithm"].tolist() == ["vtrace", "r2d2"]
+    assert both.differences.loc["burn_in"].tolist() == ["", 40]
+    assert "environment" not in both.differences.index
+
+
+def test_the_same_configuration_says_so() -> None:
+    recorded.vtrace("a")
+    recorded.vtrace("b")
+    found = compare(["a", "b"])
+    assert found.differences.empty
+    assert "do not differ" in found.still()["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "metric", "how", "error", "said"),
+    [
+        ([], "loss", {}, InvalidInput, r"got no runs.*wb\.runs\(\) lists them"),
+        (["pong-1", "pong-1"], "loss", {}, InvalidInput, "pong-1 is given twice"),
+        (["pong-1", 3], "loss", {}, InvalidInput, "3 is no run"),
+        (["pong-1", "pong-3"], "loss", {}, RunNotFound, r"no run 'pong-3'.*Did you mean 'pong-[12]'"),
+        (["pong-1", "pong-2"], "los", {}, UnknownName,
+         r"unknown metric 'los'\. Did you mean 'loss'\? pong-1, pong-2 have none"),
+        (["pong-1", "pong-2"], "policy_loss", {}, UnknownName, r"unknown metric 'policy_loss'\..*pong-2 has none"),
+        (["pong-1", "new"], "loss", {}, UnknownName, r"new has none\. Nothing was recorded yet by new: wait"),
+        (["pong-1"], "loss", {"axis": "frame"}, UnknownName, "unknown axis 'frame'. Did you mean 'frames'"),
+        (["pong-1"], "loss", {"smoothing": 2}, OutOfBounds, r"smoothing=2 is out of bounds: it must lie in \[0, 0.5\]"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused_in_words(
+    both: Comparison, runs: Any, metric: str, how: Any, error: type[Exception], said: str
+) -> None:
+    recorded.new("new")
+    with pytest.raises(error, match=said):
+        compare(runs, metric, **how)
+
+
+def test_a_deleted_run_is_not_found_and_a_comparison_stays(both: Comparison, home: Path, tmp_path: Path) -> None:
+    handle = Run(RunDirectory(home / "runs" / "pong-1"))
+    shutil.rmtree(handle.path)
+    with pytest.raises(RunNotFound):
+        compare([handle, "pong-2"])
+    assert both.save(tmp_path / "kept.svg").exists()
+
+
+def test_it_is_saved_as_what_its_name_ends_in(both: Comparison, tmp_path: Path) -> None:
+    assert both.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in both.save(str(tmp_path / "a.svg")).read_text()
+    spec = json.loads(both.save(tmp_path / "a.json").read_text())
+    assert "vega-lite" in spec["$schema"]
+    page = both.save(tmp_path / "a.html").read_text()
+    assert "burn_in" in page and "vegaEmbed" in page
+    around = re.sub("<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert len(around) < 20_000 and not re.search("src=|href=|url", around), "it needs nothing else"
+    with pytest.raises(InvalidInput, match=r"'a\.gif' says no format. End it in one of \.html"):
+        both.save(tmp_path / "a.gif")
+    with pytest.raises(StorageFailed, match="cannot write .*No such file"):
+        both.save(tmp_path / "none" / "a.png")
+
+
+def test_no_text_of_a_run_ends_the_script_of_a_page(home: Path, tmp_path: Path) -> None:
+    directory = recorded.vtrace("evil")
+    writer = MetricsWriter(directory.metrics)
+    writer.event("tune", "</script><script>alert(1)</script>", progress=recorded.at(3))
+    writer.close()
+    page = compare("evil").save(tmp_path / "a.html").read_text()
+    assert "alert(1)" in page and "</script><script>alert(1)" not in page
+
+
+def test_a_cell_shows_the_chart_with_its_controls_and_the_differences(both: Comparison) -> None:
+    charts, table = both.view.children
+    (figure,) = charts.figures.values()
+    assert figure.tables["curves"]["run"][:1] == ["pong-1"] and len(figure.tables["curves"]["value"]) == 240
+    assert set(figure.tables) == {"curves", "tunes"}
+    assert "burn_in" in table.value
+    assert "workbench-compare" in both.view._dom_classes
+    assert "curves" in json.dumps(figure.spec()) and '"smoothing"' in json.dumps(figure.spec())
+    bundle = both.still()
+    assert set(bundle) == {"text/html", "image/png", "text/plain"} and "burn_in" in bundle["text/html"]
+    assert repr(both).startswith("Comparison(episode_return of pong-1, pong-2: they differ in ")
+    both.view.close()

@@ -1,0 +1,233 @@
+"""What the tensors of a checkpoint look like, layer by layer, and how two checkpoints differ; NumPy alone.
+
+A layer is one tensor of the group `model`, such as torso.dense.weight. Tensors are mapped from the disk and read in
+pieces, so that a network larger than memory can be looked at. Sums are in float64; what is not finite is counted, and
+left out of everything else.
+
+Gradients are not in a checkpoint, but the optimizer's mean of their squares is. With Adam (β = β₂) or RMSProp (β = its
+decay), and g_i the gradient of update i (clipped where the run clips):
+
+    v_t = β v_{t-1} + (1-β) g_t²        root mean square of g = √(v_t / (1 - β^t))
+
+a mean over about the last 1/(1-β) updates. √(Σ v_t / (1 - β^t)) over a layer is the root mean square of the norm ‖g‖
+of that layer's gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.errors import UnknownName
+
+if TYPE_CHECKING:
+    from workbench.checkpoints.checkpoint import Checkpoint
+
+Array = npt.NDArray[Any]
+
+BINS = 48
+SILENT = 1e-4  # a unit is dead whose gradient is smaller than this part of that of its layer's median unit
+_MOMENTS = {"exp_avg_sq": "adam_beta2", "square_avg": "rmsprop_decay"}  # in the optimizer's state: and its β
+_PIECE = 2**20  # numbers looked at together
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One tensor of a network.
+
+    Attributes:
+        norm: Euclidean norm ‖w‖.
+        rms: root mean square of its numbers.
+        low, high: the smallest and the largest.
+        zeros: share of numbers that are exactly 0.
+        dead_units: share of units (rows of a tensor with two axes or more) that have no weights but 0, or get no
+            gradient: less than `SILENT` of the layer's median unit. Means fade, so that a unit shows some 18/(1-β)
+            updates after it died. NaN for biases and the like.
+        not_finite: how many numbers are infinite or none.
+        gradient_norm: root mean square of the norm of its gradient, over about the last 1/(1-β) updates; NaN where
+            the checkpoint does not tell.
+        gradient_rms: likewise of one number of the gradient.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    norm: float
+    rms: float
+    low: float
+    high: float
+    zeros: float
+    dead_units: float
+    not_finite: int
+    gradient_norm: float
+    gradient_rms: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One tensor of two networks, w and w'.
+
+    Attributes:
+        norm, other_norm: ‖w‖ and ‖w'‖; NaN where there is none.
+        difference: ‖w' - w‖, NaN where a tensor is in one of them alone, or the shapes differ.
+        relative_difference: ‖w' - w‖ / ‖w‖; infinite where w is 0 and w' is not.
+        cosine: of the angle between w and w'; NaN where one is 0.
+        only_in: "self", "other" or "".
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    norm: float
+    other_norm: float
+    difference: float
+    relative_difference: float
+    cosine: float
+    only_in: str
+
+
+def layers(checkpoint: Checkpoint) -> Iterator[Layer]:
+    """The layers of its network, one after the other, in the network's order where that is known.
+
+    Raises CheckpointCorrupt.
+    """
+    tensors, moments = checkpoint.open("model"), _second_moments(checkpoint)
+    for name in _ordered(checkpoint, tensors):
+        yield _layer(name, tensors[name], moments.get(name))
+
+
+def _layer(name: str, tensor: Array, moments: tuple[Array, float] | None) -> Layer:
+    low, high, squares, zeros, finite = np.inf, -np.inf, 0.0, 0, 0
+    for piece in _pieces(tensor):
+        good = piece[np.isfinite(piece)]
+        finite += good.size
+        if good.size:
+            low, high = min(low, float(good.min())), max(high, float(good.max()))
+            squares += float(good @ good)
+            zeros += int(np.count_nonzero(good == 0))
+    gradient = _gradient_squares(moments)
+    size = tensor.size or 1
+    return Layer(
+        name, tensor.shape, math.sqrt(squares), math.sqrt(squares / finite) if finite else np.nan,
+        low if finite else np.nan, high if finite else np.nan, zeros / size, _dead_units(tensor, moments),
+        tensor.size - finite, math.sqrt(gradient), math.sqrt(gradient / size),
+    )  # fmt: skip
+
+
+def _gradient_squares(moments: tuple[Array, float] | None) -> float:
+    """Mean of ‖g‖²; NaN where it is not known."""
+    if moments is None:
+        return np.nan
+    tensor, correction = moments
+    return sum(float(piece.sum()) for piece in _pieces(tensor)) / correction
+
+
+def _dead_units(tensor: Array, moments: tuple[Array, float] | None) -> float:
+    """Share of rows without weights or without gradient; NaN where a tensor has no rows."""
+    if tensor.ndim < 2 or not tensor.size:
+        return np.nan
+    dead = ~np.array([np.any(row) for row in tensor])
+    if moments is not None and moments[0].shape == tensor.shape:
+        squares = np.array([np.mean(row, dtype=np.float64) for row in moments[0]])
+        dead |= squares <= SILENT**2 * np.median(squares)
+    return float(dead.mean())
+
+
+def differences(first: Checkpoint, other: Checkpoint, *, group: str = "model") -> Iterator[Difference]:
+    """Tensor by tensor, sorted by name, how far `other` is from `first`. Raises CheckpointCorrupt, UnknownName."""
+    mine, theirs = first.open(group), other.open(group)
+    for name in sorted({*mine, *theirs}):
+        yield _difference(name, mine.get(name), theirs.get(name))
+
+
+def _difference(name: str, mine: Array | None, theirs: Array | None) -> Difference:
+    norm, other_norm = _norm(mine), _norm(theirs)
+    if mine is None or theirs is None:
+        there = mine if mine is not None else theirs
+        assert there is not None
+        only_in = "other" if mine is None else "self"
+        return Difference(name, there.shape, norm, other_norm, np.nan, np.nan, np.nan, only_in)
+    if mine.shape != theirs.shape:
+        return Difference(name, mine.shape, norm, other_norm, np.nan, np.nan, np.nan, "")
+    squares = product = 0.0
+    for a, b in zip(_pieces(mine), _pieces(theirs), strict=True):
+        squares += float((b - a) @ (b - a))
+        product += float(a @ b)
+    distance, both = math.sqrt(squares), norm * other_norm
+    relative = distance / norm if norm else (np.inf if distance else 0.0)
+    cosine = float(np.clip(product / both, -1, 1)) if both else np.nan
+    return Difference(name, mine.shape, norm, other_norm, distance, relative, cosine, "")
+
+
+def _norm(tensor: Array | None) -> float:
+    return np.nan if tensor is None else math.sqrt(sum(float(piece @ piece) for piece in _pieces(tensor)))
+
+
+def histogram(tensor: Array, *, edges: Array | None = None, bins: int = BINS) -> tuple[Array, Array]:
+    """Edges float64 [N+1] and counts int64 [N] of its finite numbers; those beyond given `edges` are left out."""
+    if edges is None:
+        edges = edges_of(tensor, bins=bins)
+    counts = np.zeros(len(edges) - 1, np.int64)
+    for piece in _pieces(tensor):
+        counts += np.histogram(piece[np.isfinite(piece)], edges)[0]
+    return edges, counts
+
+
+def edges_of(*tensors: Array, bins: int = BINS) -> Array:
+    """The edges of `bins` bins of equal width that hold all finite numbers of the tensors."""
+    low, high = np.inf, -np.inf
+    for tensor in tensors:
+        for piece in _pieces(tensor):
+            good = piece[np.isfinite(piece)]
+            low, high = min(low, good.min(initial=np.inf)), max(high, good.max(initial=-np.inf))
+    if low > high:
+        low, high = 0.0, 0.0
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, bins + 1)
+
+
+def weights(checkpoint: Checkpoint, name: str) -> Array:
+    """A layer's numbers, read-only and mapped from the disk. Raises UnknownName, CheckpointCorrupt."""
+    tensors = checkpoint.open("model")
+    if name not in tensors:
+        raise UnknownName.among("layer", name, tensors, f"(in {checkpoint.path})")
+    return tensors[name]
+
+
+def _pieces(tensor: Array) -> Iterator[Array]:
+    """All numbers in float64, at most `_PIECE` together; what is no number is left out of sums by the caller."""
+    flat = tensor.reshape(-1)
+    for start in range(0, len(flat), _PIECE):
+        yield flat[start : start + _PIECE].astype(np.float64)
+
+
+# --- the optimizer ----------------------------------------------------------------------------------------------------
+
+
+def _trained(checkpoint: Checkpoint) -> list[str]:
+    """Names of the network's parameters in the optimizer's order; [] in a checkpoint that does not tell."""
+    return [str(name) for name in checkpoint.meta.get("trained", [])]
+
+
+def _ordered(checkpoint: Checkpoint, tensors: dict[str, Array]) -> list[str]:
+    """Names of tensors, those of the trained ones first and as the network has them."""
+    known = [name for name in _trained(checkpoint) if name in tensors]
+    return [*known, *sorted(tensors.keys() - set(known))]
+
+
+def _second_moments(checkpoint: Checkpoint) -> dict[str, tuple[Array, float]]:
+    """By layer the optimizer's mean of squared gradients, and what divides it: 1 - β^t. {} where it is not known."""
+    if "optimizer" not in checkpoint.groups or not _trained(checkpoint):
+        return {}
+    state, betas = checkpoint.open("optimizer"), checkpoint.meta["config"]["hyperparameters"]
+    found: dict[str, tuple[Array, float]] = {}
+    for index, name in enumerate(_trained(checkpoint)):
+        for kind, beta in _MOMENTS.items():
+            moments, updates = state.get(f"{index}.{kind}"), state.get(f"{index}.step")
+            if moments is not None and updates is not None and updates > 0:
+                found[name] = (moments, 1 - float(betas[beta]) ** float(updates))
+    return found

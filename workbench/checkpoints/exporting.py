@@ -1,0 +1,60 @@
+"""A copy of a checkpoint to take away: a folder that can be loaded where it is, or the same as one .zip."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, file_of
+from workbench.errors import InvalidInput, StorageFailed
+
+
+def export(checkpoint: Checkpoint, target: str | Path, *, replay: bool = False) -> Path:
+    """Copy a checkpoint, verified, and return where: `wb.launch(..., checkpoint=folder)` starts from its weights.
+
+    Args:
+        target: the new folder; one that ends in .zip becomes a file, to be unzipped before it is loaded.
+        replay: whether the copy holds the replay, which may be large.
+
+    Raises:
+        InvalidInput: there is something of that name already, or no replay to copy.
+        CheckpointCorrupt: the checkpoint is damaged or gone.
+        StorageFailed: it cannot be written there; nothing is left.
+    """
+    path = Path(target).expanduser().absolute()
+    if replay and not checkpoint.has_replay:
+        raise InvalidInput(f"{checkpoint.path} has no replay. Export it without.")
+    if os.path.lexists(path):
+        raise InvalidInput(f"{path} is there already. Choose another name.")
+    checkpoint.verify(replay=replay)
+    names = [META, *(file_of(group) for group in checkpoint.groups if replay or group != REPLAY)]
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (_zipped if path.suffix == ".zip" else _copied)(checkpoint.path, names, beside)
+        os.rename(beside, path)
+    except OSError as error:
+        raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
+                            "there.") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)  # a folder
+        with suppress(OSError):
+            beside.unlink()
+    return path
+
+
+def _copied(source: Path, names: list[str], folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    for name in names:
+        shutil.copyfile(source / name, folder / name)
+
+
+def _zipped(source: Path, names: list[str], file: Path) -> None:
+    """Not compressed: weights are noise to a compressor."""
+    with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
+        for name in names:
+            archive.write(source / name, f"{source.name}/{name}")

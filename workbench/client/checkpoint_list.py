@@ -1,0 +1,58 @@
+"""What `run.checkpoints` is: a list, which shows itself as a table, and in a notebook's cell as the inspector."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from workbench.checkpoints import Checkpoint
+from workbench.client import showing
+from workbench.client.tables import Columns, Table, duration
+from workbench.errors import MissingPackage
+
+if TYPE_CHECKING:
+    from workbench.client.run import Run
+
+_COLUMNS: Columns = {
+    "checkpoint": lambda one: one.path.name,
+    "frames": lambda one: f"{one.frames:,}",
+    "updates": lambda one: f"{one.updates:,}",
+    "return": lambda one: "" if one.episode_return is None else f"{one.episode_return:.4g}",
+    "age": lambda one: duration(max(0.0, time.time() - one.created)),
+    "why": lambda one: "asked for" if one.requested else str(one.meta.get("reason", "")),
+    "replay": lambda one: "with replay" if one.has_replay else "",
+}
+
+
+class Checkpoints(list[Checkpoint]):
+    """The checkpoints of a run as they are on disk now, oldest first."""
+
+    def __init__(self, found: Iterable[Checkpoint], run: Run) -> None:
+        super().__init__(found)
+        self._run = run
+
+    @property
+    def table(self) -> Table[Checkpoint]:
+        """The same as a table of text."""
+        return Table(self, _COLUMNS, empty=f"{self._run.name} has no checkpoint yet")
+
+    def inspect(self) -> Any:
+        """The inspector, also what a cell shows: layers, differences, evaluation, play, fork and export."""
+        return showing.widget("inspector").CheckpointInspector(self._run)
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        try:
+            shown: Any = self.inspect()
+        except MissingPackage as error:
+            print(f"{self!r}\n({error})")
+        else:
+            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+
+    def __repr__(self) -> str:
+        return repr(self.table)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
