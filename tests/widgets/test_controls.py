@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
 
@@ -24,6 +23,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.all: list[tuple[str, Any]] = []
+        self.undone: list[str] = []
 
     def __call__(self, name: str, value: Any) -> None:
         self.all.append((name, value))
@@ -31,7 +31,8 @@ class Asked:
 
 def controlled(setting: Setting, value: Any = ...) -> tuple[Control, Asked]:
     asked = Asked()
-    return Control(setting, setting.default if value is ... else value, asked), asked
+    value = setting.default if value is ... else value
+    return Control(setting, value, asked, undo=asked.undone.append), asked
 
 
 def r2d2(name: str) -> Setting:
@@ -42,9 +43,11 @@ def r2d2(name: str) -> Setting:
 def test_it_shows_its_value_and_says_what_it_is(setting: Setting) -> None:
     control, asked = controlled(setting)
     assert control.field.value == (setting.default if setting.kind is bool else as_text(setting.default))
-    said = html.unescape(control.name.value)
+    said = control.field.tooltip
     for part in (setting.name, setting.help, setting.unit, setting.source, f"default {as_text(setting.default)}"):
         assert part in said
+    label = control.field.description
+    assert label.startswith(setting.name) and (not setting.unit or f"({setting.unit})" in label)
     if setting.low is not None:
         assert f"from {setting.low:g} to {setting.high:g}" in said
     assert asked.all == []
@@ -102,7 +105,7 @@ def test_yes_or_no_is_a_checkbox_that_returns_to_what_is_in_force() -> None:
     assert control.field.value is False and "the run is dead" in control.message.value
     control.field.value = True
     control.succeeded(True)
-    assert control.field.value is True and control.message.layout.display == "none"
+    assert control.field.value is True and control.message.value == ""
     assert asked.all == [("save_replay", True)] * 2
 
 
@@ -128,7 +131,7 @@ def test_a_string_with_choices_is_a_list_and_one_without_is_typed() -> None:
     assert tuple(control.field.options) == mode.choices and control.field.value == "slow"
     control.field.value = "fast"
     assert asked.all == [("mode", "fast")]
-    assert "one of slow, fast" in control.name.value
+    assert "one of slow, fast" in control.field.tooltip
     control, asked = controlled(Setting("note", str, "", "what to remember", live=True))
     control.field.value = "a word"
     assert asked.all == [("note", "a word")]
@@ -141,3 +144,27 @@ def test_a_choice_may_be_none_where_that_is_allowed() -> None:
     control.succeeded("a")
     control.field.value = "none"
     assert asked.all == [("mode", "a"), ("mode", None)]
+
+
+def test_a_value_that_is_only_written_differently_asks_for_nothing() -> None:
+    control, asked = controlled(r2d2("learning_rate"))
+    control.field.value = "0.1e-3"
+    assert asked.all == [] and control.field.value == "0.0001"
+
+
+def test_an_answer_does_not_move_a_slider_that_a_person_has_moved_on() -> None:
+    control, asked = controlled(r2d2("echo_factor"))
+    control.slider.value = 4
+    control.slider.value = 7
+    control.succeeded(4)
+    assert control.slider.value == 7
+    control.failed("it went away")
+    assert control.slider.value == 4 and "it went away" in control.message.value
+    assert asked.all == [("echo_factor", 4), ("echo_factor", 7)]
+
+
+def test_undo_hands_the_name_over_once_there_is_something_to_take_back() -> None:
+    control, asked = controlled(r2d2("learning_rate"))
+    assert control.undo.disabled
+    control.undo.click()
+    assert asked.undone == ["learning_rate"] and asked.all == []

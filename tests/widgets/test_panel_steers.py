@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import SMALL, eventually
-from workbench.client.run import Run
+from workbench.client.run import Run, attach
 from workbench.client.start import launch
 from workbench.widgets.panel import RunPanel
 
@@ -25,11 +26,18 @@ def panel(run: Run) -> Iterator[RunPanel]:
     shown.close()
 
 
+def log(panel: RunPanel) -> str:
+    return str(panel.parts.notes.view.value)
+
+
 def test_the_panel_follows_the_run(panel: RunPanel, run: Run) -> None:
     run.wait(updates=3, timeout_s=60, progress=False)
+    panel.view._view_count = 1
+    eventually(lambda: panel.parts.actor_table.view.rows[0]["steps_per_second"] > 0)
     assert panel.tick()
-    assert "training" in panel.headline.value
-    assert "frames/s" in panel.sentence.value and "steps/s" in panel.sentence.value
+    assert "training" in panel.parts.headline.value
+    assert "frames/s" in panel.parts.facts.value and "steps/s" in panel.parts.facts.value
+    assert "memory of the learner (cpu)" in panel.parts.facts.value
 
 
 def test_pause_and_resume_act_on_the_run(panel: RunPanel, run: Run) -> None:
@@ -43,7 +51,7 @@ def test_pause_and_resume_act_on_the_run(panel: RunPanel, run: Run) -> None:
 def test_a_slider_changes_the_run_once_it_is_let_go(panel: RunPanel, run: Run) -> None:
     panel.controls["learning_rate"].slider.value = 1e-3
     eventually(lambda: run.config.value("learning_rate") == 1e-3)
-    eventually(lambda: "learning_rate: 0.0006 → 0.001" in panel.log.value)
+    eventually(lambda: "learning_rate: 0.0006 → 0.001" in log(panel))
     assert panel.controls["learning_rate"].field.value == "0.001"
     assert "tune" in list(run.events["kind"])
 
@@ -58,14 +66,81 @@ def test_a_typed_value_changes_the_run(panel: RunPanel, run: Run) -> None:
 def test_a_slider_of_integers_changes_the_run(panel: RunPanel, run: Run) -> None:
     panel.controls["echo_factor"].slider.value = 2
     eventually(lambda: run.config.value("echo_factor") == 2)
-    eventually(lambda: "echo_factor: 1 → 2" in panel.log.value)
+    eventually(lambda: "echo_factor: 1 → 2" in log(panel))
+
+
+def changed(panel: RunPanel) -> list[tuple[object, ...]]:
+    return [(one.name, one.old, one.new, one.undone) for one in panel.parts.changes.all]
+
+
+def test_undo_takes_changes_back_one_after_the_other_and_is_recorded(panel: RunPanel, run: Run) -> None:
+    eventually(lambda: not panel.controls["learning_rate"].undo.disabled)
+    panel.controls["learning_rate"].undo.click()
+    eventually(lambda: run.config.value("learning_rate") == 6e-4)
+    eventually(lambda: "learning_rate: 0.001 → 0.0006 (undo)" in log(panel))
+    eventually(lambda: panel.controls["learning_rate"].undo.disabled)
+    assert panel.controls["learning_rate"].field.value == "0.0006"
+    panel.parts.changes.undo.click()  # twice at once: the second goes further back
+    panel.parts.changes.undo.click()
+    eventually(lambda: run.config.value("echo_factor") == 1)
+    eventually(lambda: run.config.value("target_entropy") == 0.5)
+    assert list(run.events["kind"]).count("tune") == 7
+    eventually(lambda: changed(panel)[-1] == ("target_entropy", None, 0.5, False))
+    assert changed(panel)[0] == ("learning_rate", 6e-4, 1e-3, True)
+
+
+def test_the_history_is_whole_in_a_panel_that_a_new_kernel_makes(panel: RunPanel, run: Run) -> None:
+    another = RunPanel(attach(run.name))
+    assert changed(another) == changed(panel) and len(changed(another)) == 7
+    assert "returns" in another.parts.charts.figures
+    another.close()
+
+
+def test_the_number_of_actors_follows_its_field_and_undo(panel: RunPanel, run: Run) -> None:
+    panel.controls["actors"].field.value = "2"
+    eventually(lambda: [one.alive for one in run.status.actors] == [True, True], within_s=60)
+    eventually(lambda: len(panel.parts.actor_table.view.rows) == 2)
+    panel.controls["actors"].field.value = "0"
+    assert "actors=0 is out of bounds" in panel.controls["actors"].message.value
+    panel.parts.changes.undo.click()
+    eventually(lambda: len(run.status.actors) == 1)
+    eventually(lambda: panel.controls["actors"].field.value == "1")
+
+
+def test_a_killed_actor_is_named_and_comes_back(panel: RunPanel, run: Run) -> None:
+    before = run.status.actors[0]
+    panel.parts.actor_table.view.act("0", "kill")
+    eventually(lambda: "actor-0 ended with signal 9 (SIGKILL)" in list(run.events["message"]))
+    eventually(lambda: run.status.actors[0].alive and run.status.actors[0].restarts == before.restarts + 1)
+    eventually(lambda: panel.parts.actor_table.view.rows[0]["restarts"] == before.restarts + 1)
+    assert run.status.actors[0].pid != before.pid
+
+
+def test_an_actor_that_is_restarted_by_hand_is_no_failure(panel: RunPanel, run: Run) -> None:
+    before, errors = run.status.actors[0], list(run.events["kind"]).count("error")
+    panel.parts.actor_table.view.act("0", "restart")
+    eventually(lambda: run.status.actors[0].restarts == before.restarts + 1)
+    eventually(lambda: "ended; the run starts it again" in panel.parts.actor_table.view.said)
+    assert list(run.events["kind"]).count("error") == errors
+
+
+def test_following_a_run_takes_less_than_a_twentieth_of_a_core(panel: RunPanel, run: Run) -> None:
+    eventually(lambda: run.status.state == "training")
+    panel.view._view_count = 2  # another page shows it
+    ticks, started, cpu_s = [], time.monotonic(), time.process_time()
+    panel.parts.progress.observe(lambda change: ticks.append(change), names="value")
+    eventually(lambda: len(ticks) >= 20, within_s=60)
+    took = time.monotonic() - started
+    share = (time.process_time() - cpu_s) / took
+    print(f"{len(ticks)} refreshes in {took:.1f} s took {share:.1%} of a core")
+    assert share < 0.05 and took / len(ticks) > 0.45
 
 
 def test_the_checkpoint_button_writes_one(panel: RunPanel, run: Run) -> None:
     before = len(run.checkpoints)
     panel.buttons["checkpoint"].click()
     eventually(lambda: len(run.checkpoints) == before + 1)
-    eventually(lambda: "Checkpoint(" in panel.log.value)
+    eventually(lambda: "Checkpoint(" in log(panel))
 
 
 def test_stop_ends_the_run_and_the_panel_becomes_a_picture(panel: RunPanel, run: Run) -> None:
@@ -74,4 +149,5 @@ def test_stop_ends_the_run_and_the_panel_becomes_a_picture(panel: RunPanel, run:
     panel.buttons["confirm"].click()
     eventually(lambda: run.status.state == "stopped", what="stopped")
     eventually(lambda: not panel.tick(), what="frozen")
+    assert all(button.disabled for button in panel.buttons.values() if button.description != "Go on")
     assert set(panel._repr_mimebundle_()) == {"text/html", "image/png", "text/plain"}

@@ -47,6 +47,12 @@ class Device:
         """Memory of the accelerator in use by this process; 0 on a CPU."""
         return torch.cuda.memory_allocated() / 2**30 if self.kind == "cuda" else 0.0
 
+    def total_memory_gb(self) -> float:
+        """Memory that the accelerator has; 0 on a CPU."""
+        if self.kind != "cuda":
+            return 0.0
+        return float(torch.cuda.get_device_properties(self.torch).total_memory / 2**30)
+
 
 def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False) -> Device:
     """The device that `config` asks for. Raises OutOfBounds or MissingPackage if this machine lacks it."""

@@ -299,6 +299,7 @@ class Learner:
             "time_s": progress.time_s, "episodes": self.episodes.episodes, "episode_return": episode_return,
             "environment": self.spec.to_json(), "config": self.config.to_json(), "network": self.network_name,
             "parameters": sum(parameter.numel() for parameter in self.trainer.network.parameters()), "reason": reason,
+            "trained": [name for name, _ in self.trainer.network.named_parameters()],  # as the optimizer numbers them
         }
         folder = self.run_directory.checkpoints
         groups = checkpointing.groups_of(self.trainer, self.inference.generator)
@@ -367,7 +368,7 @@ class Learner:
     def calls(self) -> dict[str, Handler]:
         """The JSON methods of a learner."""
         return {"status": self.status, "pause": self.pause, "resume": self.resume, "tune": self.tune,
-                "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale}
+                "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale, "watch": self.watch}
 
     def status(self) -> dict[str, Any]:
         """Counters as they are now, speeds and means of the last second; see the recorder."""
@@ -440,6 +441,14 @@ class Learner:
             self.batcher.max_batch = self._max_batch()
 
         self._commands.do(apply)
+
+    def watch(self, env: int, since: str = "") -> dict[str, Any]:
+        """New steps of an environment, see `Tap.since`, and names of its actions; none before there is any actor."""
+        if not self._ready.is_set():
+            return {"cursor": since, "first": 0, "missed": 0, "steps": 0}
+        assert self.spec is not None
+        told = self.inference.tap.since(env, since, observation_bytes=self.spec.observation_bytes)
+        return {**told, "action_names": self.streams.action_names}
 
     def stop(self) -> None:
         """End after a last checkpoint."""

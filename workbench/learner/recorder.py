@@ -139,6 +139,14 @@ def process_load(process: psutil.Process) -> dict[str, float]:
     }
 
 
+def memory(load: Mapping[str, float], *, accelerator_total_gb: float) -> dict[str, float]:
+    """GiB in use and there where the network lives: the accelerator's, or (without one) the learner's of the machine's.
+    """
+    if accelerator_total_gb:
+        return {"memory_gb": load["accelerator_memory_gb"], "memory_total_gb": accelerator_total_gb}
+    return {"memory_gb": load["learner_memory_gb"], "memory_total_gb": psutil.virtual_memory().total / 2**30}
+
+
 def histogram(values: Array, edges: Sequence[float]) -> tuple[list[float], list[int]]:
     """Edges and counts; what lies beyond the edges is counted at them, and empty bins at the end are left out."""
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
@@ -203,6 +211,7 @@ class Recorder:
             "replay_unrolls": unrolls, "replay_capacity": capacity,
             "policy_lag": scalars.get("policy_lag_mean"), "device": learner.device.kind,
             "precision": learner.device.precision, "actors": self._actors(), "bottleneck": parts,
+            **memory(load, accelerator_total_gb=learner.device.total_memory_gb()),
             "warning": self._store() or learner.warning, "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
         }
 
@@ -223,11 +232,13 @@ class Recorder:
 
     def _actors(self) -> dict[str, dict[str, float]]:
         lives = dict(self._learner.streams.lives)
-        speeds = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
+        made = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
+        speeds = {number: max(0.0, made[str(number)]) for number in lives}
         now = time.monotonic()
         return {
             str(number): {"last_seen_s": now - life.last_seen, "steps": life.steps, "connected": life.alive,
-                          "steps_per_second": max(0.0, speeds[str(number)]), "environments": life.hello.environments}
+                          "steps_per_second": speeds[number], "environments": life.hello.environments,
+                          "frames_per_second": speeds[number] * life.hello.spec.frames_per_step}
             for number, life in lives.items()
         }
 

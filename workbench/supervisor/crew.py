@@ -100,6 +100,11 @@ class Crew:
         if index in self.actors:
             self.actors[index].expect_end(0.0)
 
+    def kill_actor(self, index: int) -> None:
+        """Kill an actor's process, if there is one; that counts as any other death of it."""
+        if index in self.actors:
+            self.actors[index].kill()
+
     def kill(self) -> None:
         """Kill everything at once and reap it."""
         children = [self.learner, *self.actors.values(), *self._leaving]

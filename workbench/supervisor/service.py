@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from workbench.errors import InvalidInput, RunNotAlive
+from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire.rpc import Handler
 
 CHECKPOINT_S = 300.0
+WATCH_S = 5.0  # for the learner to tell what an environment saw
 
 
 class Service:
@@ -20,7 +21,7 @@ class Service:
 
     def calls(self) -> dict[str, Handler]:
         """The calls by name."""
-        names = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor")
+        names = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor", "watch")
         return {name: getattr(self, name) for name in names}
 
     def ping(self) -> dict[str, Any]:
@@ -45,19 +46,24 @@ class Service:
         """End the run: a last checkpoint, which may take `grace_s`, then all processes. Returns at once."""
         self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=grace_s))
 
-    def scale(self, actors: int) -> dict[str, Any]:
-        """Run `actors` actors from now on. Raises OutOfBounds."""
+    def scale(self, actors: int, undoes: int | None = None) -> dict[str, Any]:
+        """Run `actors` actors from now on; `undoes`: the event that this takes back. Raises OutOfBounds."""
         with self._supervisor.commanding():
             self._refuse_if_ending()
             before = self._supervisor.config
             after = before.replaced(actors=actors)
             self._supervisor.ask_learner("scale", actors=after.actors)
             self._supervisor.change(after)
-        self._supervisor.event("scale", f"actors {before.actors} → {after.actors}", actors=after.actors)
+        self._supervisor.event("scale", f"actors {before.actors} → {after.actors}", actors=after.actors,
+                               old={"actors": before.actors}, new={"actors": after.actors}, undoes=undoes)
         return {"actors": after.actors}
 
-    def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing."""
+    def tune(self, changes: dict[str, Any], undoes: int | None = None) -> dict[str, Any]:
+        """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing.
+
+        Args:
+            undoes: id of the event that this takes back.
+        """
         with self._supervisor.commanding():
             self._refuse_if_ending()
             before = self._supervisor.config
@@ -67,7 +73,7 @@ class Service:
         old = {name: before.value(name) for name in changes}
         new = {name: after.value(name) for name in changes}
         what = ", ".join(f"{name} {old[name]} → {new[name]}" for name in changes)
-        self._supervisor.event("tune", what, old=old, new=new)
+        self._supervisor.event("tune", what, old=old, new=new, undoes=undoes)
         return {"old": old, "new": new}
 
     def checkpoint(
@@ -89,12 +95,29 @@ class Service:
         )
         return told
 
-    def restart_actor(self, index: int) -> None:
-        """End an actor's process; the supervisor starts another. Raises InvalidInput."""
+    def restart_actor(self, index: int, kill: bool = False) -> None:
+        """End an actor's process; the supervisor starts another. Raises InvalidInput.
+
+        Args:
+            kill: let it look like a crash: an error event, and a start after a back-off.
+        """
         known = self._supervisor.actor_indices()
         if index not in known:
             raise InvalidInput(f"there is no actor {index!r}: this run has actors 0 to {len(known) - 1}.")
-        self._supervisor.restart_actor(index)
+        self._supervisor.restart_actor(index, kill=kill)
+
+    def watch(self, env: int, since: str = "") -> dict[str, Any]:
+        """What environment `env` saw since the answer with the cursor `since`, as the learner's tap tells it, and the
+        run's state and reason. Raises OutOfBounds for an environment that the run has not."""
+        self._refuse_if_ending()
+        config = self._supervisor.config
+        number = config.actors * config.envs_per_actor
+        if type(env) is not int or not 0 <= env < number:
+            raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
+                              f"({config.actors} actors with {config.envs_per_actor} each).")
+        told: dict[str, Any] = self._supervisor.ask_learner("watch", timeout_s=WATCH_S, env=env, since=since)
+        how = self._supervisor.status()
+        return {**told, "state": how["state"], "reason": how["reason"]}
 
     def _refuse_if_ending(self) -> None:
         state = self._supervisor.state

@@ -71,7 +71,7 @@ class Supervisor:
         self._outcome: Outcome | None = None
         self._commanding = threading.Lock()
         self._paused: str | None = None  # why; run.json has it too, for a learner that starts anew
-        self._to_replace: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # actor, whether by force
         self._news = News()
         self._asked_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
@@ -152,9 +152,9 @@ class Supervisor:
             self._record()
         self._wake.set()
 
-    def restart_actor(self, index: int) -> None:
-        """Replace the process of an actor in the next turn."""
-        self._to_replace.put(index)
+    def restart_actor(self, index: int, *, kill: bool = False) -> None:
+        """Replace the process of an actor in the next turn; `kill`: as if it had died, with back-off."""
+        self._to_end.put((index, kill))
         self._wake.set()
 
     def actor_indices(self) -> list[int]:
@@ -207,8 +207,9 @@ class Supervisor:
             for child, index in self._crew.start_due():
                 if child.restarts > 0:
                     self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
-            while not self._to_replace.empty():
-                self._crew.replace_actor(self._to_replace.get())
+            while not self._to_end.empty():
+                index, by_force = self._to_end.get()
+                (self._crew.kill_actor if by_force else self._crew.replace_actor)(index)
             for ended in self._crew.poll():
                 self._after_ending(ended)
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What runs beside a notebook's cells: one thread that refreshes all panels of a kernel, and actions in order.
+"""What runs beside a notebook's cells: one thread that refreshes all widgets of a kernel, and actions in order.
 
 Both end by themselves when there is nothing to do, and neither keeps a kernel from ending.
 """
@@ -6,11 +6,15 @@ Both end by themselves when there is nothing to do, and neither keeps a kernel f
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
-PERIOD_S = 1.0
+PERIOD_S = 0.5
+SHARE = 0.04  # of a core that all ticks may take together; what they send costs other threads a little more
+_LIGHT = 0.1  # of the share: who takes less does not count
 
 
 class Refreshable(Protocol):
@@ -20,21 +24,35 @@ class Refreshable(Protocol):
         """Bring it up to date; whether it wants to be ticked again. Never raises."""
 
 
-class Refresher:
-    """Ticks everything that was added about once a second, in one daemon thread, until nothing wants it any more."""
+@dataclass
+class _Followed:
+    one: Refreshable
+    period_s: float
+    due: float = 0.0  # on the monotonic clock
+    load: float = 0.0  # CPU seconds of the last tick, per second of its period
 
-    def __init__(self, *, period_s: float = PERIOD_S) -> None:
-        self._period_s = period_s
+
+class Refresher:
+    """Ticks everything that was added, each at most every `period_s`, in one daemon thread that ends with the last.
+
+    Those whose ticks are expensive wait longer, so that all together take at most `share` of a core.
+    """
+
+    def __init__(self, *, period_s: float = PERIOD_S, share: float = SHARE) -> None:
+        self._period_s, self._share = period_s, share
         self._changed = threading.Condition()
-        self._shown: list[Refreshable] = []
+        self._followed: list[_Followed] = []
         self._thread: threading.Thread | None = None
 
-    def add(self, one: Refreshable) -> None:
-        """Tick `one` from now on; nothing happens if it is ticked already."""
+    def add(self, one: Refreshable, *, period_s: float | None = None) -> None:
+        """Tick `one` at once and from then on; one that is ticked already is only ticked at once."""
         with self._changed:
-            if one not in self._shown:
-                self._shown.append(one)
-                self._changed.notify()
+            found = [entry for entry in self._followed if entry.one is one]
+            if found:
+                found[0].due = 0.0
+            else:
+                self._followed.append(_Followed(one, self._period_s if period_s is None else period_s))
+            self._changed.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="workbench-panels", daemon=True)
                 self._thread.start()
@@ -42,7 +60,7 @@ class Refresher:
     def remove(self, one: Refreshable) -> None:
         """Tick `one` no more."""
         with self._changed:
-            self._shown = [other for other in self._shown if other is not one]
+            self._followed = [entry for entry in self._followed if entry.one is not one]
             self._changed.notify()
 
     @property
@@ -52,18 +70,38 @@ class Refresher:
             return self._thread is not None
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._shown:
-                    self._thread = None
-                    return
-                shown = list(self._shown)
-            for one in shown:
-                if not one.tick():
-                    self.remove(one)
-            with self._changed:
-                if self._shown:
-                    self._changed.wait(self._period_s)
+        while (entry := self._next()) is not None:
+            started = time.thread_time()
+            if entry.one.tick():
+                self._pace(entry, time.thread_time() - started)
+            else:
+                self._drop(entry)
+
+    def _next(self) -> _Followed | None:
+        """The one that is due next, once it is; None when there is none left."""
+        with self._changed:
+            while self._followed:
+                entry = min(self._followed, key=lambda one: one.due)
+                wait_s = entry.due - time.monotonic()
+                if wait_s <= 0:
+                    entry.due = float("inf")  # until `_pace`, or until somebody adds it anew
+                    return entry
+                self._changed.wait(wait_s)
+            self._thread = None
+            return None
+
+    def _pace(self, entry: _Followed, cost_s: float) -> None:
+        with self._changed:
+            entry.load = cost_s / max(entry.period_s, 1e-6)
+            heavy = sum(one.load > _LIGHT * self._share for one in self._followed)
+            wait_s = max(entry.period_s, cost_s * max(heavy, 1) / self._share)
+            entry.due = min(entry.due, time.monotonic() + wait_s)
+
+    def _drop(self, entry: _Followed) -> None:
+        """Tick it no more, unless it was added anew while it was ticked."""
+        with self._changed:
+            if entry.due > 0:
+                self._followed = [one for one in self._followed if one is not entry]
 
 
 REFRESHER = Refresher()

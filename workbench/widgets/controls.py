@@ -1,8 +1,8 @@
 """One control per live hyperparameter, made from the metadata of its `Setting`.
 
-A control is a slider (where a slider makes sense), a field for the exact value (a box to tick, a list to choose from),
-and a line under them for what went wrong. It changes nothing by itself: it hands a value over and shows what it is
-told.
+A control is a field for the exact value (a box to tick, a list to choose from) that is labelled with name and unit, a
+slider where one makes sense, a button that takes the last change back, and a line for what went wrong. It changes
+nothing by itself: it hands a value over and shows what it is told.
 """
 
 from __future__ import annotations
@@ -18,9 +18,31 @@ from workbench.config import Setting
 from workbench.errors import OutOfBounds
 
 Ask = Callable[[str, Any], None]  # name and value that a person asks for; must return at once
+Undo = Callable[[str], None]  # name of the field whose last change a person takes back; likewise
 
 _DECADES = 3.0  # a logarithmic slider reaches this far on both sides of the default; the field takes any value
 _WIDEST_LINEAR = 100.0  # a linear slider over more than this could not be aimed
+_LABEL = {"description_width": "205px"}
+
+
+class Looks:
+    """Layouts and styles that the controls of a panel share: each is a model of its own in the browser."""
+
+    def __init__(self) -> None:
+        self._layouts: dict[str, Any] = {}
+        self._styles: dict[type, Any] = {}
+
+    def layout(self, **traits: str) -> Any:
+        """The layout with these traits."""
+        return self._layouts.setdefault(repr(traits), ipywidgets.Layout(**traits))
+
+    def widget(self, kind: type, *classes: str, style: dict[str, str] | None = None, **traits: Any) -> Any:
+        """A new widget of that kind, in the style of the first of its kind, with CSS classes."""
+        made = kind(style=self._styles.get(kind, style or {}), **traits)
+        self._styles[kind] = made.style
+        for name in classes:
+            made.add_class(name)
+        return made
 
 
 class Control:
@@ -28,26 +50,35 @@ class Control:
 
     Attributes:
         view: what a panel shows.
-        name: of the setting; what it is shows up under the pointer.
-        slider: None where there are no bounds to slide between.
         field: the exact value as text, in any notation that Python reads, "none" where that is allowed; a checkbox for
-            yes or no, a list where there are choices.
+            yes or no, a list where there are choices. Its tooltip says what the setting is, its bounds and source.
+        slider: None where there are no bounds to slide between.
+        undo: takes the last change back; disabled where there is none.
+        message: what went wrong.
+        pending: values that were asked for and have no answer yet.
     """
 
-    def __init__(self, setting: Setting, value: Any, ask: Ask) -> None:
+    def __init__(self, setting: Setting, value: Any, ask: Ask, *, undo: Undo, looks: Looks | None = None) -> None:
         self.setting, self.value, self._ask = setting, value, ask
-        self._mirroring = False
-        self.slider = _slider(setting)
-        self.field = _field(setting)
-        self.message = ipywidgets.HTML(layout={"width": "390px", "display": "none"})
-        said = html.escape(description(setting), quote=True)
-        self.name = ipywidgets.HTML(f'<span title="{said}">{setting.name}</span>', layout={"width": "152px"})
-        row = [self.name, self.slider or ipywidgets.Box(layout={"width": "134px"}), self.field]
-        self.view = ipywidgets.VBox([ipywidgets.HBox(row), self.message])
+        self.pending, self._mirroring = 0, False
+        looks = looks or Looks()
+        self.field = _field(setting, looks)
+        self.slider = _slider(setting, looks)
+        name = setting.name
+        self.undo = looks.widget(
+            ipywidgets.Button, f"workbench-undo-{name}", icon="undo", tooltip=f"take the last change of {name} back",
+            disabled=True, layout=looks.layout(width="32px"),
+        )
+        self.message = looks.widget(ipywidgets.HTML, "workbench-error", f"workbench-error-{name}",
+                                    layout=looks.layout(width="100%", margin="0"))
+        row = [one for one in (self.field, self.slider, self.undo, self.message) if one is not None]
+        self.view = ipywidgets.Box(row, layout=looks.layout(width="475px", max_width="100%", flex_flow="row wrap"))
+        self.view.add_class(f"workbench-control-{name}")
         self.show(value)
         self.field.observe(self._typed, names="value")
         if self.slider is not None:
             self.slider.observe(self._slid, names="value")
+        self.undo.on_click(lambda _: undo(name))
 
     def show(self, value: Any) -> None:
         """Show `value` as the one in force."""
@@ -56,17 +87,21 @@ class Control:
 
     def succeeded(self, value: Any) -> None:
         """Show `value` as the one in force, and nothing wrong any more."""
-        self._say("")
-        self.show(value)
+        self.value = value
+        self._answered("")
 
     def failed(self, message: str) -> None:
         """Say what went wrong under the control, and return to the value in force."""
+        self._answered(message)
+
+    def _answered(self, message: str) -> None:
+        self.pending = max(0, self.pending - 1)
         self._say(message)
-        self._mirror()
+        if not self.pending:  # else the person has moved on already
+            self._mirror()
 
     def _say(self, message: str) -> None:
-        self.message.value = f'<span role="alert" style="color:#d0564f;line-height:1.3">{html.escape(message)}</span>'
-        self.message.layout.display = "" if message else "none"
+        self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
 
     def _mirror(self) -> None:
         self._mirroring = True
@@ -80,7 +115,7 @@ class Control:
     def _slid(self, change: dict[str, Any]) -> None:
         if not self._mirroring:
             digits = float(f"{change['new']:.3g}")  # a slider's position has no more meaning than that
-            self._ask(self.setting.name, round(digits) if self.setting.kind is int else digits)
+            self._hand_over(round(digits) if self.setting.kind is int else digits)
 
     def _typed(self, change: dict[str, Any]) -> None:
         if self._mirroring:
@@ -88,9 +123,23 @@ class Control:
         try:
             value = parsed(self.setting, change["new"])
         except OutOfBounds as error:
-            self.failed(str(error))
+            self._say(str(error))
+            self._mirror()
         else:
-            self._ask(self.setting.name, value)
+            self._hand_over(value)
+
+    def _hand_over(self, value: Any) -> None:
+        if value == self.value and not self.pending:  # it was only written differently
+            self._say("")
+            self._mirror()
+            return
+        self.pending += 1
+        self._ask(self.setting.name, value)
+
+
+def label(setting: Setting) -> str:
+    """Name and unit."""
+    return f"{setting.name} ({setting.unit})" if setting.unit else setting.name
 
 
 def description(setting: Setting) -> str:
@@ -137,26 +186,33 @@ def highest(slider: Any) -> float:
     return float(slider.base**slider.max if isinstance(slider, ipywidgets.FloatLogSlider) else slider.max)
 
 
-def _field(setting: Setting) -> Any:
-    if setting.kind is bool:
-        return ipywidgets.Checkbox(indent=False, layout={"width": "88px"})
+def _field(setting: Setting, looks: Looks) -> Any:
+    said = "tooltip" if "tooltip" in ipywidgets.Text.class_trait_names() else "description_tooltip"  # ipywidgets 8, 7
+    common: dict[str, Any] = {"description": label(setting), said: description(setting)}
+    own = f"workbench-field-{setting.name}"
+    if setting.kind is bool:  # its label stands behind the box
+        return looks.widget(ipywidgets.Checkbox, own, indent=False, layout=looks.layout(width="305px"), **common)
+    common |= {"style": _LABEL, "layout": looks.layout(width="305px")}
     if setting.choices:
         options = [*setting.choices, "none"] if setting.optional else setting.choices
-        return ipywidgets.Dropdown(options=options, layout={"width": "88px"})
-    return ipywidgets.Text(continuous_update=False, layout={"width": "88px"})
+        return looks.widget(ipywidgets.Dropdown, own, options=options, **common)
+    return looks.widget(ipywidgets.Text, own, continuous_update=False, **common)
 
 
-def _slider(setting: Setting) -> Any:
+def _slider(setting: Setting, looks: Looks) -> Any:
     if setting.kind not in (int, float) or setting.low is None or setting.high is None or setting.optional:
         return None
-    look = dict(continuous_update=False, readout=False, layout={"width": "130px"})
+    look = dict(continuous_update=False, readout=False, layout=looks.layout(width="115px"))
+    own = f"workbench-slider-{setting.name}"
     if setting.scale == "log" and setting.default > 0:
         middle = math.log10(setting.default)
         low = math.log10(setting.low) if setting.low > 0 else -math.inf
         ends = max(middle - _DECADES, low), min(middle + _DECADES, math.log10(setting.high))
-        return ipywidgets.FloatLogSlider(value=setting.default, min=ends[0], max=ends[1], step=0.01, **look)
+        return looks.widget(ipywidgets.FloatLogSlider, own, value=setting.default, min=ends[0], max=ends[1], step=0.01,
+                            **look)
     if setting.high - setting.low > _WIDEST_LINEAR:
         return None
     if setting.kind is int:
-        return ipywidgets.IntSlider(min=int(setting.low), max=int(setting.high), **look)
-    return ipywidgets.FloatSlider(min=setting.low, max=setting.high, step=(setting.high - setting.low) / 1000, **look)
+        return looks.widget(ipywidgets.IntSlider, own, min=int(setting.low), max=int(setting.high), **look)
+    return looks.widget(ipywidgets.FloatSlider, own, min=setting.low, max=setting.high,
+                        step=(setting.high - setting.low) / 1000, **look)

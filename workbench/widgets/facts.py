@@ -1,0 +1,72 @@
+"""How far a run is and how it does, as small pieces of HTML that a panel shows between its headline and its charts."""
+
+from __future__ import annotations
+
+import html
+
+from workbench.client.status import RunStatus
+from workbench.widgets import snapshot
+from workbench.widgets.snapshot import Snapshot, duration, number
+
+
+def progress(now: Snapshot) -> str:
+    """A bar to total_frames, with how many frames those are, the share, and the time that is left."""
+    total = now.config.total_frames
+    share = min(1.0, now.status.frames / total)
+    left = snapshot.seconds_left(now)
+    said = [f"{number(now.status.frames)} of {number(total)} frames ({share:.1%})"]
+    if left is not None:
+        said.append(f"about {duration(left)} left")
+    text = html.escape(" · ".join(said))
+    return (
+        f'<div class="workbench-bar" role="progressbar" aria-label="progress" aria-valuemin="0" aria-valuemax="100" '
+        f'aria-valuenow="{share * 100:.1f}" aria-valuetext="{text}"><div style="width:{share * 100:.2f}%"></div></div>'
+        f'<div class="workbench-left">{text}</div>'
+    )
+
+
+def facts(now: Snapshot) -> str:
+    """What a person watches: each a value above what it is."""
+    shown = "".join(
+        f'<div class="workbench-fact"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>'
+        for name, value in _watched(now.status) if value
+    )
+    return f'<div class="workbench-facts-row">{shown}</div>'
+
+
+def _watched(status: RunStatus) -> list[tuple[str, str]]:
+    """Names and values; "" where there is none."""
+    running = status.state == "training"
+    return [
+        ("frames/s", number(status.frames_per_second) if running else ""),
+        ("steps/s", number(status.steps_per_second) if running else ""),
+        ("updates/s", f"{status.updates_per_second:.3g}" if running else ""),
+        ("updates", number(status.updates)),
+        ("episodes", number(status.episodes)),
+        (f"mean return{_behind(status.episodes_in_mean)}", _value(status.episode_return)),
+        (f"evaluation return{_behind(status.evaluation_episodes)}", _value(status.evaluation_return)),
+        ("policy lag, updates", "" if status.policy_lag is None else number(round(status.policy_lag, 1))),
+        ("replay", status.replay),
+        (f"memory of {_holder(status)}", memory(status)),
+        ("training time", duration(status.time_s) if status.time_s else ""),
+    ]
+
+
+def memory(status: RunStatus) -> str:
+    """Memory in use and there, such as "1.2 of 80 GiB"; "" where it is not known."""
+    if status.memory_gb is None:
+        return ""
+    total = f" of {status.memory_total_gb:.3g}" if status.memory_total_gb else ""
+    return f"{status.memory_gb:.2g}{total} GiB"
+
+
+def _holder(status: RunStatus) -> str:
+    return "the learner (cpu)" if status.device == "cpu" else status.device
+
+
+def _behind(episodes: int | None) -> str:
+    return f" ({number(episodes)} episodes)" if episodes else ""
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
