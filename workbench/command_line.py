@@ -1,4 +1,4 @@
-"""The command line for people: train, launch, fork, runs, status, tune, stop, evaluate, lab.
+"""The command line for people: train, launch, fork, runs, status, tune, stop, delete, evaluate, rollout, lab.
 
 Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
 exit code 2; an interrupt is exit code 130.
@@ -91,11 +91,20 @@ def _parser() -> argparse.ArgumentParser:
     stop = _add_name(add("stop", _stop, "end a run with a last checkpoint"))
     stop.add_argument("--timeout-s", type=float, help="how long the learner may take (default: 60, or 1800 to save "
                                                                "the replay)")
+    _add_name(add("delete", _delete, "move a run that has ended to the trash and print where it is"))
     evaluate = add("evaluate", _evaluate, "play whole episodes with a checkpoint's policy")
     evaluate.add_argument("checkpoint", help="folder of a checkpoint, or name of a run (its newest)")
     evaluate.add_argument("--episodes", type=int, default=10, help="(default: 10)")
     evaluate.add_argument("--seed", type=int, default=0, help="(default: 0)")
     evaluate.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
+    rollout = add("rollout", _rollout, "play one episode with a checkpoint's policy, and save it as a film")
+    rollout.add_argument("checkpoint", help="folder of a checkpoint or of a rollout, or name of a run (its newest)")
+    rollout.add_argument("--output", "-o", help="film to write, .mp4 or .gif; default: only keep the rollout")
+    rollout.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    rollout.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
+    rollout.add_argument("--max-steps", type=int, default=27_000, help="where to cut the episode (default: 27000)")
+    rollout.add_argument("--saliency", help="what actions depend on, one of gradient, occlusion; drawn into the film")
+    rollout.add_argument("--fps", type=float, help="steps per second of the film (default: the environment's)")
     lab = add("lab", _lab, "open JupyterLab on the first notebook")
     lab.add_argument("arguments", nargs="*", help="after --: passed on to JupyterLab, such as --no-browser")
     return parser
@@ -294,10 +303,29 @@ def _stop(given: argparse.Namespace) -> int:
     return 0
 
 
+def _delete(given: argparse.Namespace) -> int:
+    from workbench import rundir
+    from workbench.client.deletion import delete
+
+    print(delete(rundir.find(given.name)))
+    return 0
+
+
 def _evaluate(given: argparse.Namespace) -> int:
     from workbench.client.evaluation import evaluate
 
     print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample))
+    return 0
+
+
+def _rollout(given: argparse.Namespace) -> int:
+    from workbench.client.rollout import rollout
+
+    played = rollout(given.checkpoint, seed=given.seed, greedy=not given.sample, max_steps=given.max_steps,
+                     saliency=given.saliency, render=given.output is not None)
+    print(f"{played}\n{played.path}")
+    if given.output is not None:
+        print(played.save(given.output, fps=given.fps, overlay=given.saliency is not None))
     return 0
 
 

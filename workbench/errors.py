@@ -13,6 +13,7 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
     ├── RunNotFound (KeyError)   no such run
     ├── RunExists                a run of that name is there already
     ├── RunNotAlive              the run has ended or its supervisor is dead
+    ├── RunAlive                 the run must be stopped first
     ├── RunFailed                the run stopped with an error
     ├── WaitTimeout (TimeoutError)
     ├── HomeNotWritable (OSError)
@@ -82,6 +83,10 @@ class RunExists(WorkbenchError):
 
 class RunNotAlive(WorkbenchError):
     """The run has ended, or its supervisor is dead."""
+
+
+class RunAlive(WorkbenchError):
+    """What was asked for cannot be done while the run is alive; stop it first."""
 
 
 class RunFailed(WorkbenchError):

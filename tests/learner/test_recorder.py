@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.learner.meters import Meters
-from workbench.learner.recorder import Clock, Rates, hint, histogram, lag_summary, shares
+from workbench.learner.recorder import Clock, Rates, hint, histogram, lag_summary, memory, shares
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,
          "training_wait": 0.9}
@@ -72,3 +72,10 @@ def test_a_histogram_counts_what_lies_beyond_its_edges_and_has_no_empty_end():
     assert (edges, counts) == ([0.0, 1.0, 2.0], [2, 2])
     edges, counts = histogram(np.array([99.0]), (0.0, 1.0, 2.0))
     assert (edges, counts) == ([0.0, 1.0, 2.0], [0, 1])
+
+
+def test_memory_is_that_of_the_accelerator_and_without_one_that_of_the_learner() -> None:
+    load = {"accelerator_memory_gb": 2.0, "learner_memory_gb": 1.5}
+    assert memory(load, accelerator_total_gb=80.0) == {"memory_gb": 2.0, "memory_total_gb": 80.0}
+    found = memory(load, accelerator_total_gb=0.0)
+    assert found["memory_gb"] == 1.5 and found["memory_total_gb"] > 0.1

@@ -10,8 +10,9 @@ import threading
 import time
 from typing import Any
 
+from workbench import rundir
 from workbench.client.status import RunStatus
-from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, RunNotFound, WorkbenchError
+from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, WorkbenchError
 from workbench.metrics import MetricsReader
 from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import lock
@@ -100,5 +101,5 @@ def _dead(name: str) -> str:
 def checked(directory: RunDirectory) -> RunDirectory:
     """The directory. Raises RunNotFound if the run in it was deleted."""
     if not directory.record.exists():
-        raise RunNotFound(f"{directory.path} is gone: the run was deleted. wb.runs() lists the runs.")
+        raise rundir.gone(directory.path)
     return directory

@@ -1,4 +1,4 @@
-"""`runs()`: every run in the home, from its files alone."""
+"""`runs()`: every run in the home, from its files alone; in a notebook a live table with buttons."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 
 from workbench import rundir
+from workbench.client import showing
 from workbench.client.control import stored_status
 from workbench.client.tables import Columns, Table, duration
-from workbench.errors import RunNotFound, StorageFailed
+from workbench.errors import MissingPackage, RunNotFound, StorageFailed
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class RunSummary:
 
     Attributes:
         age_s: seconds since the run was launched.
+        created: when that was, in unix s.
         state: as in `RunStatus`.
     """
 
@@ -28,6 +30,8 @@ class RunSummary:
     frames: int
     frames_per_second: float
     episode_return: float | None
+    steps_per_second: float = 0.0
+    created: float = 0.0
 
 
 _COLUMNS: Columns = {
@@ -42,27 +46,48 @@ _COLUMNS: Columns = {
 }
 
 
-def runs() -> Table[RunSummary]:
-    """All runs, newest first, as a table; `runs()["name"]` finds one. Reads only files, so it works for dead runs."""
+class Runs(Table[RunSummary]):
+    """The runs at one moment; shown in a notebook it follows them, and its rows have buttons."""
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
+        try:
+            shown = showing.widget("runs_table").RunsTable(bundle)
+        except MissingPackage:
+            display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
+        else:
+            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+def runs() -> Runs:
+    """All runs, newest first, as a table; `runs()["name"]` finds one. Reads only files, so it works for dead runs.
+
+    In a notebook it goes on following the runs, can be sorted, and stops, resumes, deletes or shows a run by a button.
+    """
     rows = []
     for directory in rundir.every():
         try:
-            rows.append(_summary(directory))
+            rows.append(summary(directory))
         except (RunNotFound, StorageFailed):
             continue  # deleted in this moment, or damaged
-    return Table(rows, _COLUMNS, empty=f"no runs in {rundir.home() / 'runs'}")
+    return Runs(rows, _COLUMNS, empty=f"no runs in {rundir.home() / 'runs'}")
 
 
-def _summary(directory: rundir.RunDirectory) -> RunSummary:
+def summary(directory: rundir.RunDirectory) -> RunSummary:
+    """How a run is, from its files alone. Raises RunNotFound, StorageFailed."""
     record, status = directory.read(), stored_status(directory)
-    config = record["config"]
+    config, created = record["config"], record.get("created", time.time())
     return RunSummary(
         directory.name,
         status.state,
-        max(0.0, time.time() - record.get("created", time.time())),
+        max(0.0, time.time() - created),
         config["environment"],
         config["algorithm"],
         status.frames,
         status.frames_per_second,
         status.episode_return,
+        status.steps_per_second,
+        created,
     )

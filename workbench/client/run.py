@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import showing, waiting
+from workbench.client import deletion, showing, waiting
+from workbench.client.changes import undo
+from workbench.client.checkpoint_list import Checkpoints
 from workbench.client.control import Control, checked, stored_status
 from workbench.client.status import RunStatus
 from workbench.client.tables import Hyperparameter, Table, duration, hyperparameters
+from workbench.client.watching import Watching
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import InvalidInput, MissingPackage, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+
+    from workbench.client.rollout import Rollout
 
 _ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
@@ -110,9 +115,16 @@ class Run:
         return table
 
     @property
-    def checkpoints(self) -> list[Checkpoint]:
-        """Checkpoints on disk, oldest first."""
-        return checkpoints.every(checked(self._directory).checkpoints)
+    def checkpoints(self) -> Checkpoints:
+        """Checkpoints on disk, oldest first: a list, which a cell shows as the inspector."""
+        return Checkpoints(checkpoints.every(checked(self._directory).checkpoints), self)
+
+    @property
+    def rollouts(self) -> list[Rollout]:
+        """Rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first."""
+        from workbench.client.rollout import every
+
+        return every(checked(self._directory))
 
     def wait(
         self,
@@ -183,6 +195,14 @@ class Run:
         longest_s = REPLAY_S if timeout_s is None else timeout_s
         return self._seen(waiting.until_ended(self._control, longest_s + _STOP_MARGIN_S))
 
+    def delete(self) -> Path:
+        """Move the directory of this run, which must have ended, to `$WORKBENCH_HOME/trash`; where it is then.
+
+        Nothing is erased: moved back, it is the run that it was. Its forks go on. Raises RunAlive, StorageFailed.
+        """
+        self.close()
+        return deletion.delete(self._directory)
+
     def close(self) -> None:
         """Drop this handle's connection; the run goes on."""
         self._control.close()
@@ -203,6 +223,19 @@ class Run:
         checked_changes = {name: after.value(name) for name in changes}
         told: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
         return told
+
+    def undo(self, name: str | None = None) -> dict[str, Any]:
+        """Take the last change back that `tune` or `scale` made and that was not taken back yet; {"old", "new"}.
+
+        It is a change itself, recorded as an event that names the one it takes back; so undoing again goes further
+        back.
+
+        Args:
+            name: the last change of that field (or of "actors"); None: the last change of all.
+
+        Raises InvalidInput where there is none.
+        """
+        return undo(self._control, self._reader.events(), name)
 
     def checkpoint(self, *, replay: bool | None = None, timeout_s: float = REPLAY_S) -> Checkpoint:
         """A checkpoint of now, on disk when this returns; it is never pruned.
@@ -250,15 +283,31 @@ class Run:
             ready_timeout_s=ready_timeout_s, progress=progress, changes=changes,
         )
 
-    def restart_actor(self, index: int) -> None:
-        """End an actor's process; the supervisor starts it again. For one that hangs."""
-        self._control.call("restart_actor", index=index)
+    def restart_actor(self, index: int, *, kill: bool = False) -> None:
+        """End an actor's process; the supervisor starts it again. For one that hangs.
+
+        Args:
+            kill: end it as a crash would, to see how the run takes it: an error event names it, and it is started
+                again after a back-off, as after any other death.
+        """
+        self._control.call("restart_actor", index=index, kill=kill)
 
     # --- showing ------------------------------------------------------------------------------------------------
 
     def dashboard(self) -> Any:
         """The live panel; also what a bare `run` shows in a cell. Raises MissingPackage without ipywidgets."""
         return showing.widget("panel").RunPanel(self)
+
+    def watch(self, env: int = 0) -> Any:
+        """What environment `env` sees now, live, with the policy beside it.
+
+        Args:
+            env: actor a's environments are a·envs_per_actor and those after it; the last ones of each actor evaluate,
+                if any do (`evaluation_envs_per_actor`).
+
+        Raises OutOfBounds for one that is not there, RunNotAlive, and MissingPackage without ipywidgets.
+        """
+        return showing.widget("watch").LiveView(Watching(self._control, env))
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -94,7 +94,8 @@ def resume(
 
     Raises:
         RunNotFound: with the nearest name.
-        InvalidInput: a change is wrong, or the run has reached total_frames; nothing was started.
+        InvalidInput: a change is wrong, the run has reached total_frames, or what it starts from was deleted before
+            it had a checkpoint of its own; nothing was started.
         as `launch` for what happens while it starts.
     """
     place, directory = launchers.by_name(launcher), rundir.find(name)
@@ -109,6 +110,8 @@ def resume(
             f"{directory.name} has finished: it reached total_frames={config.total_frames}. "
             f"Give a larger one: wb.resume({directory.name!r}, total_frames={2 * config.total_frames})."
         )
+
+    _check_parent(directory)
 
     def prepare() -> None:
         directory.write(state="starting", error=None, supervisor_pid=None, config=config.to_json())
@@ -174,6 +177,18 @@ def _run_of(given: str | Path) -> RunDirectory:
     if path.is_absolute() and not (path / "run.json").exists():
         raise InvalidInput(f"there is no checkpoint in {path}.")
     return rundir.find(given)
+
+
+def _check_parent(directory: RunDirectory) -> None:
+    """Raises InvalidInput if the run would start from weights that are gone."""
+    parent = directory.parent()
+    if parent is None or Path(parent["checkpoint"]).exists() or checkpoints.every(directory.checkpoints):
+        return
+    of = f" {parent['run']}" if parent["run"] else ""
+    raise InvalidInput(
+        f"{directory.name} starts from the checkpoint {parent['checkpoint']}, which is gone. If its run{of} was "
+        f"deleted, move it back from {rundir.trash()}; or launch a new run."
+    )
 
 
 def _with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

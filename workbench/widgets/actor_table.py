@@ -16,7 +16,7 @@ COLUMNS = (
     Column("frames_per_second", "frames/s", "number", help="the same with repeated actions counted"),
     Column("environments", "environments", "number", help="that it steps"),
     Column("restarts", "restarts", "number", help="how often its process was started again"),
-    Column("pid", "process", "number", help="id of its process"),
+    Column("pid", "process", "text", help="id of its process"),
 )
 ACTIONS = (
     Action("restart", "Restart"),
@@ -39,7 +39,8 @@ class ActorTable:
 
     def __init__(self, run: Keeper) -> None:
         self._run = run
-        self.view = RowTable(COLUMNS, label="Actors", actions=ACTIONS, on_action=self._do, empty="no actor lives")
+        self.view = RowTable(COLUMNS, label="Actors", actions=ACTIONS, on_action=self._do, empty="no actor lives",
+                             row="actor {key}")
         self.view.add_class("workbench-actor-table")
 
     def show(self, status: RunStatus) -> None:
@@ -58,6 +59,6 @@ def _row(actor: ActorStatus, status: RunStatus) -> dict[str, Any]:
     return {
         "key": str(actor.index), "index": actor.index, "state": state, "last_seen": seen,
         "steps_per_second": round(actor.steps_per_second), "frames_per_second": round(actor.frames_per_second),
-        "environments": actor.environments or None, "restarts": actor.restarts, "pid": actor.pid,
+        "environments": actor.environments or None, "restarts": actor.restarts, "pid": str(actor.pid or ""),
         "note": note, "actions": [one.name for one in ACTIONS] if actor.alive and status.alive else [],
     }

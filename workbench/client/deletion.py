@@ -1,0 +1,59 @@
+"""Deleting a run: its directory goes to `$WORKBENCH_HOME/trash`, whole and in one step; nothing is erased.
+
+Forks and runs that took its weights go on: a fork has the checkpoint that it began with as its own, and weights were
+read when the run started.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from itertools import count
+from pathlib import Path
+
+from workbench import rundir
+from workbench.client.control import checked, stored_status
+from workbench.errors import RunAlive, StorageFailed, WorkbenchError
+from workbench.rundir import ENDED, RunDirectory
+from workbench.supervisor import lock
+
+_LOOK_S = 0.3  # whoever looks whether a run lives holds its lock for an instant
+
+
+def delete(directory: RunDirectory) -> Path:
+    """Move a run's directory to the trash; where it is then, such as `trash/pong-vtrace-1-20261121-093100`.
+
+    Moved back, it is the run that it was. Raises RunNotFound, RunAlive, or StorageFailed; nothing was moved then.
+    """
+    checked(directory)
+    with lock.held(lock.of_start(directory), wait_s=_LOOK_S) as mine:  # so that nobody starts it meanwhile
+        if not mine or lock.is_held(lock.of_supervisor(directory)):
+            raise RunAlive(_refusal(directory))
+        return _moved(directory.path, rundir.trash())
+
+
+def _moved(path: Path, trash: Path) -> Path:
+    stem = f"{path.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
+    there = next(one for name in names if not (one := trash / name).exists())
+    try:
+        trash.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.rename(path, there)
+    except OSError as error:
+        other = error.errno == errno.EXDEV
+        remedy = f"It is on another disk. Move {path} away by hand." if other else "Make both folders writable."
+        raise StorageFailed(f"cannot move {path} to {there}: {error.strerror}. {remedy}") from None
+    return there
+
+
+def _refusal(directory: RunDirectory) -> str:
+    name = directory.name
+    try:
+        state = stored_status(directory).state
+    except WorkbenchError:  # damaged, but somebody runs it
+        state = "alive"
+    if state in ENDED:
+        return f"{name} was not deleted: its processes are still ending. Try again in a moment."
+    return (f"{name} was not deleted: it is {state}. Stop it first: wb.attach({name!r}).stop(), or "
+            f"workbench stop {name}.")
