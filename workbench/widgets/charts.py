@@ -87,7 +87,9 @@ def _lines(
     elif domain:
         scale, ticks = log_axis(*domain)
     y = alt.Y("value:Q", title=None, axis=ticks, scale=scale)
-    how = {"strokeWidth": 2, "interpolate": "step-after"} if stepped else {"strokeWidth": 1, "strokeOpacity": 0.4}
+    # A share jumps between empty and full all the time: at the usual opacity nothing else could be seen.
+    faint = {"strokeWidth": 1, "strokeOpacity": 0.12 if share else 0.4}
+    how = {"strokeWidth": 2, "interpolate": "step-after"} if stepped else faint
     drawn = [_layer(f"line{at}").mark_line(**how).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(name))
              for at, name in enumerate(names)]
     if not stepped:

@@ -1,0 +1,153 @@
+"""Takes the pictures of the widgets in docs/, in both themes, from real runs in a real JupyterLab.
+
+    python docs/screenshots.py [--run DIRECTORY] [--minutes 3] [--only NAME ...]
+
+Without `--run`, a run of Pong is trained for that long; with it, a copy of that run goes on from where it was. Two
+short runs of CartPole, which differ in one field, are for the table and the comparison. Look at every picture
+afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Locator
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.browser.conftest import chromium
+from tests.browser.driver import DARK, LIGHT, Browser, Notebook, Server
+from workbench import rundir
+from workbench.client.run import Run, attach
+from workbench.client.start import launch, resume
+from workbench.errors import WorkbenchError
+
+HERE = Path(__file__).parent
+PONG = "pong-vtrace-1"
+SIZE = (1420, 3000)  # of the window: tall enough for every widget to be seen whole
+COLOURS = 256  # of a picture: a tenth of its size, and nobody sees it
+CARTPOLE = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "unroll_length": 20, "total_frames": 60_000,
+            "progress": False, "wait_ready": True}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One widget: what a cell runs, what is shot, and what is done before."""
+
+    name: str
+    cell: str
+    selector: str
+    prepare: Callable[[Locator], None] = lambda widget: None
+
+
+def _panel(widget: Locator) -> None:
+    widget.locator(".workbench-toggle-hyperparameters").click()
+    widget.locator(".workbench-toggle-actors").click()
+
+
+def _player(widget: Locator) -> None:
+    widget.locator(".wb-where", has_text="step 0 of").wait_for()
+    widget.locator(".wb-reward").click()
+    for _ in range(8):
+        widget.locator(".wb-back").click()
+    widget.locator(".wb-overlay").check()
+
+
+def _inspector(widget: Locator) -> None:
+    widget.locator(".workbench-inspector-other select").select_option(index=2)
+    widget.locator(".workbench-inspector-evaluate-greedy input").uncheck()
+    widget.locator(".workbench-inspector-evaluate-episodes input").fill("3")
+    widget.locator(".workbench-inspector-evaluate-episodes input").press("Tab")
+    widget.locator(".workbench-inspector-evaluate").click()
+    widget.locator(".workbench-inspector-evaluate-message", has_text="interval").wait_for(timeout=240_000)
+
+
+PICTURES = (
+    Picture("panel", f"wb.attach({PONG!r})", ".workbench-panel", _panel),
+    Picture("player", f"wb.rollout(wb.attach({PONG!r}).checkpoints[-1], max_steps=900, saliency='gradient')",
+            ".wb-player", _player),
+    Picture("watch", f"wb.attach({PONG!r}).watch()", ".wb-player"),
+    Picture("compare", "wb.compare(['cartpole-fast', 'cartpole-slow'])", ".jp-OutputArea-output"),
+    Picture("runs", "wb.runs()", ".workbench-runs"),
+    Picture("inspector", f"wb.attach({PONG!r}).checkpoints", ".workbench-inspector", _inspector),
+)
+
+
+def runs(arguments: argparse.Namespace) -> list[Run]:
+    """The runs that are shown, the first of them alive."""
+    made = [launch("CartPole-v1", name=name, learning_rate=rate, **CARTPOLE)
+            for name, rate in (("cartpole-fast", 2e-3), ("cartpole-slow", 3e-4))]
+    for one in made:
+        one.wait(timeout_s=300, progress=False)
+    if arguments.run is None:
+        pong = launch("ALE/Pong-v5", name=PONG, total_frames=20_000_000, progress=False)
+        pong.tune(learning_rate=3e-4)
+    else:
+        shutil.copytree(arguments.run, rundir.home() / "runs" / PONG, ignore=shutil.ignore_patterns("*.sock"))
+        pong = resume(PONG, total_frames=100_000_000, progress=False)
+    seconds = 60 * arguments.minutes
+    with suppress(WorkbenchError):  # the time is over
+        pong.wait(frames=10**9, timeout_s=seconds / 2, progress=False)
+    pong.checkpoint()
+    with suppress(WorkbenchError):
+        pong.wait(frames=10**9, timeout_s=seconds / 2, progress=False)
+    return [pong, *made]
+
+
+def shoot(notebook: Notebook, picture: Picture, cell: int) -> None:
+    """One widget in both themes."""
+    notebook.run(cell, timeout_s=240)
+    widget = notebook.cell(cell).locator(picture.selector).first
+    widget.wait_for(timeout=60_000)
+    picture.prepare(widget)
+    for theme, word in ((LIGHT, "light"), (DARK, "dark")):
+        notebook.theme(theme)
+        widget.scroll_into_view_if_needed()
+        notebook.page.mouse.move(5, 5)
+        notebook.page.evaluate("() => document.activeElement?.blur()")
+        notebook.page.wait_for_timeout(4000)  # until all charts are drawn in this theme
+        path = HERE / f"{picture.name}-{word}.png"
+        widget.screenshot(path=path, animations="disabled")
+        Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+        print(f"{path.name}: {path.stat().st_size // 1024} kB", flush=True)
+
+
+def main() -> None:
+    """Take those that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--run", type=Path, help="directory of a run of Pong to show a copy of")
+    parser.add_argument("--minutes", type=float, default=3.0, help="that Pong trains before the pictures")
+    parser.add_argument("--only", nargs="*", default=[one.name for one in PICTURES], help="names of pictures")
+    arguments = parser.parse_args()
+    executable = chromium()
+    assert executable, "no browser: apt-get install chromium, or set CHROMIUM"
+    wanted = [one for one in PICTURES if one.name in arguments.only]
+    with tempfile.TemporaryDirectory(prefix="wb-") as folder:
+        os.environ["WORKBENCH_HOME"] = folder
+        (Path(folder) / "notebooks").mkdir()
+        try:
+            runs(arguments)
+            with (Server(Path(folder) / "notebooks", environment={"WORKBENCH_HOME": folder}) as server,
+                  Browser(executable, width=SIZE[0], height=SIZE[1]) as browser):
+                cells = ["import workbench as wb", *(one.cell for one in wanted)]
+                notebook = Notebook(browser.page, server, server.write(cells)).open()
+                notebook.command("application:toggle-left-area")
+                notebook.run(0)
+                for cell, picture in enumerate(wanted, 1):
+                    shoot(notebook, picture, cell)
+        finally:
+            with suppress(WorkbenchError):
+                attach(PONG).stop(timeout_s=0)
+
+
+if __name__ == "__main__":
+    main()
