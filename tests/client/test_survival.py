@@ -140,7 +140,8 @@ def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.
     assert again.status.frames >= made.frames
     assert again.hyperparameters["learning_rate"].value == 4e-4
     assert len(again.status.actors) == 1
-    assert "resume" in set(again.events["kind"])
+    resumed = again.events[again.events["kind"] == "resume"]
+    assert len(resumed) == 1 and resumed["frames"].isna().all(), "nobody knew yet where the run stood"
     again.scale(actors=2)
 
 

@@ -105,13 +105,17 @@ class Run:
 
     @property
     def events(self) -> pd.DataFrame:
-        """What happened, oldest first: time, kind, message, frames, steps, updates, time_s, data."""
+        """What happened, oldest first: time, kind, message, frames, steps, updates, time_s, data.
+
+        What happens before a resumed learner has said where it stands has no frames, steps and updates.
+        """
         import pandas as pd
 
         checked(self._directory)
         columns = ["time", "kind", "message", "frames", "steps", "updates", "time_s", "data"]
         table = pd.DataFrame(self._reader.events(), columns=columns)
         table["time"] = pd.to_datetime(table["time"], unit="s")
+        table = table.astype(dict.fromkeys(("frames", "steps", "updates"), "Int64"))  # some have no place yet
         return table
 
     @property

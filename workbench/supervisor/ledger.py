@@ -48,7 +48,7 @@ class Ledger:
             self._writer.status(status)
             self._writer.commit()
 
-    def event(self, kind: str, message: str, *, progress: Progress, data: dict[str, Any] | None = None) -> None:
+    def event(self, kind: str, message: str, *, progress: Progress | None, data: dict[str, Any] | None = None) -> None:
         """Write an event, and a line in the log."""
         log(f"{kind}: {message}")
         with self._tried("metrics"):

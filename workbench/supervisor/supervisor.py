@@ -169,8 +169,9 @@ class Supervisor:
         self._wake.set()
 
     def event(self, kind: str, message: str, **data: Any) -> None:
-        """Record an event at the progress that the learner last told."""
-        self._ledger.event(kind, message, progress=self._news.progress, data=data or None)
+        """Record an event at the progress that the learner told last; at none if a resumed one told none yet."""
+        known = self._news.told or self._life == 1
+        self._ledger.event(kind, message, progress=self._news.progress if known else None, data=data or None)
 
     # --- the main thread ----------------------------------------------------------------------------------------
 
