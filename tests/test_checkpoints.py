@@ -657,3 +657,17 @@ def test_a_folder_that_cannot_be_made_raises(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="cannot write a checkpoint in"):
         save(tmp_path / "file" / "checkpoints")
+
+
+# --- exporting: see also tests/widgets/test_inspector.py --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.zip"])
+def test_exporting_a_checkpoint_that_is_pruned_in_this_moment_says_so_and_leaves_nothing(
+    tmp_path: Path, name: str
+) -> None:
+    found = save(tmp_path / "checkpoints")
+    (found.path / "meta.json").unlink()  # which nobody reads again until it is copied
+    with pytest.raises(CheckpointCorrupt, match=r"meta.json is gone: its run pruned it.*run.checkpoint"):
+        checkpoints.export(found, tmp_path / "taken" / name)
+    assert not list((tmp_path / "taken").iterdir())

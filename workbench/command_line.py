@@ -100,9 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     rollout = add("rollout", _rollout, "play one episode with a checkpoint's policy, and save it as a film")
     rollout.add_argument("checkpoint", help="folder of a checkpoint or of a rollout, or name of a run (its newest)")
     rollout.add_argument("--output", "-o", help="film to write, .mp4 or .gif; default: only keep the rollout")
-    rollout.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    rollout.add_argument("--seed", type=int, help="(default: 0)")
     rollout.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
-    rollout.add_argument("--max-steps", type=int, default=27_000, help="where to cut the episode (default: 27000)")
+    rollout.add_argument("--max-steps", type=int, help="where to cut the episode (default: 27000)")
     rollout.add_argument("--saliency", help="what actions depend on, one of gradient, occlusion; drawn into the film")
     rollout.add_argument("--fps", type=float, help="steps per second of the film (default: the environment's)")
     lab = add("lab", _lab, "open JupyterLab on the first notebook")
@@ -319,13 +319,18 @@ def _evaluate(given: argparse.Namespace) -> int:
 
 
 def _rollout(given: argparse.Namespace) -> int:
+    from workbench import rollouts
     from workbench.client.rollout import rollout
 
-    played = rollout(given.checkpoint, seed=given.seed, greedy=not given.sample, max_steps=given.max_steps,
-                     saliency=given.saliency, render=given.output is not None)
+    asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(given, name)) is not None}
+    typed = [_option(name) for name in (*asked, *(["sample"] if given.sample else []))]
+    if typed and rollouts.folder_of(Path(given.checkpoint).expanduser()):
+        raise InvalidInput(f"{given.checkpoint} is a rollout already, and {', '.join(typed)} would not change it. Give "
+                           "the checkpoint instead, to play another.")
+    played = rollout(given.checkpoint, greedy=not given.sample, render=given.output is not None, **asked)
     print(f"{played}\n{played.path}")
     if given.output is not None:
-        print(played.save(given.output, fps=given.fps, overlay=given.saliency is not None))
+        print(played.save(given.output, fps=given.fps, overlay=played.saliency is not None))
     return 0
 
 

@@ -68,6 +68,14 @@ def test_a_run_that_is_alive_or_being_started_is_refused(home: Path, file: str) 
     assert directory.record.exists() and not (home / "trash").exists()
 
 
+def test_a_lock_that_cannot_be_opened_is_one_clear_error_and_moves_nothing(home: Path) -> None:
+    directory = recorded.vtrace("old")
+    lock.of_start(directory).mkdir()  # root may open what is not writable
+    with pytest.raises(StorageFailed, match="cannot open .*start.lock: Is a directory"):
+        deletion.delete(directory)
+    assert directory.record.exists()
+
+
 def test_a_trash_that_cannot_be_written_is_one_clear_error_and_moves_nothing(home: Path) -> None:
     directory = recorded.vtrace("old")
     (home / "trash").write_text("in the way")

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench.errors import RunNotFound
+from tests.widgets import recorded
+from workbench import checkpoints
+from workbench.client import evaluations
+from workbench.errors import RunNotFound, StorageFailed
 
 
 def evaluation(*returns: float) -> wb.Evaluation:
@@ -40,3 +43,19 @@ def test_repr_is_short() -> None:
 def test_a_run_that_is_not_there_is_refused(home: Path) -> None:
     with pytest.raises(RunNotFound):
         wb.evaluate("nobody")
+
+
+def test_an_evaluation_that_cannot_be_kept_says_what_to_do(home: Path) -> None:
+    directory = recorded.new("kept")
+    meta = {"steps": 1, "updates": 5, "time_s": 2.0}
+    one = checkpoints.write(directory.checkpoints, frames=9, groups={"model": {}}, meta=meta, requested=False)
+    (directory.path / evaluations.FILE).symlink_to("/dev/full")
+    with pytest.raises(StorageFailed, match="No space left on device. Make room on its disk"):
+        evaluations.keep(directory, one, evaluation(1.0))
+    (directory.path / evaluations.FILE).unlink()
+    (directory.path / evaluations.FILE).mkdir()
+    with pytest.raises(StorageFailed, match="Is a directory. Make it writable"):
+        evaluations.keep(directory, one, evaluation(1.0))
+    directory.path.rename(home / "elsewhere")
+    with pytest.raises(RunNotFound, match="kept is gone: the run was deleted"):
+        evaluations.keep(directory, one, evaluation(1.0))

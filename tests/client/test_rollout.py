@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,7 +24,7 @@ import workbench as wb
 from tests.conftest import eventually
 from tests.played import checkpoint_in
 from workbench.__main__ import main
-from workbench.client.rollout import Rollout
+from workbench.client.rollout import Rollout, every
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.rundir import RunDirectory
 
@@ -54,6 +57,29 @@ def test_it_is_kept_with_its_run_and_found_again(pong, played):
     for field in dataclasses.fields(Rollout):
         mine, other = getattr(played, field.name), getattr(again, field.name)
         assert np.array_equal(np.asarray(mine), np.asarray(other)), field.name
+
+
+def test_rollouts_that_are_replaced_in_this_moment_are_left_out(tmp_path):
+    run, done = RunDirectory(tmp_path), threading.Event()
+    places = [run.rollouts / f"{index:012d}-seed0" for index in range(200)]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "rollout.json").write_text("{}")
+
+    def replace() -> None:
+        for place in itertools.cycle(places):
+            place.rename(run.rollouts / ".away")
+            (run.rollouts / ".away").rename(place)
+            if done.is_set():
+                return
+
+    with ThreadPoolExecutor() as pool:
+        replacing = pool.submit(replace)
+        try:
+            assert not any(every(run) for _ in range(50))
+        finally:
+            done.set()
+        replacing.result()
 
 
 def test_code_typed_in_a_cell_plays_and_the_second_time_takes_the_place_of_the_first(tmp_path):
@@ -146,6 +172,47 @@ def test_a_gif_keeps_the_time_and_the_colours(played, tmp_path):
         assert np.abs(np.asarray(film.convert("RGB")).astype(int)[::2, ::2] - played.frames[2]).mean() < 1
 
 
+def test_a_gif_shows_every_frame_also_those_that_change_nothing(played, tmp_path):
+    frames = np.repeat(np.random.default_rng(0).integers(0, 4, (6, 30, 40, 3), np.uint8) * 60, 3, axis=0)
+    path = dataclasses.replace(played, frames=frames).save(tmp_path / "still.gif", fps=10)
+    with Image.open(path) as film:
+        assert film.n_frames == 18 and film.info["loop"] == 0
+        for index, frame in enumerate(frames):
+            film.seek(index)
+            assert film.info["duration"] == 100
+            assert np.array_equal(np.asarray(film.convert("RGB"))[::11, ::11], frame)
+
+
+def test_a_long_gif_fills_no_memory(played, tmp_path):
+    code = f"""
+import numpy as np
+from pathlib import Path
+from workbench.client import film
+frame = np.zeros((210, 160, 3), np.uint8)
+def peak():  # of this program; getrusage counts what was here before it
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+def frames(number):
+    for t in range(number):
+        frame[t % 210, :40] = t % 256
+        yield frame.copy()
+film.save(frames(30), Path({str(tmp_path / "short.gif")!r}), fps=15)
+before = peak()
+film.save(frames(600), Path({str(tmp_path / "long.gif")!r}), fps=15)
+print(peak() - before)
+"""
+    kilobytes = int(subprocess.check_output([sys.executable, "-c", code], text=True))
+    assert kilobytes < 10_000  # all frames: 80 MB
+
+
+@pytest.mark.parametrize(("own", "rate"), [(1000.0, 240), (0.01, 0.1)])
+def test_an_environment_that_is_too_quick_for_a_film_is_shown_at_the_bound(played, tmp_path, own, rate):
+    quick = dataclasses.replace(played, fps=own)
+    with av.open(str(quick.save(tmp_path / "film.mp4"))) as container:
+        assert float(container.streams.video[0].average_rate) == pytest.approx(rate)
+    with pytest.raises(OutOfBounds, match="fps=1000"):
+        quick.save(tmp_path / "film.mp4", fps=1000)
+
+
 def test_tiny_frames_of_odd_size_become_even(played, tmp_path):
     tiny = dataclasses.replace(played, frames=np.zeros((played.steps + 1, 7, 9, 3), np.uint8))
     assert next(decoded(tiny.save(tmp_path / "tiny.mp4"))).shape == (322, 414, 3)
@@ -169,6 +236,9 @@ def test_another_kind_of_film_is_refused(played, tmp_path, name, words):
 def test_a_film_that_cannot_be_written_leaves_nothing(played, tmp_path, kind):
     with pytest.raises(StorageFailed, match="No such file"):
         played.save(tmp_path / "nowhere" / f"film.{kind}")
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageFailed, match="Not a directory"):
+        played.save(tmp_path / "file" / f"film.{kind}")
 
 
 def test_a_rollout_without_frames_says_why_there_is_no_film(played, tmp_path):
@@ -185,3 +255,9 @@ def test_the_command_line_plays_and_films(pong, tmp_path, capsys):
     assert json.loads((Path(folder) / "rollout.json").read_text())["max_steps"] == 20
     assert main(["rollout", str(pong.path), "--saliency=magic"]) == 2
     assert "gradient" in capsys.readouterr().err
+    assert main(["rollout", folder, f"--output={film}", "--fps=20"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == folder
+    assert main(["rollout", folder, "--seed=0", "--sample"]) == 2
+    assert "is a rollout already, and --seed, --sample would not change it" in capsys.readouterr().err
+    assert main(["rollout", folder, "--max-steps=3", "--saliency=gradient"]) == 2
+    assert "--max-steps, --saliency would not" in capsys.readouterr().err

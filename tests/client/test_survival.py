@@ -124,7 +124,7 @@ def test_a_paused_run_stays_paused_when_its_learner_dies(run: wb.Run) -> None:
 
 
 def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.Run) -> None:
-    made = run.checkpoint()
+    made, before = run.checkpoint(), run.hyperparameters["learning_rate"].value
     kill(run.status.supervisor_pid)
     eventually(lambda: not processes_of(run.path), within_s=10, what="no orphan is left")
     status = eventually(lambda: (s := run.status).state == "dead" and s, within_s=5)
@@ -141,8 +141,9 @@ def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.
     assert again.hyperparameters["learning_rate"].value == 4e-4
     assert len(again.status.actors) == 1
     resumed = again.events[again.events["kind"] == "resume"]
-    assert len(resumed) == 1 and resumed["frames"].isna().all(), "nobody knew yet where the run stood"
-    again.scale(actors=2)
+    assert resumed["frames"].isna().iloc[-1], "nobody knew yet where the run stood"
+    assert again.undo() == {"old": {"actors": 1}, "new": {"actors": 2}}
+    assert again.undo() == {"old": {"learning_rate": 4e-4}, "new": {"learning_rate": before}}
 
 
 def test_a_run_is_supervised_once(run: wb.Run) -> None:

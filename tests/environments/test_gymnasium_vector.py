@@ -223,3 +223,17 @@ def test_vectors_have_no_picture():
     env = make("CartPole-v1", num_envs=1, seed=0)
     env.reset()
     assert env.render(0) is None
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (2,)])
+def test_the_picture_of_an_image_stands_in_for_a_drawing_of_nothing(shape):
+    class Blank(single(observation_space=Box(0, 255, shape, np.uint8), reset=(np.full(shape, 7, np.uint8), {}))):
+        render_mode = "rgb_array"
+
+        def render(self):
+            return None
+
+    env = make("mine", num_envs=1, seed=0, factory=Blank)
+    env.reset()
+    frame = env.render(0)
+    assert frame is None if len(shape) == 1 else np.array_equal(frame, np.full((8, 8, 3), 7))

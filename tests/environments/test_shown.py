@@ -9,6 +9,7 @@ from tests.environments.test_atari import area
 from workbench.environments import make
 from workbench.environments.atari_screen import screen_size
 from workbench.environments.contract import Ending
+from workbench.environments.looks import named_actions
 from workbench.errors import EnvironmentFailed
 from workbench.testing import CountingEnv
 from workbench.trajectory import ENDS
@@ -78,6 +79,18 @@ def test_two_games_that_part_are_an_error_and_not_a_wrong_picture():
         env.close()
 
 
+def test_a_tall_screen_whose_greys_are_not_of_its_colours_is_shown():
+    env = make("ALE/AirRaid-v5", num_envs=1, seed=1, show="frames")
+    try:
+        env.reset()
+        rng = np.random.default_rng(0)
+        for _ in range(60):
+            env.step(rng.integers(env.spec.num_actions, size=1))
+        assert env.render(0).shape == (250, 160, 3) and env.render(0).any()
+    finally:
+        env.close()
+
+
 def test_the_size_of_a_screen_is_the_roms_own():
     assert screen_size("pong") == (210, 160)
     assert screen_size("air_raid") == (250, 160)
@@ -110,3 +123,14 @@ def test_actions_have_their_names_and_environments_their_pace():
         "CartPole-v1": (("left", "right"), 50.0), "MountainCar-v0": (("left", "none", "right"), 30.0),
         "testing/catch-v0": (("left", "stay", "right"), 4.0), "testing/counting-v0": (("0", "1", "2"), 15.0),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("meant, names", [
+    (["stay", "go"], ("stay", "go")), (np.array(["stay", "go"]), ("stay", "go")),
+    (lambda self: ("stay", "go"), ("stay", "go")), (np.array([3, 4]), ("3", "4")),
+    (["one"], ("0", "1")), ([], ("0", "1")), (7, ("0", "1")),
+    (lambda self, action: "go", ("0", "1")), (property(lambda self: 1 / 0), ("0", "1")), (None, ("0", "1")),
+])  # fmt: skip
+@pytest.mark.parametrize("attribute", ["action_names", "get_action_meanings"])
+def test_whatever_an_environment_means_by_its_action_names_does_no_harm(attribute, meant, names):
+    assert named_actions(type("Own", (), {attribute: meant})(), 2) == names

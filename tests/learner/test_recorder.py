@@ -76,6 +76,6 @@ def test_a_histogram_counts_what_lies_beyond_its_edges_and_has_no_empty_end():
 
 def test_memory_is_that_of_the_accelerator_and_without_one_that_of_the_learner() -> None:
     load = {"accelerator_memory_gb": 2.0, "learner_memory_gb": 1.5}
-    assert memory(load, accelerator_total_gb=80.0) == {"memory_gb": 2.0, "memory_total_gb": 80.0}
+    assert memory(load, accelerator_total_gb=80.0) == {"device_memory_gb": 2.0, "device_memory_total_gb": 80.0}
     found = memory(load, accelerator_total_gb=0.0)
-    assert found["memory_gb"] == 1.5 and found["memory_total_gb"] > 0.1
+    assert found["device_memory_gb"] == 1.5 and found["device_memory_total_gb"] > 0.1

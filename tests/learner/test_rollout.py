@@ -12,8 +12,10 @@ import torch
 
 from tests.learner.counting import CountingNetwork
 from tests.played import checkpoint_in, evaluated, rolled_out
+from workbench import checkpoints
 from workbench.algorithms import QValueOutput, r2d2
-from workbench.errors import EnvironmentFailed
+from workbench.environments import by_value
+from workbench.errors import EnvironmentFailed, NetworkFailed
 from workbench.testing import CatchEnv, Count, CountingEnv, FailingEnv
 
 COUNTING = {"environment_options": {"life": 1, "episode_length": 9}}
@@ -48,6 +50,15 @@ def test_values_and_the_recurrent_state_are_those_of_their_step(tmp_path):
     assert played.values.tolist() == (10 * (t + 1) + np.minimum(t + 1, 3)).tolist()
     assert played.policy == pytest.approx(np.full((9, 3), 1 / 3))
     assert played.q_values is None
+
+
+def test_values_of_clipped_rewards_are_said_to_be_such(tmp_path):
+    for bound, words in ((0.0, ""), (100.0, ""), (0.5, "values are of rewards clipped to ±0.5, as in training")):
+        checkpoint = checkpoint_in(tmp_path / str(bound), Drawn, max_abs_reward=bound)
+        played = rolled_out(checkpoint, tmp_path / f"played {bound}")
+        assert (played.max_abs_reward, played.note) == (bound, words)
+    blind = rolled_out(checkpoint, tmp_path / "blind", render=False)
+    assert blind.note == f"frames were not asked for; {words}"
 
 
 def test_q_values_are_in_units_of_return(tmp_path):
@@ -147,6 +158,42 @@ def test_frames_that_need_a_package_are_left_out_with_the_command_that_installs_
     played = rolled_out(checkpoint, tmp_path / "played")
     assert played.frames is None and played.steps == 5
     assert "pip install pygame" in played.note and "no frames" in played.note
+
+
+class Blank(Drawn):
+    """An image environment that says it can draw, and gives nothing."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (40, 48, 3), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.full((40, 48, 3), 7, np.uint8), {}
+
+    def step(self, action: int) -> Any:
+        return np.full((40, 48, 3), 9, np.uint8), *super().step(action)[1:]
+
+    def render(self) -> Any:
+        return None
+
+
+def test_an_image_stands_in_for_what_an_environment_does_not_draw(tmp_path):
+    played = rolled_out(checkpoint_in(tmp_path, Blank), tmp_path / "played")
+    assert [int(frame[3, 3, 0]) for frame in played.frames] == [7, 9, 9, 9, 9, 9] and played.note == ""
+
+
+def test_weights_without_the_code_of_their_network_are_refused_in_words(tmp_path):
+    checkpoint = checkpoint_in(tmp_path, "testing/counting-v0", network=CountingNetwork, **COUNTING)
+    exported = checkpoints.at(checkpoints.export(checkpoint, tmp_path / "taken" / "away"))
+    with pytest.raises(NetworkFailed, match="taken/away are not of its network.*play the checkpoint in its run"):
+        rolled_out(exported, tmp_path / "played")
+
+
+def test_code_that_lies_beside_an_exported_checkpoint_is_not_loaded(tmp_path):
+    exported = checkpoints.at(checkpoints.export(checkpoint_in(tmp_path), tmp_path / "taken" / "away"))
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "network.pkl").write_bytes(by_value.dumps(CountingNetwork))
+    (tmp_path / "code" / "network.pkl").chmod(0o600)
+    assert rolled_out(exported, tmp_path / "played").policy.shape[1] == 2
 
 
 def test_frames_that_nobody_asked_for_are_not_drawn(tmp_path):

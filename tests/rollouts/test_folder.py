@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.conftest import mounted_disk
-from workbench import rollouts
+from tests.played import checkpoint_in
+from workbench import checkpoints, rollouts
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
 from workbench.rollouts import RolloutWriter, replacing
 
@@ -79,14 +83,16 @@ def test_a_few_great_values_of_saliency_do_not_darken_the_rest(tmp_path):
 
 def test_a_long_game_fills_no_memory(tmp_path):
     code = f"""
-import resource, numpy as np
+import numpy as np
 from pathlib import Path
+def peak():  # of this program; getrusage counts what was here before it
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 from workbench.rollouts import RolloutWriter
 with RolloutWriter(Path({str(tmp_path)!r})) as writer:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak()
     for t in range(1500):
         writer.append(observations=np.full((1, 84, 84), t % 256, np.uint8), saliency=np.full((84, 84), t, np.float32))
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    resident = peak() - before
 print(resident)
 """
     kilobytes = int(subprocess.check_output([sys.executable, "-c", code], text=True))
@@ -117,6 +123,60 @@ def test_a_failure_leaves_nothing_and_keeps_the_one_before(tmp_path):
     assert rollouts.read(target).arrays["actions"].tolist() == [1]
 
 
+def test_what_a_process_is_writing_stays_and_what_it_left_is_removed(tmp_path):
+    code = f"""
+from pathlib import Path
+from workbench.rollouts import replacing
+with replacing(Path({str(tmp_path / "theirs")!r})) as folder:
+    print(folder, flush=True)
+    input()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as other:
+        try:
+            hidden = Path(other.stdout.readline().strip())
+            with replacing(tmp_path / "mine") as folder:
+                written(folder, [], actions=[1])
+            assert hidden.is_dir()
+        finally:
+            other.kill()
+    (tmp_path / f".writing-{os.getpid()}-{hidden.name[-8:]}").mkdir()  # a pid says nothing: it is somebody else's now
+    with replacing(tmp_path / "mine") as folder:
+        written(folder, [], actions=[2])
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_many_who_replace_the_same_do_not_disturb_each_other(tmp_path):
+    def replace(number: int) -> None:
+        for _ in range(60):
+            with replacing(tmp_path / "one") as folder:
+                written(folder, [], actions=[number])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(replace, range(4)))
+    assert rollouts.read(tmp_path / "one").arrays["actions"].tolist()[0] in range(4)
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_the_one_before_comes_back_where_the_new_one_cannot_take_its_place(tmp_path):
+    with replacing(tmp_path / "one") as folder:
+        written(folder, [], actions=[1])
+    with pytest.raises(StorageFailed) as caught, replacing(tmp_path / "one") as folder:
+        shutil.rmtree(folder)
+    assert "No such file" in str(caught.value) and "Free space" not in str(caught.value)
+    assert rollouts.read(tmp_path / "one").arrays["actions"].tolist() == [1]
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_exported_checkpoints_of_one_name_have_rollouts_of_their_own(tmp_path, home):
+    first, second = (checkpoint_in(tmp_path / str(seed), seed=seed) for seed in (1, 2))
+    assert rollouts.kept_in(first, "seed0") == tmp_path / "1/run/rollouts/000000001200-seed0"
+    places = [rollouts.kept_in(checkpoints.at(checkpoints.export(one, tmp_path / folder / "best")), "seed0")
+              for one, folder in ((first, "a"), (second, "b"), (first, "c"))]
+    assert places[0] == places[2] != places[1]
+    assert all(place.match("rollouts/best-????????-seed0") and place.is_relative_to(home) for place in places)
+
+
 def test_what_is_missing_or_damaged_is_named(tmp_path):
     with pytest.raises(InvalidInput, match=r"rollout.json is missing"):
         rollouts.read(tmp_path)
@@ -139,3 +199,23 @@ def test_a_full_disk_is_said_in_words_and_leaves_nothing(small_disk):
     with pytest.raises(StorageFailed, match="No space left.*max_steps"), replacing(small_disk / "one") as folder:
         written(folder, [], observations=[np.zeros(100_000)] * 4)
     assert list(small_disk.iterdir()) == []
+
+
+def test_a_disk_that_frames_fill_is_said_in_words(small_disk):
+    frames = list(np.random.default_rng(0).integers(0, 256, (900, 40, 40, 3), np.uint8))  # each fits into a buffer
+    with pytest.raises(StorageFailed, match="No space left.*max_steps"), replacing(small_disk / "one") as folder:
+        written(folder, frames)
+    assert list(small_disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("free", range(8))
+def test_a_rollout_is_whole_or_refused_however_little_is_free(small_disk, free):
+    (small_disk / "one").mkdir()
+    with open(small_disk / "large", "wb", buffering=0) as large:
+        while os.statvfs(small_disk).f_bavail > free:
+            large.write(bytes(4096))
+    try:
+        assert len(written(small_disk / "one", pixels(3), actions=[1, 2]).frames) == 3
+    except StorageFailed:
+        with pytest.raises((InvalidInput, StorageFailed)):
+            rollouts.read(small_disk / "one")

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import eventually
+from workbench.errors import RunNotFound
 from workbench.supervisor import lock
 
 HOLD = """
@@ -47,6 +50,12 @@ def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
         finally:
             child.kill()
     eventually(lambda: not lock.is_held(path), within_s=5)
+
+
+def test_a_lock_of_a_run_that_is_gone_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFound, match="gone is gone: the run was deleted"):
+        lock.hold(tmp_path / "gone/lock", wait_s=0)
+    assert not lock.is_held(tmp_path / "gone/lock")
 
 
 def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:

@@ -136,6 +136,21 @@ def test_counters_stay_and_speeds_go_while_no_learner_lives(supervisor: Supervis
     assert supervisor.status()["frames_per_second"] == 0.0
 
 
+def test_what_a_resume_changed_is_told_once_and_before_any_later_change(learner: Learner, run: RunDirectory) -> None:
+    before = run.config().replaced(actors=3, learning_rate=1e-3, entropy_cost=0.5)
+    run.write(lives=1, config_before=before.to_json())
+    service = Service(Supervisor(run, MetricsWriter(run.metrics), keep_open=0))
+    for value in (0.02, 0.03):
+        service.tune({"entropy_cost": value})
+    now, events = run.config(), MetricsReader(run.metrics).events()
+    assert [(one["kind"], one["data"]["old"]) for one in events] == [
+        ("tune", {"learning_rate": 1e-3, "entropy_cost": 0.5}), ("scale", {"actors": 3}),
+        ("tune", {"entropy_cost": 0.01}), ("tune", {"entropy_cost": 0.02}),
+    ]
+    assert events[0]["data"]["new"]["entropy_cost"] == 0.01 and events[1]["message"] == f"actors 3 → {now.actors}"
+    assert run.read()["config_before"] is None
+
+
 def test_changes_made_at_the_same_time_are_all_kept(
     supervisor: Supervisor, learner: Learner, run: RunDirectory
 ) -> None:

@@ -1,11 +1,13 @@
 """Step messages: inverse pairs, and refusal of whatever does not fit."""
 
+import json
+
 import numpy as np
 import pytest
 
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
-from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in, names_metadata
 
 SPEC = EnvironmentSpec("image", (1, 6, 5), "uint8", 3, 4, 4)
 
@@ -43,6 +45,28 @@ def test_hello_and_welcome_come_out_as_they_went_in():
     hello = Hello(1, 2**61, 16, 2, SPEC)
     assert Hello.decode(hello.encode()) == hello
     assert Welcome.decode(Welcome(7).encode()) == Welcome(7)
+
+
+def test_a_hello_has_the_fields_that_older_learners_know_and_no_others():
+    told = json.loads(Hello(1, 2**61, 16, 2, SPEC).encode())
+    assert told.keys() == {"protocol", "actor", "run_id", "environments", "groups", "spec"}
+
+
+def test_fields_of_a_later_version_are_left_out():
+    hello = Hello(1, 2**61, 16, 2, SPEC)
+    assert Hello.decode(json.dumps({**json.loads(hello.encode()), "mood": "good"}).encode()) == hello
+    assert Welcome.decode(b'{"seed": 7, "mood": "good"}') == Welcome(7)
+
+
+@pytest.mark.parametrize("names", [(), ("left", "right"), ("höher", "a, \n\x7f \u4e0a")])
+def test_names_of_actions_come_out_as_they_went_in(names):
+    assert names_in((("x-other", "1"), *names_metadata(names))) == names
+
+
+@pytest.mark.parametrize("metadata", [(), names_metadata(["long"] * 1000), ((names_metadata(["a"])[0][0], b"\xff"),),
+                                      ((names_metadata(["a"])[0][0], b"3"),)])
+def test_without_names_of_actions_there_are_none(metadata):
+    assert names_in(metadata) == ()
 
 
 @pytest.mark.parametrize("cut", [0, 3, 27, -1])

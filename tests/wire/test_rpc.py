@@ -75,6 +75,13 @@ def test_a_call_that_nobody_answers_names_the_address(address):
         Caller(address, "secret").call("add", a=1, b=2)
 
 
+def test_a_call_after_the_connection_was_closed_is_a_lost_connection(server):
+    caller = Caller(server.address, "secret")
+    caller.close()
+    with pytest.raises(ConnectionLost, match="was not asked add"):
+        caller.call("add", a=1, b=2)
+
+
 def test_an_unknown_method_is_named(server):
     with pytest.raises(WorkbenchError, match="subtract"):
         Caller(server.address, "secret").call("subtract")

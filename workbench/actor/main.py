@@ -13,7 +13,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import grpc
@@ -27,7 +27,7 @@ from workbench.errors import AccessDenied, ShapeMismatch, WorkbenchError
 from workbench.rundir import RunDirectory
 from workbench.trajectory import StepBatch
 from workbench.wire.lifeline import end_with_parent, leave_error
-from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_metadata
 from workbench.wire.rpc import method_path, open_channel, token_metadata
 
 _RECONNECT_S = 0.2
@@ -49,11 +49,12 @@ def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]
 class Stream:
     """One connection to the learner: from the hello until either side goes away."""
 
-    def __init__(self, channel: grpc.Channel, token: str, hello: Hello) -> None:
+    def __init__(self, channel: grpc.Channel, token: str, hello: Hello, action_names: Sequence[str]) -> None:
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._outbox.put(hello.encode())
         rpc = channel.stream_stream(method_path("play"))
-        self._replies = rpc(iter(self._outbox.get, None), metadata=token_metadata(token), wait_for_ready=True)
+        metadata = (*token_metadata(token), *names_metadata(action_names))
+        self._replies = rpc(iter(self._outbox.get, None), metadata=metadata, wait_for_ready=True)
 
     def welcome(self) -> Welcome:
         """The learner's answer to the hello; waits until the learner is ready."""
@@ -94,9 +95,9 @@ def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
 def connect_and_play(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
     """One life of the actor. Returns when the learner went away. Raises if it refused us for good."""
     count = sum(group.num_envs for group in groups)
-    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec, groups[0].action_names)
+    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
     with open_channel(address) as channel:
-        stream = Stream(channel, token, hello)
+        stream = Stream(channel, token, hello, groups[0].action_names)
         try:
             play(groups, stream, seed=stream.welcome().seed)
         except grpc.RpcError as error:

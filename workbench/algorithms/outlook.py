@@ -15,8 +15,9 @@ class Outlook(NamedTuple):
 
     Attributes:
         kind: what the scores are: "probability" or "q_value".
-        scores: float32 [T, B, A], probabilities that sum to 1, or Q-values in units of return.
-        value: float32 [T, B], V(x_t), or the highest Q-value; in units of return.
+        scores: float32 [T, B, A], probabilities that sum to 1, or Q-values: discounted sums of rewards as trained on
+            (clipped to ±max_abs_reward where set).
+        value: float32 [T, B], V(x_t), or the highest Q-value; a sum of the same rewards.
     """
 
     kind: str

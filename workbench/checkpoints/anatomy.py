@@ -1,8 +1,8 @@
 """What the tensors of a checkpoint look like, layer by layer, and how two checkpoints differ; NumPy alone.
 
 A layer is one tensor of the group `model`, such as torso.dense.weight. Tensors are mapped from the disk and read in
-pieces, so that a network larger than memory can be looked at. Sums are in float64; what is not finite is counted, and
-left out of everything else.
+pieces, so that a network larger than memory can be looked at. Sums are in float64. Weights that are not finite are
+left out of `layers`, which counts them, and of histograms; the numbers of `differences` are then NaN or infinite.
 
 Gradients are not in a checkpoint, but the optimizer's mean of their squares is. With Adam (β = β₂) or RMSProp (β = its
 decay), and g_i the gradient of update i (clipped where the run clips):

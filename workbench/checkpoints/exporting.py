@@ -1,4 +1,7 @@
-"""A copy of a checkpoint to take away: a folder that can be loaded where it is, or the same as one .zip."""
+"""A copy of a checkpoint to take away: a folder that can be loaded where it is, or the same as one .zip.
+
+It holds weights and settings, and no code: what was typed in cells stays with the run, which alone can play it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, file_of
-from workbench.errors import InvalidInput, StorageFailed
+from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
 
 def export(checkpoint: Checkpoint, target: str | Path, *, replay: bool = False) -> Path:
     """Copy a checkpoint, verified, and return where: `wb.launch(..., checkpoint=folder)` starts from its weights.
+
+    An environment or a network that was typed in a cell is not in it. Give it to `wb.launch` again; `wb.evaluate` and
+    `wb.rollout` need the checkpoint in its run.
 
     Args:
         target: the new folder; one that ends in .zip becomes a file, to be unzipped before it is loaded.
@@ -38,6 +44,10 @@ def export(checkpoint: Checkpoint, target: str | Path, *, replay: bool = False) 
         (_zipped if path.suffix == ".zip" else _copied)(checkpoint.path, names, beside)
         os.rename(beside, path)
     except OSError as error:
+        missing = [name for name in names if not (checkpoint.path / name).exists()]
+        if missing:
+            raise CheckpointCorrupt(f"{checkpoint.path / missing[0]} is gone: its run pruned it in this moment. Export "
+                                    "a newer checkpoint, or one that was asked for: run.checkpoint().") from None
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
                             "there.") from error
     finally:

@@ -68,9 +68,7 @@ def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None
     if not back:
         of = f" of {name!r}" if name else ""
         raise InvalidInput(f"there is no change{of} to take back: this run's history has none that still stands.")
-    old, new = {one.name: one.new for one in back}, {one.name: one.old for one in back}
-    if "actors" in new:
-        control.call("scale", timeout_s=_COMMAND_S, actors=new["actors"], undoes=back[0].event)
-    else:
-        control.call("tune", timeout_s=_COMMAND_S, changes=new, undoes=back[0].event)
-    return {"old": old, "new": new}
+    new = {one.name: one.old for one in back}
+    method, asked = ("scale", new) if "actors" in new else ("tune", {"changes": new})
+    told: dict[str, Any] = control.call(method, timeout_s=_COMMAND_S, **asked, undoes=back[0].event)
+    return told

@@ -34,10 +34,11 @@ class Control:
         name, state = self.directory.name, self.directory.read()["state"]
         if state in ENDED:
             raise RunNotAlive(f"{name} is {state}. wb.resume({name!r}) continues it from its newest checkpoint.")
+        caller = self._open()
         try:
-            return self._open().call(method, timeout_s=timeout_s, **arguments)
+            return caller.call(method, timeout_s=timeout_s, **arguments)
         except ConnectionLost as error:
-            self.close()
+            self._drop(caller)
             if lock.is_alive(self.directory):
                 raise ConnectionLost(f"{name} did not answer {method!r} within {timeout_s:g} s: {error}") from None
             raise RunNotAlive(f"{name} is dead: {_dead(name)}") from None
@@ -55,11 +56,14 @@ class Control:
             raise AccessDenied(f"{self.directory.path / 'token'} is gone, so nobody may steer this run.") from None
 
     def close(self) -> None:
-        """Drop the connection; the next call opens another."""
+        """Drop the connection; calls under way are still answered, and the next one opens another."""
+        self._drop(self._caller)
+
+    def _drop(self, caller: Caller | None) -> None:
+        """Use it no more. It is not closed, since other threads may wait for its answers: the last of them frees it."""
         with self._guard:
-            if self._caller is not None:
-                self._caller.close()
-            self._caller = None
+            if self._caller is caller:
+                self._caller = None
 
     def status(self) -> RunStatus:
         """How the run is now; from its files if its supervisor is gone. Raises RunNotFound, AccessDenied."""

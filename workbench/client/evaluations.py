@@ -6,6 +6,7 @@ line break before it, so that a torn one spoils itself alone.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -16,7 +17,7 @@ from typing import Any
 from workbench.checkpoints import Checkpoint
 from workbench.client.evaluation import Evaluation
 from workbench.errors import StorageFailed
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, gone
 
 FILE = "evaluations.jsonl"
 
@@ -43,15 +44,19 @@ class Kept:
 
 
 def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation) -> Kept:
-    """Add an evaluation to those of the run. Raises StorageFailed."""
+    """Add an evaluation to those of the run. Raises RunNotFound, StorageFailed."""
     kept = Kept(evaluation, time.time(), checkpoint.created, checkpoint.updates, checkpoint.time_s)
     plain = {**asdict(kept), "evaluation": {**asdict(evaluation), "checkpoint": checkpoint.path.name}}
     path = directory.path / FILE
     try:
         with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as file:
             file.write(b"\n" + json.dumps(plain).encode())
+    except FileNotFoundError:
+        raise gone(directory.path) from None
     except OSError as error:
-        raise StorageFailed(f"cannot keep the evaluation in {path}: {error.strerror}. Make room on its disk.") from None
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "Make room on its disk." if full else "Make it writable."
+        raise StorageFailed(f"cannot keep the evaluation in {path}: {error.strerror}. {remedy}") from None
     return kept
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,12 @@ _HEAT = np.array([255.0, 64.0, 0.0], np.float32)  # orange-red: seen on Atari's 
 _TEXT_PX = 22
 _GIF_TICK_S = 0.01  # GIF counts in these, and viewers slow down below two
 _KINDS = (".mp4", ".gif")
+_FPS = Setting("fps", float, 15.0, "", unit="steps/s", low=0.1, high=240)
+
+
+def watchable(fps: float) -> float:
+    """An environment's own rate, within the bounds of a film's."""
+    return float(np.clip(fps, _FPS.low, _FPS.high))
 
 
 def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
@@ -29,7 +36,7 @@ def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
 
     Sizes become even, which H.264 needs. Raises InvalidInput, MissingPackage, StorageFailed.
     """
-    fps = Setting("fps", float, 15.0, "", unit="steps/s", low=0.1, high=240).check(fps)
+    fps = _FPS.check(fps)
     kind = path.suffix.lower()
     if kind not in _KINDS:
         raise InvalidInput(f"cannot save a film as {path.name!r}: its name must end in {' or '.join(_KINDS)}.")
@@ -41,7 +48,8 @@ def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
     except OSError as error:
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}.") from None
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
     return path
 
 
@@ -69,16 +77,30 @@ def _write_mp4(frames: Iterator[Array], path: Path, fps: float) -> None:
 
 
 def _write_gif(frames: Iterator[Array], path: Path, fps: float) -> None:
-    """At more than 50 steps/s every second or third frame is left out, so that the film keeps its time."""
-    from PIL import Image
+    """At more than 50 steps/s every second or third frame is left out, so that the film keeps its time.
+
+    Each frame is the part of the picture that changed, with colours of its own. Image.save would keep all in memory.
+    """
+    from PIL import Image, ImageChops
+    from PIL.GifImagePlugin import getdata, getheader
 
     stride = 1
     while stride / fps < 2 * _GIF_TICK_S:
         stride += 1
-    images = (Image.fromarray(frame).quantize(256, dither=Image.Dither.NONE)
-              for frame in itertools.islice(frames, 0, None, stride))
     ticks = round(stride / fps / _GIF_TICK_S)
-    next(images).save(path, "GIF", save_all=True, append_images=images, duration=ticks * 10, loop=0, disposal=1)
+    before = None
+    with open(path, "wb") as file:
+        for frame in itertools.islice(frames, 0, None, stride):
+            image = Image.fromarray(frame)
+            box = (0, 0, *image.size)
+            if before is not None:
+                box = ImageChops.difference(image, before).getbbox() or (0, 0, 1, 1)
+            part = image.crop(box).quantize(256, dither=Image.Dither.NONE)
+            if before is None:
+                file.writelines(getheader(part, info={"loop": 0})[0])
+            file.writelines(getdata(part, box[:2], duration=ticks * 10, disposal=1, include_color_table=True))
+            before = image
+        file.write(b";")
 
 
 # --- overlay ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,17 @@ class Rollout:
         observations: [T+1, ...], as the environment gave them (single frames, where the network sees a stack).
         actions: int64 [T].
         rewards: float32 [T], not clipped.
-        values: float32 [T], V(x_t), or the highest Q-value; in units of return.
+        values: float32 [T], V(x_t), or the highest Q-value: discounted sums of rewards as trained on (clipped to
+            ±`max_abs_reward` where set).
         policy: float32 [T, A], probabilities, or None for an algorithm of values.
-        q_values: float32 [T, A], in units of return, or None for one with a policy.
+        q_values: float32 [T, A], sums as in `values`, or None for one with a policy.
         state_norm: float32 [T], L2 norm of the recurrent state after x_t; None without memory.
         saliency: uint8 [T, h, w] (or [T, features]): how much each part of x_t counts for a_t; None if not asked for.
         action_names: A names.
         fps: steps per second at which people watch this environment.
-        note: why there are no frames, or none in colour; else "".
+        note: why there are no frames, or none in colour; and whether `rewards` has some that training would clip.
         path: the folder that it is kept in, or None.
+        max_abs_reward: rewards were clipped to ± this in training; 0: they were not.
     """
 
     environment: str
@@ -74,6 +77,7 @@ class Rollout:
     fps: float
     note: str = ""
     path: Path | None = None
+    max_abs_reward: float = 0.0
 
     @property
     def episode_return(self) -> float:
@@ -112,18 +116,18 @@ class Rollout:
         """Write the episode as a film, .mp4 (H.264) or .gif, and return its path.
 
         Args:
-            fps: steps per second; None: those of the environment.
+            fps: steps per second, 0.1 to 240; None: those of the environment.
             overlay: draw the saliency over the frames (if there is one), and step, action, value and return below.
 
         Raises:
-            InvalidInput: another ending, or no frames.
+            InvalidInput: another ending, no frames, or `fps` out of bounds.
             MissingPackage: mp4 needs PyAV, gif needs Pillow.
             StorageFailed: it cannot be written there.
         """
         if self.frames is None:
             raise InvalidInput(f"this rollout has no frames to save: {self.note}.")
         shown = film.with_overlay(self) if overlay else iter(self.frames)
-        return film.save(shown, Path(path).expanduser(), fps=self.fps if fps is None else fps)
+        return film.save(shown, Path(path).expanduser(), fps=film.watchable(self.fps) if fps is None else fps)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
@@ -178,7 +182,7 @@ def rollout(
         "render": Setting("render", bool, True, "").check(render),
     }
     found = chosen_checkpoint(checkpoint)
-    target = rollouts.kept_in(found) / _name(found, **asked)
+    target = rollouts.kept_in(found, _name(**asked))
     with rollouts.replacing(target) as folder:
         request = {"checkpoint": str(found.path), "folder": str(folder), **asked}
         own_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",
@@ -186,11 +190,9 @@ def rollout(
     return load(target)
 
 
-def _name(
-    checkpoint: Checkpoint, *, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool
-) -> str:
-    parts = [checkpoint.path.name, f"seed{seed}", "" if greedy else "sampled", saliency or "",
-             "" if render else "blind", "" if max_steps == MAX_STEPS else f"{max_steps}steps"]
+def _name(*, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool) -> str:
+    parts = [f"seed{seed}", "" if greedy else "sampled", saliency or "", "" if render else "blind",
+             "" if max_steps == MAX_STEPS else f"{max_steps}steps"]
     return "-".join(part for part in parts if part)
 
 
@@ -202,8 +204,12 @@ def load(folder: Path) -> Rollout:
         fields: dict[str, Any] = {name: record[name] for name in _TOLD}
         fields |= {name: arrays[name] for name in ("observations", "actions", "rewards", "values")}
         fields |= {name: arrays.get(name) for name in ("policy", "q_values", "state_norm", "saliency")}
+        bound = float(record.get("max_abs_reward", 0))
+        if 0 < bound < np.abs(fields["rewards"]).max(initial=0):
+            clipped = f"values are of rewards clipped to ±{bound:g}, as in training"
+            fields["note"] = "; ".join(filter(None, [fields["note"], clipped]))
         return Rollout(**fields, frames=frames, checkpoint=Path(record["checkpoint"]),
-                       action_names=tuple(record["action_names"]), path=path)
+                       action_names=tuple(record["action_names"]), path=path, max_abs_reward=bound)
     except KeyError as error:
         raise StorageFailed(f"the rollout in {path} is damaged: it lacks {error}. Delete the folder.") from None
 
@@ -211,7 +217,7 @@ def load(folder: Path) -> Rollout:
 def every(run: RunDirectory) -> list[Rollout]:
     """The rollouts of a run, oldest first; damaged ones are left out."""
     found = []
-    for path in sorted(run.rollouts.glob(f"[0-9]*/{rollouts.RECORD}"), key=lambda path: path.stat().st_mtime):
-        with suppress(InvalidInput, StorageFailed):
-            found.append(load(path.parent))
-    return found
+    for path in run.rollouts.glob(f"[0-9]*/{rollouts.RECORD}"):
+        with suppress(InvalidInput, OSError):  # StorageFailed, or replaced in this moment
+            found.append((path.stat().st_mtime, load(path.parent)))
+    return [one for _, one in sorted(found, key=itemgetter(0))]

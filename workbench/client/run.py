@@ -294,12 +294,13 @@ class Run:
             kill: end it as a crash would, to see how the run takes it: an error event names it, and it is started
                 again after a back-off, as after any other death.
         """
-        self._control.call("restart_actor", index=index, kill=kill)
+        by_force = {"kill": True} if kill else {}  # runs of older versions know no `kill`
+        self._control.call("restart_actor", index=index, **by_force)
 
     # --- showing ------------------------------------------------------------------------------------------------
 
     def dashboard(self) -> Any:
-        """The live panel; also what a bare `run` shows in a cell. Raises MissingPackage without ipywidgets."""
+        """A new live panel; a bare `run` shows one that its cells share. Raises MissingPackage without ipywidgets."""
         return showing.widget("panel").RunPanel(self)
 
     def watch(self, env: int = 0) -> Any:
@@ -313,15 +314,18 @@ class Run:
         """
         return showing.widget("watch").LiveView(Watching(self._control, env))
 
+    _panel: Any = None  # that a bare `run` shows, in as many cells as it stands in
+
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         try:
-            shown: Any = self.dashboard()
+            if self._panel is None or self._panel.closed:
+                self._panel = self.dashboard()
         except MissingPackage as error:
             print(f"{self!r}\n({error})")
         else:
-            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+            display(self._panel)  # type: ignore[no-untyped-call, unused-ignore]
 
     def __repr__(self) -> str:
         age_s = time.monotonic() - self._last_at

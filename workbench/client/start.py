@@ -114,7 +114,11 @@ def resume(
     _check_parent(directory)
 
     def prepare() -> None:
-        directory.write(state="starting", error=None, supervisor_pid=None, config=config.to_json())
+        record = directory.read()
+        directory.write(
+            state="starting", error=None, supervisor_pid=None, config=config.to_json(),
+            config_before=record.get("config_before") or record["config"],  # until a supervisor has told the change
+        )
 
     return started(
         directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress

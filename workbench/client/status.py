@@ -45,8 +45,8 @@ class RunStatus:
         evaluation_episodes: episodes behind `evaluation_return`.
         policy_lag: updates between acting and learning, mean.
         replay_unrolls, replay_capacity: unrolls in the replay, and what it holds at most; None without replay.
-        memory_gb, memory_total_gb: GiB in use and there: the accelerator's, or (on a CPU) the learner process's and the
-            machine's; None: not known.
+        device_memory_gb, device_memory_total_gb: GiB in use and there: the accelerator's, or (on a CPU) the learner
+            process's and the machine's; None: not known.
         bottleneck: share of time that each part waits or works, by part.
         episodes_in_mean: episodes behind `episode_return`; None: not known.
         hint: what holds the run back, and what may help, in one sentence.
@@ -76,8 +76,8 @@ class RunStatus:
     actors: tuple[ActorStatus, ...] = ()
     device: str = ""
     precision: str = ""
-    memory_gb: float | None = None
-    memory_total_gb: float | None = None
+    device_memory_gb: float | None = None
+    device_memory_total_gb: float | None = None
     bottleneck: Mapping[str, float] = field(default_factory=dict)
     time_s: float = 0.0
     hint: str = ""

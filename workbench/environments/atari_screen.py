@@ -19,6 +19,7 @@ _LUMINANCE = np.array([0.2989, 0.587, 0.114], np.float32)  # ale-py's, to within
 # The grey frame is never brighter than the colour one: the maximum over two raw frames is taken there before colours
 # are weighed, here after. Measured over 7 games: at most 1 in the same game, 40 to 200 in others of the same ROM.
 _TOLERANCE = 10.0
+_COMPARED = 210  # screens of this height: ale-py's colours and greys of taller ones may not belong together (AirRaid's)
 
 
 class ColourScreens:
@@ -59,6 +60,8 @@ class ColourScreens:
     def _compare(self, grey: Array) -> None:
         assert self.frames is not None
         height, width = self.frames.shape[1:3]
+        if height != _COMPARED:
+            return  # rewards, ends and lives must do
         if self._shrink is None:
             self._shrink = _area(height, grey.shape[-2]), _area(width, grey.shape[-1]).T
         down, across = self._shrink

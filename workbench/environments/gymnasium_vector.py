@@ -98,7 +98,7 @@ class GymnasiumVector:
         return batch
 
     def render(self, index: int) -> Array | None:
-        """The frame of environment `index` if it was made with render_mode="rgb_array", else its image observation.
+        """The frame that environment `index` draws, made with render_mode="rgb_array"; else its image observation.
 
         None where observations are vectors. Raises MissingPackage where the environment cannot draw without one.
         """
@@ -110,11 +110,12 @@ class GymnasiumVector:
 
     def _frame(self, index: int, observation: Array) -> Array | None:
         env = self._envs[index]
-        if getattr(env, "render_mode", None) != "rgb_array":
+        draws = getattr(env, "render_mode", None) == "rgb_array"
+        drawn = self._called("render", index, env.render) if draws else None
+        if drawn is None:
             return picture_of(observation)
-        drawn = self._called("render", index, env.render)
-        frame = None if drawn is None else np.asarray(drawn)
-        if frame is not None and (frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8):
+        frame: Array = np.asarray(drawn)
+        if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
             raise self._broken(index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} "
                                                 f"{list(frame.shape)}")
         return frame

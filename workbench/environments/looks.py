@@ -41,10 +41,20 @@ def frames_per_second(env: Any) -> float:
 
 
 def named_actions(env: Any, number: int) -> tuple[str, ...]:
-    """Names of an environment's actions: its own (`action_names`, `get_action_meanings()`), known ones, or numbers."""
-    bare = getattr(env, "unwrapped", env)
-    own = getattr(bare, "action_names", None) or _ACTIONS.get(type(bare).__name__)
-    if own is None and callable(getattr(bare, "get_action_meanings", None)):
-        own = bare.get_action_meanings()
-    names = tuple(map(str, own)) if own is not None else ()
+    """Names of an environment's actions: its own (`action_names`, `get_action_meanings()`), known ones, or numbers.
+
+    Whatever else the environment means by these attributes does no harm.
+    """
+    try:
+        names = tuple(map(str, _told_actions(getattr(env, "unwrapped", env))))
+    except Exception:
+        names = ()
     return names if len(names) == number else tuple(map(str, range(number)))
+
+
+def _told_actions(bare: Any) -> Any:
+    for own in ("action_names", "get_action_meanings"):
+        told = getattr(bare, own, None)
+        if told is not None:
+            return told() if callable(told) else told
+    return _ACTIONS.get(type(bare).__name__, ())

@@ -16,9 +16,9 @@ from workbench.algorithms.base import State
 from workbench.algorithms.frames import join_frames, push_frames
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig, RunConfig
-from workbench.environments.by_value import load_factory
+from workbench.environments.by_value import Factory, load_factory
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.errors import WorkbenchError
+from workbench.errors import NetworkFailed, WorkbenchError
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
 
@@ -64,11 +64,16 @@ def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
     """The player of a checkpoint. Raises CheckpointCorrupt or NetworkFailed."""
     config = RunConfig.from_json(checkpoint.meta["config"])
     spec = EnvironmentSpec.from_json(checkpoint.meta["environment"])
-    factory = load_factory(_run(checkpoint).code / "network.pkl")
+    factory = _typed(checkpoint, "network")
     algorithm = algorithms.build(config, spec=spec)
     network = networks.build(config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
-    network.load_state_dict(weights)
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise NetworkFailed(f"the weights of {checkpoint.path} are not of its network, {type(network).__name__}. One "
+                            "that was typed in a cell is not exported with its weights: play the checkpoint in its "
+                            f"run.\n\n{error}") from None
     return Player(network, algorithm, spec, config=config.hyperparameters, num_envs=num_envs, seed=seed)
 
 
@@ -77,12 +82,14 @@ def make_environment(
 ) -> VectorEnvironment:
     """The environment that a checkpoint was trained in, with the same options; `show`: see `environments.make`."""
     config = RunConfig.from_json(checkpoint.meta["config"])
-    factory = load_factory(_run(checkpoint).code / "environment.pkl")
+    factory = _typed(checkpoint, "environment")
     return environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory, show=show)
 
 
-def _run(checkpoint: Checkpoint) -> RunDirectory:
-    return RunDirectory(checkpoint.path.parent.parent)
+def _typed(checkpoint: Checkpoint, kind: str) -> Factory | None:
+    """What was typed in a cell for its run; None for an exported checkpoint, wherever that lies."""
+    run = RunDirectory(checkpoint.path.parent.parent)
+    return load_factory(run.code / f"{kind}.pkl") if run.record.exists() else None
 
 
 def answer(request: str, play: Callable[..., dict[str, Any]]) -> int:

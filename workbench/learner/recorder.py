@@ -143,8 +143,9 @@ def memory(load: Mapping[str, float], *, accelerator_total_gb: float) -> dict[st
     """GiB in use and there where the network lives: the accelerator's, or (without one) the learner's of the machine's.
     """
     if accelerator_total_gb:
-        return {"memory_gb": load["accelerator_memory_gb"], "memory_total_gb": accelerator_total_gb}
-    return {"memory_gb": load["learner_memory_gb"], "memory_total_gb": psutil.virtual_memory().total / 2**30}
+        return {"device_memory_gb": load["accelerator_memory_gb"], "device_memory_total_gb": accelerator_total_gb}
+    there_gb = psutil.virtual_memory().total / 2**30
+    return {"device_memory_gb": load["learner_memory_gb"], "device_memory_total_gb": there_gb}
 
 
 def histogram(values: Array, edges: Sequence[float]) -> tuple[list[float], list[int]]:

@@ -58,6 +58,7 @@ def _played(
             "checkpoint_frames": found.frames, "seed": seed, "greedy": greedy, "max_steps": max_steps,
             "terminated": bool(flags & Flags.TERMINATED), "truncated": bool(flags & Flags.TRUNCATED),
             "action_names": environment.action_names, "fps": environment.fps, "note": stage.note,
+            "max_abs_reward": player.config.max_abs_reward,
         })
     return {}
 

@@ -15,7 +15,7 @@ from workbench.errors import ConnectionLost, ShapeMismatch, WorkbenchError
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.meters import Meters
 from workbench.trajectory import EnvironmentSpec
-from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
 
 LARGEST_ACTOR = 4096
 
@@ -25,6 +25,7 @@ class ActorLife:
     """One stream of one actor, and what is known of it."""
 
     hello: Hello
+    action_names: tuple[str, ...] = ()
     alive: bool = True
     last_seen: float = field(default_factory=time.monotonic)
     steps: int = 0
@@ -86,7 +87,7 @@ class ActorStreams:
             before = self.lives.get(hello.actor)
             taken = before is not None and before.alive
             if not taken:
-                life = self.lives[hello.actor] = ActorLife(hello)
+                life = self.lives[hello.actor] = ActorLife(hello, names_in(context.invocation_metadata()))
                 self._batcher.expect(hello.environments)
         if taken:
             context.abort(grpc.StatusCode.ALREADY_EXISTS, f"actor {hello.actor} is connected already")
@@ -149,7 +150,7 @@ class ActorStreams:
     @property
     def action_names(self) -> tuple[str, ...]:
         """What the environments' actions are called, as the actors say; () before the first is there."""
-        return next((life.hello.action_names for life in list(self.lives.values())), ())
+        return next((life.action_names for life in list(self.lives.values())), ())
 
     @property
     def groups(self) -> int:

@@ -1,4 +1,4 @@
-"""Rollouts on disk: `<checkpoint>-seed<seed>[-sampled][-...]/` with `steps.safetensors`, `frames.bin`, `rollout.json`.
+"""Rollouts on disk: `<checkpoint>-seed<seed>[-...]/` with `steps.safetensors`, `frames.bin`, `rollout.json`.
 
 Everything is written as it comes, so that a game of half an hour fills no memory, and is read as memory maps. Frames
 are pictures one after the other, each PNG or JPEG: whichever was smaller for the first. Nothing here is pickle, and

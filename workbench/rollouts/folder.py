@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-import psutil
 
 from workbench import rundir
 from workbench.checkpoints import Checkpoint, Tensors, tensorfile
+from workbench.checkpoints.checkpoint import digest
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.rollouts.pictures import PictureWriter, StoredFrames
 from workbench.rundir import RunDirectory
@@ -27,6 +29,8 @@ RECORD, STEPS, FRAMES = "rollout.json", "steps.safetensors", "frames.bin"
 _GREATEST = 0.999  # quantile of an episode's saliency that becomes 255: a few steps far above all would darken the rest
 _SAMPLE = 1_000_000  # values that it is taken from
 _CHUNK = 512  # rows
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class Stored(NamedTuple):
@@ -65,8 +69,13 @@ class RolloutWriter:
     def __enter__(self) -> RolloutWriter:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            with _writing(self._folder):
+                self._open.close()  # flushes, which fails once more where the disk is full
+        except StorageFailed:
+            if kind is None:
+                raise
 
     def append(self, **rows: Any) -> None:
         """The next row of each of these arrays; a row keeps the dtype and shape of the first."""
@@ -91,6 +100,7 @@ class RolloutWriter:
             if "saliency" in arrays:
                 arrays["saliency"] = self._as_bytes(arrays["saliency"])
             if self._pictures is not None:
+                self._pictures.flush()
                 arrays["frame_ends"] = np.array(self._pictures.ends, np.int64)
             with open(self._folder / STEPS, "wb") as file:
                 tensorfile.Content.of("steps", arrays).write(file)
@@ -122,18 +132,24 @@ def _writing(folder: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, StorageFailed):
             raise
-        raise StorageFailed(f"cannot write the rollout in {folder.parent}: {error.strerror or error}. Free space on "
-                            "that disk, or play fewer steps: max_steps=1000.") from None
+        remedy = " Free space on that disk, or play fewer steps: max_steps=1000." if error.errno in _FULL else ""
+        raise StorageFailed(
+            f"cannot write the rollout in {folder.parent}: {error.strerror or error}.{remedy}") from None
 
 
 # --- where they are ---------------------------------------------------------------------------------------------------
 
 
-def kept_in(checkpoint: Checkpoint) -> Path:
-    """Where rollouts of a checkpoint are kept: in its run, or in the workbench's home where it has none."""
+def kept_in(checkpoint: Checkpoint, name: str) -> Path:
+    """The folder of a checkpoint's rollout `name`: in its run, or in the workbench's home where it has none.
+
+    There a digest of what the checkpoint holds stands in it, since exported ones may all be called the same.
+    """
     run = RunDirectory(checkpoint.path.parent.parent)
-    of_run = checkpoint.path.parent == run.checkpoints and run.record.exists()
-    return run.rollouts if of_run else rundir.home() / "rollouts"
+    if checkpoint.path.parent == run.checkpoints and run.record.exists():
+        return run.rollouts / f"{checkpoint.path.name}-{name}"
+    content = digest({"meta": checkpoint.meta, "files": checkpoint.files})[:8]
+    return rundir.home() / "rollouts" / f"{checkpoint.path.name}-{content}-{name}"
 
 
 def folder_of(folder: Path) -> bool:
@@ -145,30 +161,68 @@ def folder_of(folder: Path) -> bool:
 def replacing(target: Path) -> Iterator[Path]:
     """A hidden folder to fill, which then takes the place of `target`; gone if the block raises.
 
-    Whoever has read the one before goes on reading it. Raises StorageFailed.
+    Whoever has read the one before goes on reading it, and others may replace the same. Raises StorageFailed.
     """
-    hidden = target.parent / f".writing-{os.getpid()}-{secrets.token_hex(4)}"
-    try:
+    token = secrets.token_hex(8)
+    hidden, before = (target.with_name(f".{what}-{token}") for what in ("writing", "removing"))
+    with ExitStack() as stack:
         with _writing(target):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_unfinished(target.parent)
+            stack.enter_context(_held(hidden))  # before there is anything that others could take for left behind
             hidden.mkdir(mode=0o700)
+        stack.callback(shutil.rmtree, hidden, ignore_errors=True)
         yield hidden
         with _writing(target):
-            before = hidden.with_name(hidden.name.replace("writing", "removing"))
-            if target.exists():
-                target.rename(before)
+            _swap(hidden, target, before)
+
+
+def _swap(hidden: Path, target: Path, before: Path) -> None:
+    """Rename `hidden` to `target`; what is there goes by way of `before`, and comes back where that fails."""
+    while True:
+        with suppress(FileNotFoundError):
+            target.rename(before)
+        try:
             hidden.rename(target)
-        shutil.rmtree(before, ignore_errors=True)
+            return
+        except BaseException as error:
+            if not (isinstance(error, OSError) and error.errno in _TAKEN):  # by another process, which was quicker
+                with suppress(OSError):
+                    before.rename(target)
+                raise
+        finally:
+            shutil.rmtree(before, ignore_errors=True)
+
+
+@contextmanager
+def _held(hidden: Path) -> Iterator[bool]:
+    """Hold the lock of a hidden folder, a file beside it that goes with it; False: somebody else holds it.
+
+    The kernel drops it however its holder ends. Pids tell nothing: they are reused, and a home may have two hosts.
+    """
+    lock = hidden.with_name(f".lock-{hidden.name.partition('-')[2]}")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            try:
+                yield True
+            finally:
+                with suppress(OSError):
+                    lock.unlink()
     finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+        os.close(descriptor)
 
 
 def _remove_unfinished(folder: Path) -> None:
     """What a process left behind that was killed."""
     for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
-        if not psutil.pid_exists(int(path.name.split("-")[1])):
-            shutil.rmtree(path, ignore_errors=True)
+        with _held(path) as left:
+            if left:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def read(folder: Path) -> Stored:

@@ -60,6 +60,11 @@ class PictureWriter:
         self.ends.append((self.ends[-1] if self.ends else 0) + len(picture))
 
 
+    def flush(self) -> None:
+        """Write what is still in memory. Raises OSError where the disk is full."""
+        self._file.flush()
+
+
 class StoredFrames:
     """Frames in a file, decoded when they are asked for: `frames[t]` is uint8 [H, W, 3], a slice [n, H, W, 3]."""
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.rundir import RunDirectory
+from workbench.errors import StorageFailed
+from workbench.rundir import RunDirectory, gone
 
 _RETRY_S = 0.05
 
@@ -30,8 +31,14 @@ def of_start(run: RunDirectory) -> Path:
 
 
 def hold(path: Path, *, wait_s: float) -> int | None:
-    """The descriptor of the locked file, or None if somebody else held it for all of `wait_s` seconds."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """The descriptor of the locked file, or None if somebody else held it for all of `wait_s` seconds.
+
+    Raises RunNotFound if the file's folder is gone, StorageFailed if it cannot be opened.
+    """
+    try:
+        descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
+    except FileNotFoundError:
+        raise gone(path.parent) from None
     deadline = time.monotonic() + wait_s
     while True:
         try:
@@ -46,7 +53,7 @@ def hold(path: Path, *, wait_s: float) -> int | None:
 
 @contextmanager
 def held(path: Path, *, wait_s: float) -> Iterator[bool]:
-    """Hold the lock in a `with` block; yields whether it was got."""
+    """Hold the lock in a `with` block; yields whether it was got. Raises what `hold` raises."""
     descriptor = hold(path, wait_s=wait_s)
     try:
         yield descriptor is not None
@@ -56,9 +63,9 @@ def held(path: Path, *, wait_s: float) -> Iterator[bool]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock; touches no network and leaves nothing behind."""
+    """Whether somebody holds the lock; touches no network and leaves nothing behind. Raises StorageFailed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = _opened(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
@@ -68,6 +75,15 @@ def is_held(path: Path) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageFailed(f"cannot open {path}: {error.strerror}. Make it and its folder writable.") from None
 
 
 def is_alive(run: RunDirectory) -> bool:

@@ -47,16 +47,17 @@ class Service:
         self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=grace_s))
 
     def scale(self, actors: int, undoes: int | None = None) -> dict[str, Any]:
-        """Run `actors` actors from now on; `undoes`: the event that this takes back. Raises OutOfBounds."""
+        """Run `actors` actors from now on; {"old", "new"}. `undoes`: the event that this takes back.
+
+        Raises OutOfBounds.
+        """
         with self._supervisor.commanding():
             self._refuse_if_ending()
             before = self._supervisor.config
             after = before.replaced(actors=actors)
             self._supervisor.ask_learner("scale", actors=after.actors)
             self._supervisor.change(after)
-        self._supervisor.event("scale", f"actors {before.actors} → {after.actors}", actors=after.actors,
-                               old={"actors": before.actors}, new={"actors": after.actors}, undoes=undoes)
-        return {"actors": after.actors}
+        return self._supervisor.changed("scale", before, after, ["actors"], undoes=undoes)
 
     def tune(self, changes: dict[str, Any], undoes: int | None = None) -> dict[str, Any]:
         """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing.
@@ -70,11 +71,7 @@ class Service:
             after = before.with_live(**changes)
             self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
             self._supervisor.change(after)
-        old = {name: before.value(name) for name in changes}
-        new = {name: after.value(name) for name in changes}
-        what = ", ".join(f"{name} {old[name]} → {new[name]}" for name in changes)
-        self._supervisor.event("tune", what, old=old, new=new, undoes=undoes)
-        return {"old": old, "new": new}
+        return self._supervisor.changed("tune", before, after, list(changes), undoes=undoes)
 
     def checkpoint(
         self, reason: str = "requested", replay: bool | None = None, wait_s: float = CHECKPOINT_S

@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +64,10 @@ class Supervisor:
         self.state = "starting"
         self.learner = Caller(run.learner_address, run.token())
         self._ledger = Ledger(run, writer)
-        self._life = int(run.read().get("lives", 0)) + 1
+        record = run.read()
+        self._life = int(record.get("lives", 0)) + 1
+        self._config_before: dict[str, Any] | None = record.get("config_before")  # of the last life, until it is told
+        self._resumed_with = self.config
         self._crew = Crew(run, learner_threads=self.config.learner_threads, keep_open=keep_open)
         self._guard = threading.RLock()
         self._wake = threading.Event()
@@ -170,8 +173,29 @@ class Supervisor:
 
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress that the learner told last; at none if a resumed one told none yet."""
-        known = self._news.told or self._life == 1
+        known = "frames" in self._news.told or self._life == 1
         self._ledger.event(kind, message, progress=self._news.progress if known else None, data=data or None)
+
+    def changed(
+        self, kind: str, before: RunConfig, after: RunConfig, names: Sequence[str], **more: Any
+    ) -> dict[str, dict[str, Any]]:
+        """Record that these fields changed, as an event of `tune` or `scale`; {"old", "new"}."""
+        self._tell_resumed()
+        old, new = ({name: config.value(name) for name in names} for config in (before, after))
+        self.event(kind, ", ".join(f"{name} {old[name]} → {new[name]}" for name in names), old=old, new=new, **more)
+        return {"old": old, "new": new}
+
+    def _tell_resumed(self) -> None:
+        """Record once what `wb.resume` changed."""
+        with self._guard:
+            told, self._config_before = self._config_before, None
+        if told is None:
+            return
+        before, after = RunConfig.from_json(told), self._resumed_with
+        names = [name for name in after.all_settings() if before.value(name) != after.value(name)]
+        for kind, told_of in (("tune", [name for name in names if name != "actors"]), ("scale", ["actors"])):
+            if {*told_of} & {*names}:
+                self.changed(kind, before, after, told_of)
 
     # --- the main thread ----------------------------------------------------------------------------------------
 
@@ -217,6 +241,8 @@ class Supervisor:
         if now - self._asked_at >= POLL_LEARNER_S and self._crew.learner.alive:
             self._poll_learner()
             self._asked_at = now
+            if "frames" in self._news.told:  # the event has its place
+                self._tell_resumed()
         if now - self._published_at >= PUBLISH_S:
             self._publish()
             self._published_at = now
@@ -313,6 +339,7 @@ class Supervisor:
                     "lives": self._life,
                     "paused": self._paused,
                     "config": self.config.to_json(),
+                    "config_before": self._config_before,
                 }
             )
 

@@ -1,7 +1,8 @@
 """Binary layout of what actors and the learner say to each other. Little-endian; no pickle, no per-tensor protobuf.
 
 The first message of a stream is a `Hello` in JSON, answered by a `Welcome` in JSON or by a gRPC status that says
-what does not fit. Each later request is one group of environments, each reply its actions:
+what does not fit; fields that a receiver does not know are left out. What the actions are called goes beside it, as
+metadata of the stream. Each later request is one group of environments, each reply its actions:
 
     request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
               final_observation[K, *frame]
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -24,18 +26,19 @@ PROTOCOL = 1
 _REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, round trip s
 _REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
 _MAGIC = b"WBS1"
+_ACTION_NAMES = "x-workbench-action-names-bin"
+_LONGEST_NAMES = 4096  # bytes in JSON; a gRPC server takes 8 KiB of metadata
 
 
 @dataclass(frozen=True)
 class Hello:
-    """What an actor says first: who it is, what its environments look like, and what their actions are called."""
+    """What an actor says first: who it is, and what its environments look like."""
 
     actor: int
     run_id: int
     environments: int
     groups: int
     spec: EnvironmentSpec
-    action_names: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """JSON bytes."""
@@ -45,10 +48,9 @@ class Hello:
     def decode(cls, data: bytes) -> Hello:
         """The hello in `data`. Raises ShapeMismatch if it is none, or of another protocol."""
         try:
-            fields: dict[str, Any] = json.loads(data)
-            protocol = fields.pop("protocol")
-            names = tuple(fields.get("action_names", ()))
-            hello = cls(**{**fields, "spec": EnvironmentSpec.from_json(fields["spec"]), "action_names": names})
+            told: dict[str, Any] = json.loads(data)
+            protocol = told["protocol"]
+            hello = cls(**{**_known(cls, told), "spec": EnvironmentSpec.from_json(told["spec"])})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ShapeMismatch(f"the first message of a stream is no hello: {error}") from None
         if protocol != PROTOCOL:
@@ -69,7 +71,26 @@ class Welcome:
     @classmethod
     def decode(cls, data: bytes) -> Welcome:
         """The inverse of `encode`."""
-        return cls(**json.loads(data))
+        return cls(**_known(cls, json.loads(data)))
+
+
+def _known(kind: type[Hello | Welcome], told: dict[str, Any]) -> dict[str, Any]:
+    """What a message of this version has of what was told."""
+    return {one.name: told[one.name] for one in fields(kind) if one.name in told}
+
+
+def names_metadata(names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
+    """Metadata that tells what an actor's actions are called; none where that would be too much of it."""
+    told = json.dumps(list(names)).encode()
+    return ((_ACTION_NAMES, told),) if len(told) <= _LONGEST_NAMES else ()
+
+
+def names_in(metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, ...]:
+    """What the actions are called, from a stream's metadata; () where nobody says."""
+    try:
+        return tuple(map(str, json.loads(dict(metadata)[_ACTION_NAMES])))
+    except (KeyError, ValueError, TypeError):
+        return ()
 
 
 @dataclass

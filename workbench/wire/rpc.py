@@ -138,11 +138,14 @@ class Caller:
 
     def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
         """The function's result. Raises its WorkbenchError, AccessDenied, or ConnectionLost if nobody answers."""
-        rpc = self._channel.unary_unary(method_path(method))
+        rpc, request = self._channel.unary_unary(method_path(method)), json.dumps(arguments).encode()
         try:
-            reply = json.loads(rpc(json.dumps(arguments).encode(), timeout=timeout_s, metadata=self._metadata))
+            answer = rpc(request, timeout=timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise self._translated(method, error) from None
+        except ValueError as error:  # grpc's word for a closed channel
+            raise ConnectionLost(f"{self.address} was not asked {method}: {error}") from None
+        reply = json.loads(answer)
         if "error" in reply:
             raise by_name(reply["error"]["type"], reply["error"]["message"])
         return reply["result"]

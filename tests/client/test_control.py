@@ -1,0 +1,86 @@
+"""One handle steers from several threads; the supervisor is written by hand, behind real gRPC."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.widgets import recorded
+from workbench.client.control import Control
+from workbench.errors import ConnectionLost
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+from workbench.wire.rpc import serve
+
+
+class Supervisor:
+    """Answers when it is told to; knows the calls of an older version."""
+
+    def __init__(self) -> None:
+        self.asked, self.free = threading.Event(), threading.Event()
+        self.restarted: list[int] = []
+
+    def slow(self) -> str:
+        self.asked.set()
+        self.free.wait(30)
+        return "done"
+
+    def restart_actor(self, index: int) -> None:
+        self.restarted.append(index)
+
+    def calls(self) -> dict[str, Any]:
+        return {"slow": self.slow, "restart_actor": self.restart_actor, "ping": lambda: "here"}
+
+
+@pytest.fixture
+def directory(home: Path) -> Iterator[RunDirectory]:
+    made = recorded.vtrace("steered")
+    with lock.held(lock.of_supervisor(made), wait_s=1.0):
+        yield made
+
+
+@pytest.fixture
+def supervisor(directory: RunDirectory) -> Iterator[Supervisor]:
+    made = Supervisor()
+    server = serve(directory.supervisor_address, directory.token(), calls=made.calls())
+    yield made
+    made.free.set()
+    server.stop(0.0)
+
+
+def test_a_call_that_takes_too_long_and_a_closed_handle_cut_nobody_off(
+    directory: RunDirectory, supervisor: Supervisor
+) -> None:
+    control = Control(directory)
+    with ThreadPoolExecutor(1) as pool:
+        patient = pool.submit(control.call, "slow", timeout_s=30.0)
+        assert supervisor.asked.wait(10)
+        with pytest.raises(ConnectionLost, match="did not answer 'slow' within 0.1 s"):
+            control.call("slow", timeout_s=0.1)
+        control.close()
+        assert control.call("ping") == "here"
+        supervisor.free.set()
+        assert patient.result(10) == "done"
+
+
+def test_a_supervisor_that_starts_anew_is_found_at_once(directory: RunDirectory) -> None:
+    control = Control(directory)
+    for _ in range(2):
+        with pytest.raises(ConnectionLost):
+            control.call("ping", timeout_s=2.0)
+        server = serve(directory.supervisor_address, directory.token(), calls=Supervisor().calls())
+        assert control.call("ping", timeout_s=2.0) == "here"
+        server.stop(0.0)
+
+
+def test_an_actor_of_a_run_of_an_older_version_can_be_restarted(
+    directory: RunDirectory, supervisor: Supervisor
+) -> None:
+    wb.attach(directory.path).restart_actor(1)
+    assert supervisor.restarted == [1]
