@@ -168,3 +168,12 @@ def test_undo_hands_the_name_over_once_there_is_something_to_take_back() -> None
     assert control.undo.disabled
     control.undo.click()
     assert asked.undone == ["learning_rate"] and asked.all == []
+
+
+def test_what_is_shown_meanwhile_does_not_answer_what_was_asked_for() -> None:
+    control, asked = controlled(r2d2("learning_rate"))
+    control.field.value = "0.002"
+    control.show(3e-4)
+    assert control.pending == 1 and control.field.value == "0.002"
+    control.failed("the run is dead")
+    assert control.pending == 0 and control.field.value == "0.0003"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,68 @@ def test_the_readout_says_the_mean_of_each_stretch_and_what_lies_between() -> No
     assert not len(marks.readout([(np.zeros(0), np.zeros(0))])["x"])
 
 
+def test_a_series_says_nothing_before_its_first_row_and_after_its_last() -> None:
+    table = marks.readout([(np.array([0.0, 80.0]), np.ones(2)), (np.array([20.0, 40.0]), np.array([1.0, 2.0]))])
+    assert np.isfinite(table["v0"]).all()
+    assert table["middle"][np.isfinite(table["v1"])] == pytest.approx(np.arange(20.5, 41))
+    figure = charts.lines({"a": series([1.0, 2.0])}, title="")
+    (layer,) = [one for one in layers(figure.spec()) if one["mark"]["type"] == "rect"]
+    assert layer["transform"][0]["calculate"].startswith("isValid(datum.v0) ?")  # what is missing would be a 0
+
+
+@pytest.mark.parametrize("axis", axes.AXES)
+def test_the_mean_of_a_long_noisy_series_is_its_mean_and_not_the_middle_of_its_extremes(axis: Axis) -> None:
+    directory = recorded.new("one")
+    losses = np.random.default_rng(0).exponential(size=20_000)
+    writer = MetricsWriter(directory.metrics)
+    for update, loss in enumerate(losses):
+        writer.scalars(recorded.at(update), {"loss": float(loss)})
+        if update % 5000 == 0:
+            writer.commit()
+    writer.close()
+    shown = figures(directory, axis=axis)["losses"].tables["readout"]["v0"]
+    assert shown.mean() == pytest.approx(losses.mean(), rel=0.005)
+    assert shown == pytest.approx(losses.reshape(marks.STRETCHES, -1).mean(1), abs=0.06)
+
+
+def test_one_chart_that_cannot_be_drawn_says_why_and_the_others_are_shown() -> None:
+    now = dashboard.read(recorded.vtrace("one"))
+    whole = dashboard.figures(now)
+    found = dashboard.figures(replace(now, histograms={"policy_lag": ([0, 1, 2], [1])}))
+    assert found.keys() == whole.keys() and found["losses"].chart is whole["losses"].chart
+    assert " ".join(found["policy_lag"].spec()["mark"]["text"]).startswith("cannot be drawn: ")
+    assert found["policy_lag"].title == "Policy lag"
+
+
+@pytest.mark.parametrize("values", [[5e-324, 1.0], [1.0, 1.7e308], [5e-324, 1.7e308], [1e-310] * 2])
+def test_numbers_at_the_ends_of_what_there_are_have_a_logarithmic_axis(values: list[float]) -> None:
+    y = layers(charts.lines({"rate": series(values)}, title="", log=True).spec())[0]["encoding"]["y"]
+    low, high = y["scale"]["domain"]
+    assert 0 < low < high < np.inf and y["axis"]["values"]
+
+
+@pytest.mark.parametrize(("edges", "counts", "bars"), [
+    ([3, 3], [7], {2.5: 7}), ([1, 3, 3, 5], [2, 4, 1], {1: 2, 3: 5}), ([0, 1, 2, np.inf], [1, 2, 3], {0: 1, 1: 5}),
+    ([-np.inf, 0, 1, 2], [1, 2, 3], {0: 3, 1: 3}), ([0, np.nan, 2, 4], [1, 2, 3], {0: 3, 2: 3}),
+    ([np.nan, np.nan], [4], {-0.5: 4}), ([0, 1e-200, 1e-190, 1e-170], [1, 1, 1], None),
+])  # fmt: skip
+def test_bins_without_width_or_end_lose_no_count(edges: Any, counts: Any, bars: dict[float, int] | None) -> None:
+    figure = charts.histogram(edges, counts, title="", x="x").tables["bars"]
+    assert np.sum(figure["share"]) == pytest.approx(1.0)
+    places, shares, _ = axes.binned(edges, counts)
+    assert np.isfinite(places).all() and (np.diff(places) > 0).all() and len(shares) <= axes.BARS
+    assert bars is None or dict(zip(places.tolist(), shares.tolist(), strict=False)) == bars
+
+
+def test_a_restored_and_a_forked_run_are_marked() -> None:
+    directory = recorded.vtrace("one")
+    writer = MetricsWriter(directory.metrics)
+    for kind in ("restore", "fork"):
+        writer.event(kind, "from a checkpoint", progress=recorded.at(70))
+    writer.close()
+    assert figures(directory)["speed"].tables["events"]["kind"] == ["tune", "restore", "fork"]
+
+
 def test_a_figure_can_be_taken_away_with_its_data_inside() -> None:
     figure = figures(recorded.r2d2("one"))["returns"]
     spec = figure.altair().to_dict()
@@ -343,11 +406,20 @@ def test_replay_and_evaluation_are_said_in_plain_words() -> None:
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         now = snapshot.read(directory)
         said = snapshot.sentence(now)
-    for part in ("mean return -20 · evaluation 18.25 · policy lag 1,523 updates · replay 1,234 of 5,000 unrolls",
+    for part in ("mean return -20 · evaluation 18.2 · policy lag 1,523 updates · replay 1,234 of 5,000 unrolls",
                  "307,200 of 10 M frames"):
         assert part in said
     facts = dict(snapshot.facts(now))
-    assert facts["evaluation"] == "18.25 (40 episodes)" and facts["replay"] == "1,234 of 5,000 unrolls"
+    assert facts["evaluation"] == "18.2 (40 episodes)" and facts["replay"] == "1,234 of 5,000 unrolls"
+
+
+def test_a_large_return_is_written_as_people_read_it() -> None:
+    directory = recorded.vtrace("one")
+    now = snapshot.read(directory)
+    status = replace(now.status, episode_return=21345.6, evaluation_return=-12345.6)
+    now = replace(now, status=status)
+    assert "mean return 21,346 · evaluation -12,346" in snapshot.sentence(now)
+    assert {**dict(snapshot.facts(now))}.items() >= {"mean return": "21,346", "evaluation": "-12,346"}.items()
 
 
 def test_a_run_without_replay_does_not_speak_of_one() -> None:

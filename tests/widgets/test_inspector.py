@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ipywidgets.widgets.widget import _instances as open_models
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
@@ -23,8 +24,10 @@ from workbench.client.evaluation import Evaluation
 from workbench.client.run import Run
 from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, StorageFailed, UnknownName
 from workbench.widgets import inspector_figures as figures
+from workbench.widgets import inspector_still
 from workbench.widgets.inspector import CheckpointInspector
 from workbench.widgets.inspector_controls import keywords
+from workbench.widgets.snapshot import number
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,43 @@ def test_a_layer_shows_its_histogram(inspector: CheckpointInspector, run: wb.Run
     np.testing.assert_allclose(table["share"], counts / weights.size)
 
 
+def test_a_layer_of_the_second_checkpoint_alone_is_drawn_as_the_seconds(home: Path) -> None:
+    directory = recorded.new("two")
+    for frames, layers in ((1, ["a", "gone"]), (2, ["a", "new"])):
+        groups = {"model": {name: np.ones((2, 2), np.float32) for name in layers}}
+        checkpoints.write(directory.checkpoints, frames=frames, groups=groups, requested=False,
+                          meta={"steps": 1, "updates": 1, "time_s": 1.0})
+    shown = CheckpointInspector(Run(directory))
+    shown.choose(f"{2:012d}", f"{1:012d}")
+    settled(shown)
+
+    def drawn(layer: str) -> list[int]:
+        shown._choose_layer(layer)
+        eventually(lambda: shown.charts.figures["histogram"].title == f"Weights of {layer}")
+        return [len(shown.charts.figures["histogram"].tables[which]["share"]) for which in ("first", "second")]
+
+    assert [count > 0 for count in drawn("a")] == [True, True]
+    assert [count > 0 for count in drawn("new")] == [True, False]
+    assert [count > 0 for count in drawn("gone")] == [False, True]
+    shown._choose_layer("nowhere")
+    eventually(lambda: "histogram" not in shown.charts.figures)
+    shown.close()
+
+
+def test_a_closed_inspector_leaves_nothing_in_the_browser(run: wb.Run) -> None:
+    before = set(open_models)
+    shown = CheckpointInspector(run)
+    settled(shown)
+    shown.close()
+    assert set(open_models) == before
+
+
+def test_large_numbers_are_said_as_people_say_them(tmp_path: Path) -> None:
+    found = Evaluation("x", tmp_path, 9, 0, True, (21_000.0, 22_000.0), (3, 4))
+    assert "e+" not in figures.interval(found) and "(2 episodes)" in figures.interval(found)
+    assert inspector_still._cell(123_456.7) == "123,457"
+
+
 def test_a_name_that_is_none_is_refused(inspector: CheckpointInspector) -> None:
     with pytest.raises(UnknownName, match="unknown checkpoint '00'"):
         inspector.choose("00")
@@ -250,7 +290,7 @@ def test_evaluating_shows_the_interval_and_keeps_it(inspector: CheckpointInspect
     fields["episodes"].value, fields["seed"].value = 4, 7
     said = done(inspector, "evaluate")
     expected = wb.evaluate(first, episodes=4, seed=7)
-    assert f"mean return {expected.mean:.4g}, 95 % interval {figures.interval(expected)}" in said
+    assert f"mean return {number(expected.mean)}, 95 % interval {figures.interval(expected)}" in said
     row = next(row for row in inspector.table.rows if row["key"] == first.path.name)
     assert row["evaluation"] == expected.mean and "(4 episodes)" in row["interval"]
     table = inspector.charts.figures["timeline"].tables["evaluated"]
@@ -355,9 +395,11 @@ def test_playing_shows_one_or_two_episodes_on_the_same_seed(inspector: Checkpoin
     assert 'role="alert"' not in said and f"{run.checkpoints[-1].path.name}: return" in said
     (player,) = inspector.stage.children
     inspector.other.value = run.checkpoints[0].path.name
+    before = set(open_models)
     said = done(inspector, "play", within_s=120)
     assert said.count(": return") == 2
     assert inspector.stage.children[0] is not player
+    assert len(set(open_models)) == len(before), "the player before was closed"
 
 
 # --- evaluations that are kept ----------------------------------------------------------------------------------------

@@ -16,13 +16,14 @@ class Page:
     """The other end of the widget: what it was sent, and what it says."""
 
     def __init__(self, shown: LiveCharts) -> None:
+        self.view = "a"
         self._shown = shown
         self.heard: list[tuple[dict[str, Any], list[memoryview]]] = []
         shown.send = lambda content, buffers=None: self.heard.append((content, buffers or []))
 
     def say(self, **content: Any) -> tuple[dict[str, Any], list[memoryview]]:
         """The answer."""
-        self._shown._handle_custom_msg(content, [])
+        self._shown._handle_custom_msg(content | {"view": self.view}, [])
         return self.heard[-1]
 
 
@@ -51,7 +52,11 @@ def shown() -> LiveCharts:
 
 @pytest.fixture
 def page(shown: LiveCharts) -> Page:
-    return Page(shown)
+    """One that has said hello before anything was shown."""
+    page = Page(shown)
+    page.say(type="hello")
+    page.heard.clear()
+    return page
 
 
 def test_hello_gets_every_chart_and_every_table(shown: LiveCharts, page: Page) -> None:
@@ -72,6 +77,28 @@ def test_only_the_tables_that_changed_are_sent(shown: LiveCharts, page: Page) ->
     assert {key: list(tables) for key, tables in told[0]["tables"].items()} == {"one": ["points"]}
     assert table(told, "one", "points")["y"] == [1.0, 2.0, 5.0]
     assert len(told[1]) == 1 and told[1][0].nbytes == 2 * 3 * 8
+
+
+def test_until_a_page_was_heard_everything_is_sent_whole(shown: LiveCharts) -> None:
+    page = Page(shown)
+    shown.show({"one": figure([1.0]), "two": figure([3.0])})
+    shown.show({"one": figure([1.0, 2.0]), "two": figure([3.0])})
+    told = page.heard[-1]
+    assert told[0]["whole"] and told[0]["view"] is None and list(told[0]["figures"]) == ["one", "two"]
+    assert table(told, "two", "points")["y"] == [3.0]
+    page.say(type="hello")
+    shown.show({"one": figure([1.0, 2.0, 5.0]), "two": figure([3.0])})
+    assert not page.heard[-1][0]["whole"] and page.heard[-1][0]["figures"] == {}
+
+
+def test_an_answer_is_for_the_page_that_asked_and_no_other_misses_a_number(shown: LiveCharts, page: Page) -> None:
+    shown.show({"one": figure([1.0])})
+    page.view = "b"
+    for asked in ({"type": "hello"}, {"type": "pull", "serial": 1}, {"type": "pull", "serial": 0}):
+        told, _ = page.say(**asked)
+        assert (told["view"], told["serial"]) == ("b", 1)
+    shown.show({"one": figure([2.0])})
+    assert (page.heard[-1][0]["view"], page.heard[-1][0]["serial"]) == (None, 2)
 
 
 def test_nothing_is_sent_where_nothing_changed(shown: LiveCharts, page: Page) -> None:

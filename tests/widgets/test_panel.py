@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,18 +17,22 @@ import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets import Button, Checkbox, Dropdown, Text, ToggleButton, Widget
+from ipywidgets.widgets.widget import _instances as open_models
 
 from tests.widgets import recorded
 from workbench import rundir
 from workbench.client.run import Run
+from workbench.client.status import RunStatus
 from workbench.config import RunConfig
+from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
+from workbench.widgets import facts, picture, snapshot
 from workbench.widgets import panel as panels
-from workbench.widgets import picture, snapshot
 from workbench.widgets.background import Actions, Refresher
 from workbench.widgets.panel import RunPanel
+from workbench.widgets.steering import LINES, Notes
 
 
 @pytest.fixture
@@ -196,6 +202,28 @@ def test_one_thread_refreshes_all_panels_and_ends_with_the_last() -> None:
     assert [one.lives for one in shown] == [0, 0]
 
 
+class Broken:
+    def __repr__(self) -> str:
+        return "what is broken"
+
+    def tick(self) -> bool:
+        raise ValueError("no way to show it")
+
+
+def test_what_cannot_be_refreshed_is_dropped_with_a_word_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    refresher, fine = Refresher(period_s=0.01), Busy(0.0)
+    with caplog.at_level(logging.ERROR):
+        refresher.add(Broken())
+        refresher.add(fine)
+        until(lambda: fine.ticks > 3)
+    assert "what is broken could not be refreshed" in caplog.text and "no way to show it" in caplog.text
+    refresher.remove(fine)
+    until(lambda: not refresher.running)
+    refresher.add(again := Busy(0.0))
+    until(lambda: again.ticks)
+    refresher.remove(again)
+
+
 class Busy:
     """Takes that much CPU at each tick."""
 
@@ -240,6 +268,101 @@ def test_actions_are_done_in_order_and_one_at_a_time() -> None:
         actions.submit(lambda number=number: done.append(number))
     until(lambda: len(done) == 50)
     assert done == list(range(50))
+
+
+def test_an_action_that_fails_holds_up_none_of_those_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    actions, done = Actions(), threading.Event()
+    with caplog.at_level(logging.ERROR):
+        actions.submit(Broken().tick)
+        until(lambda: not actions._working)
+        actions.submit(done.set)
+        assert done.wait(10)
+    assert "no way to show it" in caplog.text
+
+
+def test_an_outcome_is_said_even_if_newer_lines_took_the_place_of_its_question() -> None:
+    notes = Notes()
+    asked = notes.say("checkpoint …")
+    for number in range(LINES):
+        notes.say(f"line {number}")
+    notes.say("checkpoint: the disk is full", bad=True, instead=asked)
+    assert "the disk is full" in notes.view.value and "line 0" not in notes.view.value
+
+
+class Steered(Run):
+    """A run that is asked for things one of which takes long; each waits until it may go on."""
+
+    may: dict[str, threading.Event]
+
+    def __init__(self, directory: RunDirectory) -> None:
+        super().__init__(directory)
+        self.may = {name: threading.Event() for name in ("checkpoint", "tune", "undo")}
+
+    def checkpoint(self, **_: Any) -> Any:
+        assert self.may["checkpoint"].wait(30)
+
+    def stop(self, **_: Any) -> Any:
+        return None
+
+    def tune(self, **changes: Any) -> dict[str, Any]:
+        assert self.may["tune"].wait(30)
+        self._directory.write(config=self.config.with_live(**changes).to_json())
+        return {}
+
+    def undo(self, name: str | None = None) -> dict[str, Any]:
+        assert self.may["undo"].wait(30)
+        return {"old": {"learning_rate": 6e-4}, "new": {"learning_rate": 3e-4}}
+
+
+@pytest.fixture
+def steered(directory: RunDirectory) -> Iterator[tuple[RunPanel, dict[str, threading.Event]]]:
+    run = Steered(directory)
+    shown = RunPanel(run)
+    yield shown, run.may
+    for one in run.may.values():
+        one.set()
+    shown.close()
+
+
+def test_a_checkpoint_that_is_being_written_holds_up_nothing(
+    steered: tuple[RunPanel, dict[str, threading.Event]]
+) -> None:
+    panel, may = steered
+    may["tune"].set()
+    commands = panel.parts.buttons.all
+    commands["checkpoint"].disabled = commands["confirm"].disabled = False
+    commands["checkpoint"].click()
+    commands["confirm"].click()
+    panel.controls["learning_rate"].field.value = "0.002"
+    until(lambda: "stop: done" in log(panel) and "learning_rate: 0.0006 → 0.002" in log(panel))
+    assert "checkpoint …" in log(panel)
+    may["checkpoint"].set()
+    until(lambda: "checkpoint: done" in log(panel))
+
+
+def test_an_undo_leaves_alone_what_a_person_asked_for_after_it(
+    steered: tuple[RunPanel, dict[str, threading.Event]]
+) -> None:
+    panel, may = steered
+    control = panel.controls["learning_rate"]
+    panel.parts.changes.undo.disabled = False
+    panel.parts.changes.undo.click()
+    control.field.value = "0.002"
+    may["undo"].set()
+    until(lambda: "(undo)" in log(panel))
+    assert control.pending == 1 and control.field.value == "0.002" and control.value == 3e-4
+    may["tune"].set()
+    until(lambda: "learning_rate: 0.0003 → 0.002" in log(panel))
+    assert control.pending == 0 and control.field.value == "0.002"
+
+
+def test_a_closed_panel_leaves_nothing_in_the_browser(directory: RunDirectory) -> None:
+    RunPanel(Run(directory)).close()  # what all panels share is there from now on
+    before = set(open_models)
+    panel = RunPanel(Run(directory))
+    assert 100 < len(set(open_models) - before) < 200
+    panel.close()
+    assert set(open_models) == before
 
 
 # Being shown, or not
@@ -329,6 +452,63 @@ def test_a_run_that_ends_leaves_a_picture_and_comes_back_when_it_is_resumed(
         assert panel.tick()
 
 
+def test_a_panel_within_another_view_shows_the_end_in_its_widgets_and_comes_back(
+    panel: RunPanel, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(picture, "bundle", lambda now: drawn.append(now) or {"text/html": "", "text/plain": ""})
+    monkeypatch.setattr(panels, "VIGIL_PERIOD_S", 0.1)
+    panel._vigil = panels._Part(panel._look_out, 0.1)
+    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
+        panel.view._view_count = 1
+        until(lambda: "training" in panel.parts.headline.value)
+        assert panel.tick()
+    until(lambda: "dead" in panel.parts.headline.value and not panel.tick())
+    panel.view._view_count = 0
+    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
+        until(lambda: "training" in panel.parts.headline.value, timeout_s=30)
+        assert panel.tick()
+    assert not drawn, "nobody looks at that picture"
+
+
+def test_the_vigil_outlives_everything_but_the_run(
+    panel: RunPanel, directory: RunDirectory, cell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(error: Exception) -> Callable[..., Any]:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise error
+
+        return fail
+
+    panel._ipython_display_()
+    until(lambda: panel._resting)
+    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
+        for error in (StorageFailed("the disk went away"), RuntimeError("no picture")):
+            with monkeypatch.context() as patched:
+                patched.setattr(panel.parts, "draw", failing(error))
+                assert panel._look_out(), "it tries again"
+                assert str(error) in log(panel)
+                assert WIDGET not in panel._repr_mimebundle_(), "it is still the picture"
+        assert panel._look_out() and WIDGET in panel._repr_mimebundle_()
+    directory.path.rename(directory.path.with_name("elsewhere"))
+    assert not panel._look_out()
+
+
+def test_a_run_shows_one_and_the_same_panel_wherever_it_stands(directory: RunDirectory, cell: InteractiveShell) -> None:
+    run = Run(directory)
+    run._ipython_display_()
+    models, live = len(open_models), [one["data"] for one in cell.display_pub.outputs if WIDGET in one["data"]]
+    run._ipython_display_()
+    assert len(open_models) == models
+    until(lambda: run._panel._frozen)
+    run._panel.close()
+    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
+        run._ipython_display_()
+    shown = [one["data"] for one in cell.display_pub.outputs if WIDGET in one["data"]]
+    assert shown[-1][WIDGET] != live[0][WIDGET], "one that was closed is made anew"
+    run._panel.close()
+
+
 def last(outputs: list[Any], display_id: str) -> Any:
     """What stands there now."""
     return [one["data"] for one in outputs if one["transient"]["display_id"] == display_id][-1]
@@ -381,6 +561,16 @@ def test_progress_and_facts_are_said_to_everybody(alive: None, panel: RunPanel) 
     said = re.sub("<[^>]*>", " ", panel.parts.facts.value)
     for part in ("5,000  frames/s", "1,250  steps/s", "1.4  policy lag", "1.2 of 16 GiB  memory of the learner (cpu)"):
         assert part in said
+
+
+def test_large_numbers_are_said_as_people_say_them(panel: RunPanel) -> None:
+    status = RunStatus("big", "training", updates_per_second=12_345.6, episode_return=21_345.5, evaluation_return=18.5,
+                       device_memory_gb=120.0, device_memory_total_gb=141.0)
+    now = snapshot.Snapshot("big", RunConfig.build("CartPole-v1"), status)
+    said = facts.facts(now)
+    for part in ("12,346", "21,346", "18.5", "120 of 141 GiB"):
+        assert f"<b>{part}</b>" in said
+    assert "e+" not in said
 
 
 def test_every_widget_that_a_person_uses_says_what_it_does(panel: RunPanel) -> None:

@@ -150,6 +150,11 @@ def test_a_saved_notebook_keeps_a_strip_of_frames_and_the_facts() -> None:
         assert fact in bundle["text/html"] and fact in bundle["text/plain"]
 
 
+def test_a_large_return_is_written_as_people_read_it() -> None:
+    made = rollout(rewards=np.full(T, 1778.8, np.float32))
+    assert player.title(made).endswith("return 21,346") and player.facts(made)["return"] == "21,346"
+
+
 def test_the_strip_has_the_first_and_the_last_frame() -> None:
     assert filmstrip.chosen(13) == [0, 2, 5, 7, 10, 12]
     assert filmstrip.chosen(2) == [0, 1]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from ipywidgets.widgets.widget import _instances as open_models
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
@@ -66,6 +67,29 @@ def test_what_did_not_change_on_disk_is_not_read_again(shown: RunsTable) -> None
     after = {directory.name: row for directory, (_, row) in shown._read.items()}
     assert after["replayed"] is kept["replayed"] and after["pong"] is not kept["pong"]
     assert rows(shown)["pong"]["curve"][-1] == [10**6, 21.0]
+
+
+def test_a_curve_is_of_means_that_leave_no_value_out(home: Path) -> None:
+    directory = recorded.new("wavy")
+    writer = MetricsWriter(directory.metrics)
+    values = [100.0 if update % 100 == 0 else 0.0 for update in range(8001)]
+    for update, value in enumerate(values):
+        writer.scalars(recorded.at(update), {"episode_return_mean": value})
+    writer.close()
+    table = RunsTable(STATIC)
+    *curve, newest = rows(table)["wavy"]["curve"]
+    table.close()
+    assert newest == [8000 * 2560, 100.0] and len(curve) == POINTS - 1
+    assert all(abs(value - 1.0) < 0.6 for _, value in curve), "extremes alone would say 50"
+
+
+def test_a_closed_table_leaves_nothing_in_the_browser(shown: RunsTable) -> None:
+    before = set(open_models)
+    table = RunsTable(STATIC)
+    table.table.act("pong", "attach")
+    eventually(lambda: table.panel is not None and not rows(table)["pong"].get("busy"))
+    table.close()
+    assert set(open_models) == before
 
 
 def test_runs_come_and_go(shown: RunsTable) -> None:

@@ -111,14 +111,23 @@ def test_a_view_is_ticked_until_nobody_looks(view: LiveView, monkeypatch: pytest
     assert not view.tick()
 
 
-def test_a_page_that_hears_nothing_gets_news_in_the_answer(
+def test_a_page_that_hears_nothing_gets_all_that_is_kept_in_the_answer(
     view: LiveView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages: list[dict[str, Any]] = []
+
+    def lost(content: dict[str, Any], buffers: Any = None) -> None:
+        """As in Colab: what a thread sends never arrives."""
+
+    monkeypatch.setattr(view, "send", lost)
+    for number in range(1, 4):
+        eventually(lambda: (view.look(), len(view._kept))[1] >= number)  # noqa: B023
     monkeypatch.setattr(view, "send", lambda content, buffers=None: messages.append(content))
+    first = view._kept[0].first
     view._received(view, {"type": "pull", "view": "v"}, [])
-    eventually(lambda: messages)
-    assert messages[0]["type"] == "live"
+    answer = messages[-1]
+    assert (answer["type"], answer["view"]) == ("live", "v")
+    assert answer["chunks"][0]["first"] == first and len(answer["chunks"]) >= 3
 
 
 def test_a_saved_notebook_keeps_what_was_seen_last(view: LiveView) -> None:

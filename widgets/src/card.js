@@ -1,6 +1,7 @@
 // One chart in its card: title, menu, the Vega view, and what is wrong where it cannot be drawn.
+import { element } from "./elements.js";
 import { vegaConfig } from "./theme.js";
-import { rows } from "./tables.js";
+import { equal, rows } from "./tables.js";
 
 const HEIGHT = 236; // px of the whole drawing, the same for all, so that rows are even
 
@@ -27,29 +28,27 @@ export class Card {
     this.chosen = {};
     this.width = 0;
     this.visible = false;
-    this.el = element("figure", "workbench-card");
-    this.plot = element("div", "workbench-card-plot");
+    this.el = element("figure", { class: "workbench-card" });
+    this.plot = element("div", { class: "workbench-card-plot" });
     this.plot.style.minHeight = `${HEIGHT}px`;
     this.el.addEventListener("keydown", (event) => event.stopPropagation()); // JupyterLab has shortcuts of its own
-    this.title = element("span", "workbench-card-title");
-    this.summary = element("summary", "", "⋯");
-    this.problem = element("p", "workbench-card-problem");
-    this.problem.setAttribute("role", "alert");
-    this.problem.hidden = true;
-    const head = element("figcaption", "workbench-card-head");
-    head.append(this.title, this.menu());
+    this.title = element("span", { class: "workbench-card-title" });
+    this.summary = element("summary", {}, "⋯");
+    this.problem = element("p", { class: "workbench-card-problem", role: "alert", hidden: true });
+    this.failed = false;
+    const head = element("figcaption", { class: "workbench-card-head" }, this.title, this.menu());
     this.el.append(head, this.plot, this.problem);
   }
 
   menu() {
-    const menu = /** @type {HTMLDetailsElement} */ (element("details", "workbench-card-menu"));
-    const list = element("div", "workbench-card-actions");
+    const menu = element("details", { class: "workbench-card-menu" });
+    const list = element("div", { class: "workbench-card-actions" });
     const actions = /** @type {[string, () => Promise<void>][]} */ ([
       ["Save as PNG", () => this.save("png")], ["Save as SVG", () => this.save("svg")],
       ["Copy Vega-Lite spec", () => this.copy()],
     ]);
     for (const [label, act] of actions) {
-      const button = element("button", "", label);
+      const button = element("button", {}, label);
       button.addEventListener("click", () => {
         menu.open = false;
         this.summary.focus();
@@ -67,6 +66,11 @@ export class Card {
     return menu;
   }
 
+  /** Whether this is the chart that is here already. @param {Figure} figure */
+  shows(figure) {
+    return JSON.stringify(figure) === JSON.stringify(this.figure);
+  }
+
   /** Another chart, with all of its tables. @param {Figure} figure @param {Record<string, Table>} tables */
   become(figure, tables) {
     this.figure = figure;
@@ -78,23 +82,25 @@ export class Card {
     this.el.classList.toggle("workbench-card-wide", figure.wide);
   }
 
-  /** New data. @param {Record<string, Table>} tables */
+  /** New data, with which a chart that could not be drawn is tried again. @param {Record<string, Table>} tables */
   take(tables) {
     for (const [name, table] of Object.entries(tables)) {
+      if (this.tables[name] && equal(this.tables[name], table)) continue;
       this.tables[name] = table;
       this.stale.add(name);
+      this.failed = false;
     }
   }
 
   get dirty() {
-    return this.figure !== null && (!this.drawn ? this.problem.hidden : this.stale.size > 0 || this.resized);
+    return this.figure !== null && (!this.drawn ? !this.failed : this.stale.size > 0 || this.resized);
   }
 
   get resized() {
     return this.drawn !== null && this.width > 0 && Math.abs(this.drawn.width - this.width) >= 1;
   }
 
-  /** Bring the drawing up to date; whether it was the first. */
+  /** Bring the drawing up to date; whether it is there for the first time. */
   async draw() {
     const first = !this.drawn;
     try {
@@ -102,7 +108,7 @@ export class Card {
     } catch (error) {
       this.fail(error);
     }
-    return first;
+    return first && !this.failed;
   }
 
   async embed() {
@@ -117,6 +123,8 @@ export class Card {
       tooltip: { theme: "workbench", disableDefaultStyle: true, id: "workbench-chart-tooltip" },
     });
     if (this.figure !== figure) return made.finalize(); // it changed, or was removed, in the meantime
+    this.problem.hidden = true;
+    this.plot.hidden = false;
     this.drawn = { width, view: made.view, finalize: () => made.finalize() };
     for (const [name, value] of Object.entries(this.chosen)) made.view.signal(name, value);
     if (Object.keys(this.chosen).length) await made.view.runAsync();
@@ -142,7 +150,9 @@ export class Card {
   /** @param {unknown} error */
   fail(error) {
     this.clear();
-    this.problem.textContent = `This chart cannot be drawn: ${error instanceof Error ? error.message : error}`;
+    const said = `This chart cannot be drawn: ${error instanceof Error ? error.message : error}`;
+    if (this.problem.textContent !== said) this.problem.textContent = said; // a screen reader says it once
+    this.failed = true;
     this.problem.hidden = false;
     this.plot.hidden = true;
   }
@@ -157,6 +167,7 @@ export class Card {
     this.plot.replaceChildren();
     this.plot.hidden = false;
     this.problem.hidden = true;
+    this.failed = false;
   }
 
   /** @param {"png" | "svg"} kind */
@@ -190,12 +201,4 @@ function single(spec) {
 function sized(spec, width) {
   if (!single(spec)) return spec;
   return { ...spec, width, height: spec.height ?? HEIGHT, autosize: { type: "fit", contains: "padding" }, padding: 2 };
-}
-
-/** @param {string} tag @param {string} [kind] @param {string} [text] */
-function element(tag, kind = "", text = "") {
-  const made = document.createElement(tag);
-  if (kind) made.className = kind;
-  if (text) made.textContent = text;
-  return made;
 }

@@ -1,4 +1,5 @@
 // The elements of a table's cells; each is touched only where what it shows has changed.
+import { element } from "./elements.js";
 import { cellText, sparkline, spoken } from "./rows.js";
 
 const SPARK = { width: 96, height: 22 };
@@ -10,7 +11,7 @@ export function setCell(cell, value, { title, kind }, now) {
   if (kind === "sparkline") return setSparkline(cell, value, title);
   const text = cellText(value, kind, now);
   if (kind !== "state") return setText(cell, text);
-  if (!cell.firstChild) cell.append(make("span", { class: "wb-badge" }));
+  if (!cell.firstChild) cell.append(element("span", { class: "wb-badge" }));
   const badge = /** @type {HTMLElement} */ (cell.firstChild);
   setText(badge, text);
   badge.dataset.state = text;
@@ -37,31 +38,20 @@ export function setNote(note, text, bad) {
   note.dataset.given = given;
   note.hidden = !text;
   const [first, ...rest] = text.trim().split("\n");
-  const said = make("div", { role: bad ? "alert" : "status", class: bad ? "wb-bad" : "" }, first);
-  if (rest.length) said.append(make("details", {}, make("summary", {}, "details"), make("pre", {}, rest.join("\n"))));
+  const said = element("div", { role: bad ? "alert" : "status", class: bad ? "wb-bad" : "" }, first);
+  if (rest.length) said.append(element("details", {}, element("summary", {}, "details"), element("pre", {}, rest.join("\n"))));
   note.firstElementChild?.replaceChildren(...(text ? [said] : []));
 }
 
-/** @param {Element} element @param {string} text */
-export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-
-/**
- * @template {keyof HTMLElementTagNameMap} Name
- * @param {Name} name @param {Record<string, string>} attributes @param {(Node | string)[]} children
- */
-export function make(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
+/** @param {Element} shown @param {string} text */
+export function setText(shown, text) {
+  if (shown.textContent !== text) shown.textContent = text;
 }
 
 /** @param {string} name @param {Record<string, string | number>} attributes @param {(Node | string)[]} children */
 function drawing(name, attributes, ...children) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
-  element.append(...children);
-  return element;
+  const drawn = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) drawn.setAttribute(key, String(value));
+  drawn.append(...children);
+  return drawn;
 }

@@ -1,5 +1,5 @@
 // A grid of charts that the kernel fills: a card per figure, drawn when it is seen, and only where its data changed.
-// A page says hello and gets everything; messages are numbered, and a page that missed one says hello again.
+// A page says hello and gets everything, it alone; messages are numbered, and a page that missed one says hello again.
 import { Card } from "./card.js";
 import { Pacer } from "./pacing.js";
 import { look, watchTheme } from "./theme.js";
@@ -8,7 +8,7 @@ import { unpack } from "./tables.js";
 const PULL_AFTER_MS = 4000; // of silence, where the kernel wants to be asked; doubled while it does not answer
 const LONGEST_PULL_MS = 60000;
 
-/** @typedef {{type: string, serial: number, whole: boolean, order: string[],
+/** @typedef {{type: string, view: string | null, serial: number, whole: boolean, order: string[],
  *   figures: Record<string, import("./card.js").Figure>,
  *   tables: Record<string, Record<string, import("./tables.js").Packed>>}} Message */
 
@@ -17,6 +17,7 @@ class Charts {
   constructor(model, el, vega) {
     this.model = model;
     this.vega = vega;
+    this.id = Math.random().toString(36).slice(2);
     /** @type {Map<string, Card>} */
     this.cards = new Map();
     this.serial = -1; // of the newest message; -1: everything is to be sent
@@ -65,15 +66,16 @@ class Charts {
 
   hello() {
     this.serial = -1;
-    this.tell({ type: "hello" });
+    this.tell({ type: "hello", view: this.id });
   }
 
   /** @param {Message} message @param {DataView[]} buffers */
   receive(message, buffers) {
-    if (message.type !== "show") return;
+    if (message.type !== "show" || (message.view && message.view !== this.id)) return;
     this.heard = performance.now();
     this.patience = PULL_AFTER_MS;
     if (!message.whole && this.serial < 0) return; // hello was said: everything is on its way
+    if (!message.whole && message.serial === this.serial) return; // an answer: nothing is new
     if (!message.whole && message.serial !== this.serial + 1) return this.hello();
     this.serial = message.serial;
     for (const [key, card] of this.cards) {
@@ -82,9 +84,9 @@ class Charts {
     for (const key of message.order) {
       const tables = Object.fromEntries(Object.entries(message.tables[key] ?? {}).map(
         ([name, packed]) => [name, unpack(packed, buffers)]));
-      const figure = message.figures[key];
-      if (figure) (this.cards.get(key) ?? this.add(key)).become(figure, tables);
-      else this.cards.get(key)?.take(tables);
+      const figure = message.figures[key], card = this.cards.get(key);
+      if (figure && !card?.shows(figure)) (card ?? this.add(key)).become(figure, tables);
+      else card?.take(tables);
     }
     this.arrange(message.order);
     this.drawAll();
@@ -149,7 +151,7 @@ class Charts {
     const shown = !document.hidden && this.grid.isConnected && this.grid.offsetParent !== null;
     if (!this.model.get("pulls") || !shown || performance.now() - this.heard < this.patience) return;
     this.patience = Math.min(2 * this.patience, LONGEST_PULL_MS);
-    this.tell({ type: "pull", serial: this.serial });
+    this.tell({ type: "pull", view: this.id, serial: this.serial });
   }
 
   /** @param {object} content */

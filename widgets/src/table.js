@@ -1,6 +1,7 @@
 // A table whose rows stay where a person's eyes, pointer and keyboard are while their cells change.
 // workbench/widgets/table.py sends {type: "rows"} with what changed; hello and pull ask it for everything.
-import { make, setCell, setNote, setText } from "./cells.js";
+import { setCell, setNote, setText } from "./cells.js";
+import { element } from "./elements.js";
 import { cellText, nextSort, ordered, question, unmoved } from "./rows.js";
 
 /** @typedef {import("./rows.js").Row} Row */
@@ -43,9 +44,9 @@ class TableView {
     this.askedAt = null;  // when a person asked for something that has not been answered
     this.said = { text: "", bad: false };
     this.headers = new Map(this.shape.columns.map((column) => [column.name, this.header(column)]));
-    this.body = make("tbody");
-    this.saying = make("p", { class: "wb-said", role: "status", "aria-live": "polite", hidden: "" });
-    this.nothing = make("p", { class: "wb-nothing" }, this.shape.empty);
+    this.body = element("tbody");
+    this.saying = element("p", { class: "wb-said", role: "status", "aria-live": "polite", hidden: true });
+    this.nothing = element("p", { class: "wb-nothing" }, this.shape.empty);
     el.classList.add("wb-table");
     el.dataset.lmSuppressShortcuts = "true";  // else JupyterLab takes the arrow keys and Enter
     el.replaceChildren(this.scroller(), this.nothing, this.saying);
@@ -124,24 +125,24 @@ class TableView {
   // --- what is on the screen ---
 
   scroller() {
-    const head = make("tr", {}, ...[...this.headers.values()].map((one) => one.cell));
+    const head = element("tr", {}, ...[...this.headers.values()].map((one) => one.cell));
     if (this.shape.actions.length) {
-      head.append(make("th", { scope: "col", class: "wb-doing" }, make("span", { class: "wb-hidden" }, "actions")));
+      head.append(element("th", { scope: "col", class: "wb-doing" }, element("span", { class: "wb-hidden" }, "actions")));
     }
-    const table = make("table", { "aria-label": this.shape.label }, make("thead", {}, head), this.body);
+    const table = element("table", { "aria-label": this.shape.label }, element("thead", {}, head), this.body);
     if (this.shape.selectable) table.setAttribute("role", "grid");
     table.addEventListener("keydown", (event) => this.pressed(event));
     this.body.addEventListener("pointerenter", () => { this.pointed = true; });
     this.body.addEventListener("pointerleave", () => { this.pointed = false; });
-    return make("div", { class: "wb-scroll" }, table);
+    return element("div", { class: "wb-scroll" }, table);
   }
 
   /** @param {Column} column */
   header(column) {
-    const arrow = make("span", { class: "wb-arrow", "aria-hidden": "true" });
-    const unit = column.unit ? make("span", { class: "wb-unit" }, ` ${column.unit}`) : "";
-    const button = make("button", { type: "button", title: column.help }, column.title, unit, arrow);
-    const cell = make("th", { scope: "col", "data-kind": column.kind, "aria-sort": "none" }, button);
+    const arrow = element("span", { class: "wb-arrow", "aria-hidden": "true" });
+    const unit = column.unit ? element("span", { class: "wb-unit" }, ` ${column.unit}`) : "";
+    const button = element("button", { type: "button", title: column.help }, column.title, unit, arrow);
+    const cell = element("th", { scope: "col", "data-kind": column.kind, "aria-sort": "none" }, button);
     button.addEventListener("click", () => {
       this.sort = nextSort(this.sort, column);
       this.draw({ move: true });
@@ -208,26 +209,26 @@ class TableView {
   /** @param {Row} row @returns {Drawn} */
   newRow(row) {
     const cells = new Map(this.shape.columns.map(({ name, kind }, at) => [
-      name, make(at ? "td" : "th", { "data-kind": kind, ...(at ? {} : { scope: "row" }) }),
+      name, element(at ? "td" : "th", { "data-kind": kind, ...(at ? {} : { scope: "row" }) }),
     ]));
-    const line = make("tr", { "data-key": row.key }, ...cells.values());
+    const line = element("tr", { "data-key": row.key }, ...cells.values());
     const buttons = new Map(this.shape.actions.map((action) => [action.name, this.button(row, action)]));
-    const doing = buttons.size ? make("span", { class: "wb-actions" }, ...buttons.values()) : null;
-    if (doing) line.append(make("td", { class: "wb-doing" }, doing));
+    const doing = buttons.size ? element("span", { class: "wb-actions" }, ...buttons.values()) : null;
+    if (doing) line.append(element("td", { class: "wb-doing" }, doing));
     if (this.shape.selectable) {
       line.addEventListener("click", (event) => {
         if (!(/** @type {HTMLElement} */ (event.target)).closest("button")) this.select(row.key);
       });
     }
     const span = String(this.shape.columns.length + (doing ? 1 : 0));
-    const note = make("tr", { class: "wb-note", hidden: "" }, make("td", { colspan: span }));
+    const note = element("tr", { class: "wb-note", hidden: true }, element("td", { colSpan: span }));
     return { line, cells, buttons, note, doing, asking: null };
   }
 
   /** @param {Row} row @param {Action} action */
   button({ key, ...cells }, action) {
     const label = `${action.title} ${question(this.shape.row, { key, ...cells })}`;
-    const button = make("button", { type: "button", "data-action": action.name, "aria-label": label }, action.title);
+    const button = element("button", { type: "button", "data-action": action.name, "aria-label": label }, action.title);
     button.addEventListener("click", () => {
       const row = this.rows.get(key);
       if (row && action.confirm) this.startAsking(row, action, action.confirm);
@@ -241,13 +242,13 @@ class TableView {
     const drawn = this.drawn.get(row.key);
     if (!drawn?.doing) return;
     const asked = question(template, row), id = `${this.id}-asked-${row.key}`;
-    const yes = make("button", { type: "button", "aria-describedby": id }, action.title);
-    const no = make("button", { type: "button", "aria-describedby": id }, "Cancel");
+    const yes = element("button", { type: "button", "aria-describedby": id }, action.title);
+    const no = element("button", { type: "button", "aria-describedby": id }, "Cancel");
     yes.classList.toggle("wb-danger", action.danger);
     yes.addEventListener("click", () => { this.stopAsking(drawn); this.ask(row, action); });
     no.addEventListener("click", () => this.stopAsking(drawn));
-    drawn.asking = make("span", { class: "wb-asking", role: "group", "aria-label": asked, "data-action": action.name },
-      make("span", { id }, asked), yes, no);
+    drawn.asking = element("span", { class: "wb-asking", role: "group", "aria-label": asked, "data-action": action.name },
+      element("span", { id }, asked), yes, no);
     drawn.doing.hidden = true;
     drawn.doing.after(drawn.asking);
     no.focus({ preventScroll: true });

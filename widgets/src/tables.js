@@ -18,6 +18,16 @@ export function unpack(packed, buffers) {
   return { length: packed.length, columns };
 }
 
+/** Whether both show the same. @param {Table} one @param {Table} other */
+export function equal(one, other) {
+  const names = Object.keys(one.columns);
+  return one.length === other.length && names.length === Object.keys(other.columns).length
+    && names.every((name) => {
+      const [column, before] = [one.columns[name], other.columns[name]];
+      return before !== undefined && Array.prototype.every.call(column, (value, at) => Object.is(value, before[at]));
+    });
+}
+
 /** Rows as Vega wants them; what is not a finite number becomes null.
  * @param {Table} table @returns {Record<string, number | string | null>[]} */
 export function rows({ length, columns }) {

@@ -8,6 +8,9 @@ import { heat, toRgba } from "../src/pixels.js";
 import { bars, columnsOf, extent, fitted, linear, pixelOf, shown, stepAt } from "../src/scales.js";
 import { factor, follow, frameAt, gapOf, nextReward, rate } from "../src/timeline.js";
 import { MOST_LIVE, said, Track } from "../src/track.js";
+import { model, place } from "./page.js";
+
+const { default: player } = await import("../src/player.js");
 
 test("a moment shows the last frame that is not after it", () => {
   const times = [0, 0.1, 0.2, 0.3];
@@ -186,4 +189,32 @@ test("a step is said in words", () => {
   assert.equal(said(track, 0, { ...how, kind: "probability" }), "action RIGHT (75 %), value 0.5, reward 0, return 0");
   assert.equal(said(track, 0, { ...how, kind: "q_value" }), "action RIGHT (Q 0.75), value 0.5, reward 0, return 0");
   assert.equal(said(track, 1, { ...how, kind: "probability" }), "reward 1, return 1");
+});
+
+/** @param {boolean} gone */
+function opened(gone) {
+  const made = model({ mode: "rollouts", label: "Rollout player" }), el = place();
+  made.gone = gone;
+  return { made, el, close: player.render({ model: made, el: /** @type {any} */ (el) }) };
+}
+
+test("a player is there though the kernel has gone, and says that nothing can be saved", () => {
+  const { made, el, close } = opened(true);
+  const header = {
+    title: "", label: "", names: ["NOOP"], kind: "probability", fps: 15, picture: null, shape: [1], saliency: null, note: "",
+  };
+  const buffer = new Float64Array([0, 0]).buffer;
+  const columns = ["time_s", "reward"].map((name, at) => ({ name, dtype: "float64", shape: [1], offset: 8 * at }));
+  made.tell({ type: "episode", index: 0, count: 1, header, columns }, [buffer, new ArrayBuffer(0), new ArrayBuffer(0)]);
+  /** @type {any} */ (el.all("wb-save-mp4")[0]).onclick();
+  const [told] = el.all("wb-saved");
+  assert.equal(told.textContent, "not saved: the kernel has gone");
+  assert.equal(told.className, "wb-saved wb-error");
+  close();
+});
+
+test("a player that is shown says hello with its name", () => {
+  const { made, close } = opened(false);
+  assert.deepEqual(made.said.map(({ type, view }) => [type, typeof view]), [["hello", "string"]]);
+  close();
 });

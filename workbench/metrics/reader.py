@@ -50,7 +50,8 @@ class MetricsReader:
     def newer(
         self, since: Mapping[str, int], *, max_points: int
     ) -> dict[str, tuple[Series, npt.NDArray[Any]]]:
-        """Of several metrics at once, the rows from a number on (`since`), as arrays, and these rows' numbers."""
+        """Of several metrics at once, the rows from a number on (`since`), as arrays, with count and mean of the rows
+        that each stands for, and these rows' numbers."""
         with schema.reading(self._path) as connection:
             if connection is None:
                 return {}

@@ -76,18 +76,41 @@ def read(
 
 
 def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: int) -> tuple[Series, Array]:
-    """The rows from number `first` on, thinned out as by `read`, and their numbers, int64."""
+    """The rows from number `first` on, thinned out as by `read`, and their numbers, int64.
+
+    Each stands for those before it that were left out, and for itself: `count` of them (int64) have a finite value,
+    and `mean` (float64) is their mean, NaN where there is none.
+    """
     name_id = _name_id(connection, name)
     last = _last_row(connection, name_id)
     if last - first < max_points:
         numbers = np.arange(first, last + 1)
-        rows = connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first))
-        return _arrays(rows), numbers
+        found = _arrays(connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first)))
+        finite = np.isfinite(found["value"])
+        return {**found, "count": finite.astype(np.int64), "mean": np.where(finite, found["value"], np.nan)}, numbers
     picked = _pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1))
     rows = connection.execute(
         f"{_SELECT} AND row IN (SELECT value FROM json_each(?)) ORDER BY row", (name_id, json.dumps(picked))
     )
-    return _arrays(rows), np.array(picked, np.int64)
+    return {**_arrays(rows), **_stood_for(connection, name_id, first, picked)}, np.array(picked, np.int64)
+
+
+def _stood_for(connection: sqlite3.Connection, name_id: int | None, first: int, picked: list[int]) -> Series:
+    """`count` and `mean` of `newer`: a look at every row, about 0.1 s per million."""
+    query = "SELECT count(*), avg(value) FROM metrics WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"
+    starts = [first, *(row + 1 for row in picked[:-1])]
+    found = [connection.execute(query, (name_id, *ends)).fetchone() for ends in zip(starts, picked, strict=True)]
+    count, mean = np.array(found, np.float64).T
+    return {"count": count.astype(np.int64), "mean": mean}
+
+
+def joined(found: Series, kept: Array) -> Series:
+    """Of rows as `newer` returns them, those at the indices `kept`, the last among them, standing for the others."""
+    starts = np.concatenate([[0], kept[:-1] + 1])
+    count = np.add.reduceat(found["count"], starts)
+    total = np.add.reduceat(np.where(found["count"] > 0, found["count"] * found["mean"], 0.0), starts)
+    mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return {**{name: column[kept] for name, column in found.items()}, "count": count, "mean": mean}
 
 
 def thinned(numbers: Array, values: Array, *, max_points: int) -> Array:

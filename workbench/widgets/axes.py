@@ -25,6 +25,7 @@ NUMBER = (
     "abs(datum.value) >= 1000 ? format(datum.value, '~s') : "
     "datum.value && abs(datum.value) < 0.001 ? format(datum.value, '~e') : format(datum.value, '~r')"
 )
+SHOWN = (1e-300, 1e300)  # on a logarithmic axis; beyond, its round numbers would be 0 or infinite
 READ = ",.4~r"  # a number that is read off: 12,350, 0.03125
 
 
@@ -45,11 +46,12 @@ def x_tip(axis: Axis, field: str = "x") -> alt.Tooltip:
 
 
 def log_domain(values: Array, *, pad: float = 1.1) -> tuple[float, float]:
-    """The ends of a logarithmic axis for positive values: 1, 2 or 5 times a power of ten, beyond all of them.
+    """The ends of a logarithmic axis for positive values: 1, 2 or 5 times a power of ten, beyond all that are SHOWN.
 
     `pad`: factor that at least lies between the outermost values and the ends.
     """
-    low, high = float(values.min()) / pad, float(values.max()) * pad
+    shown = np.clip(values, *SHOWN)
+    low, high = float(shown.min()) / pad, float(shown.max()) * pad
     below = max(one for one in _round_numbers(low) if one <= low * (1 + 1e-9))
     above = min(one for one in _round_numbers(high) if one >= high * (1 - 1e-9))
     return below, above if above > below else 2 * below
@@ -78,15 +80,15 @@ def binned(
 
     Bins that are not equal on the axis, or too many, are divided anew as if each were filled evenly. Empty bins at
     the end are left out, on a logarithmic axis also those at the start; there, a first bin that begins at 0 is as
-    wide as the second.
+    wide as the second. What is in a bin without width or without an end is counted in the one beside it.
     """
-    places, parts = np.array(edges, np.float64), np.array(counts, np.float64)
+    places, parts = _bounded(np.array(edges, np.float64), np.array(counts, np.float64))
     filled = np.flatnonzero(parts) if parts.any() else np.zeros(1, int)
     places, parts = places[: filled[-1] + 2], parts[: filled[-1] + 1]
     log = _logarithmic(places)
     if log:
         if places[0] == 0:
-            places[0] = places[1] ** 2 / places[2]
+            places[0] = places[1] * (places[1] / places[2])
         places, parts = np.log(places[filled[0] :]), parts[filled[0] :]
     width = float(np.median(np.diff(places)))
     reach = float(places[-1] - places[0])
@@ -94,6 +96,18 @@ def binned(
     new = places[0] + width * np.arange(math.ceil(reach / width - 1e-6) + 1)
     below = np.interp(new, places, np.concatenate([[0.0], np.cumsum(parts)]))
     return np.exp(new) if log else new, np.diff(below), log
+
+
+def _bounded(edges: Array, counts: Array) -> tuple[Array, Array]:
+    """Finite edges that grow, with all of the counts between them; one edge alone is in the middle of a bin."""
+    places, at = np.unique(np.where(np.isfinite(edges), edges, np.nan), return_index=True)
+    places, at = places[np.isfinite(places)], at[np.isfinite(places)]
+    if len(places) < 2:
+        middle = places[0] if len(places) else 0.0
+        return middle + max(0.5, abs(middle) / 10) * np.array([-1.0, 1.0]), counts.sum(keepdims=True)
+    below = np.concatenate([[0.0], np.cumsum(counts)])[at]
+    below[0], below[-1] = 0.0, counts.sum()
+    return places, np.diff(below)
 
 
 def _logarithmic(edges: Array) -> bool:

@@ -5,6 +5,7 @@ Both end by themselves when there is nothing to do, and neither keeps a kernel f
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -15,6 +16,7 @@ from typing import Protocol
 PERIOD_S = 0.5
 SHARE = 0.04  # of a core that all ticks may take together; what they send costs other threads a little more
 _LIGHT = 0.1  # of the share: who takes less does not count
+_LOG = logging.getLogger(__name__)
 
 
 class Refreshable(Protocol):
@@ -72,10 +74,17 @@ class Refresher:
     def _run(self) -> None:
         while (entry := self._next()) is not None:
             started = time.thread_time()
-            if entry.one.tick():
+            if self._ticked(entry.one):
                 self._pace(entry, time.thread_time() - started)
             else:
                 self._drop(entry)
+
+    def _ticked(self, one: Refreshable) -> bool:
+        try:
+            return one.tick()
+        except Exception:  # it must not end the thread of all the others
+            _LOG.exception("%r could not be refreshed, and is not followed any more", one)
+            return False
 
     def _next(self) -> _Followed | None:
         """The one that is due next, once it is; None when there is none left."""
@@ -116,7 +125,7 @@ class Actions:
         self._working = False
 
     def submit(self, action: Callable[[], None]) -> None:
-        """Do `action` after those that wait already. It must handle its own errors."""
+        """Do `action` after those that wait already. It must handle its own errors: what it raises is only logged."""
         with self._lock:
             self._waiting.append(action)
             if self._working:
@@ -131,4 +140,7 @@ class Actions:
                     self._working = False
                     return
                 action = self._waiting.popleft()
-            action()
+            try:
+                action()
+            except Exception:  # those that wait must still be done
+                _LOG.exception("something that was asked for could not be done")

@@ -25,11 +25,11 @@ from workbench.widgets.axes import (
     log_axis,
     log_domain,
     x_axis,
-    x_tip,
 )
 from workbench.widgets.live import Figure, Table
 from workbench.widgets.marks import (
     Events,
+    averaged,
     event_kinds,
     event_marks,
     event_table,
@@ -69,7 +69,8 @@ def lines(
     known = [] if asked is None else [asked]
     tables: dict[str, Table] = {
         **{f"line{at}": {"x": x, "value": value} for at, (x, value) in enumerate(points)},
-        "alone": _alone(dict(zip(series, points, strict=True))), "readout": readout(points),
+        "alone": _alone(dict(zip(series, points, strict=True))),
+        "readout": readout([averaged(one, axis) for one in series.values()]),
         "asked": {"value": np.array(known), "text": [f"asked for {one:g}" for one in known]},
         **event_table(events, axis),
     }
@@ -133,7 +134,7 @@ def episode_returns(
     series = {"training": episodes, "mean": mean, "evaluation": evaluation, "evaluation_mean": evaluation_mean}
     points = {name: (along(one, axis), one["value"]) for name, one in series.items()}
     evaluated = bool(len(evaluation["value"]) + len(evaluation_mean["value"]))
-    means = [points["mean"]] + ([points["evaluation_mean"]] if evaluated else [])
+    means = [averaged(one, axis) for one in ([mean, evaluation_mean] if evaluated else [mean])]
     tables = {**{name: {"x": x, "value": value} for name, (x, value) in points.items()},
               "alone": _alone({"training mean": points["mean"], "evaluation": points["evaluation_mean"]}),
               "readout": readout(means), **event_table(events, axis)}
@@ -159,35 +160,6 @@ def _returns(title: str, axis: Axis, evaluated: bool, kinds: tuple[str, ...]) ->
     legend = alt.Legend(**_LEGEND, orient="right", values=list(kinds)) if kinds else None
     return _over_time(drawn, names, axis, legend=legend, title=title,
                       description=f"The return of every episode and its running mean over {axis}")
-
-
-def checkpoints(
-    saved: Series, mean: Series = EMPTY, events: Events = (), *, labels: Sequence[str], title: str = "Checkpoints",
-    axis: Axis = "frames", wide: bool = True,
-) -> Figure:
-    """A diamond per checkpoint at the return that it had, over the line of the run's mean return.
-
-    Args:
-        saved: one row per checkpoint; `value` is its mean return.
-        labels: what its tooltip calls it.
-    """
-    x, value = along(mean, axis), mean["value"]
-    tables: dict[str, Table] = {
-        "mean": {"x": x, "value": value}, "readout": readout([(x, value)]), **event_table(events, axis),
-        "saved": {"x": along(saved, axis), "value": saved["value"], "label": list(labels)},
-    }
-    return Figure(title, _checkpoints(title, axis), tables, wide)
-
-
-@lru_cache(16)
-def _checkpoints(title: str, axis: Axis) -> alt.LayerChart:
-    y = alt.Y("value:Q", title="mean return", axis=alt.Axis(labelExpr=NUMBER), scale=alt.Scale(zero=False))
-    line = _layer("mean").mark_line(strokeWidth=1.75, color=GREY).encode(x=x_axis(axis), y=y)
-    tips = [alt.Tooltip("label:N", title="checkpoint"), x_tip(axis),
-            alt.Tooltip("value:Q", title="return", format=READ)]
-    saved = _layer("saved").mark_point(shape="diamond", size=90, filled=True, color=COLOURS[0], opacity=1)
-    return _over_time([line], ["mean return"], axis, above=[saved.encode(x=x_axis(axis), y=y, tooltip=tips)],
-                      title=title, description=f"Checkpoints and the mean return over {axis}")
 
 
 def histogram(edges: Sequence[float] | Array, counts: Sequence[float] | Array, *, title: str, x: str) -> Figure:
@@ -252,8 +224,8 @@ def _layer(table: str) -> alt.Chart:
 
 def _over_time(
     drawn: Sequence[alt.Chart], names: Sequence[str], axis: Axis, *, title: str, description: str,
-    legend: alt.Legend | None = None, above: Sequence[alt.Chart] = (),
+    legend: alt.Legend | None = None,
 ) -> alt.LayerChart:
-    """The layers, the readout and the events over them, and what is `above` all that."""
-    over = [readout_layer(names, axis), *event_marks(axis, legend), *above]
-    return alt.layer(*drawn, *over, title=title, description=description)
+    """The layers, and the readout and the events over them."""
+    return alt.layer(*drawn, readout_layer(names, axis), *event_marks(axis, legend), title=title,
+                     description=description)

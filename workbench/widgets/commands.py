@@ -1,4 +1,4 @@
-"""Does what a person asks a run for, one thing after the other, and says what became of it where it was asked for."""
+"""Does what a person asks a run for, in order, and says what became of it where it was asked for."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Commands:
     def __init__(self, run: Steerable, refresh: Callable[[bool], None]) -> None:
         self._run, self._refresh = run, refresh
         self._actions = Actions()
+        self._slow = {"checkpoint": Actions(), "stop": Actions()}  # which take minutes, and must hold up nothing else
 
     def press(self, what: str) -> None:
         """A button: "pause", "resume", "checkpoint" or "stop"."""
@@ -47,7 +48,10 @@ class Commands:
             result = getattr(self._run, what)()
             notes.say(f"{what}: {'done' if result is None else repr(result)}", instead=line)
 
-        self._submit(done, lambda message: notes.say(f"{what}: {message}", bad=True, instead=line))
+        def failed(message: str) -> None:
+            notes.say(f"{what}: {message}", bad=True, instead=line)
+
+        self._submit(done, failed, self._slow.get(what))
 
     def change(self, name: str, value: Any) -> None:
         """Another value of a live field, or of "actors"."""
@@ -71,16 +75,17 @@ class Commands:
             told = self._run.undo(name)
             self.view.changes.say("")
             for field, value in told["new"].items():
-                self.view.controls[field].succeeded(value)
+                self.view.controls[field].show(value)
+                self.view.controls[field].say("")
                 self.view.notes.say(f"{field}: {as_text(told['old'][field])} → {as_text(value)} (undo)")
 
-        self._submit(done, self.view.changes.say if name is None else self.view.controls[name].failed)
+        self._submit(done, self.view.changes.say if name is None else self.view.controls[name].say)
 
     def redraw(self) -> None:
         """Draw the charts anew."""
         self._actions.submit(lambda: self._refresh(True))
 
-    def _submit(self, done: Callable[[], None], failed: Callable[[str], Any]) -> None:
+    def _submit(self, done: Callable[[], None], failed: Callable[[str], Any], queue: Actions | None = None) -> None:
         def do() -> None:
             try:
                 done()
@@ -88,4 +93,4 @@ class Commands:
                 failed(str(error) or type(error).__name__)
             self._refresh(False)
 
-        self._actions.submit(do)
+        (queue or self._actions).submit(do)

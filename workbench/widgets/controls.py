@@ -34,7 +34,9 @@ class Looks:
 
     def layout(self, **traits: str) -> Any:
         """The layout with these traits."""
-        return self._layouts.setdefault(repr(traits), ipywidgets.Layout(**traits))
+        if (name := repr(traits)) not in self._layouts:
+            self._layouts[name] = ipywidgets.Layout(**traits)
+        return self._layouts[name]
 
     def widget(self, kind: type, *classes: str, style: dict[str, str] | None = None, **traits: Any) -> Any:
         """A new widget of that kind, in the style of the first of its kind, with CSS classes."""
@@ -81,26 +83,28 @@ class Control:
         self.undo.on_click(lambda _: undo(name))
 
     def show(self, value: Any) -> None:
-        """Show `value` as the one in force."""
+        """Show `value` as the one in force, unless a person waits for another one."""
         self.value = value
-        self._mirror()
+        if not self.pending:
+            self._mirror()
 
     def succeeded(self, value: Any) -> None:
-        """Show `value` as the one in force, and nothing wrong any more."""
+        """What was asked for is done: show `value` as the one in force, and nothing wrong any more."""
         self.value = value
         self._answered("")
 
     def failed(self, message: str) -> None:
-        """Say what went wrong under the control, and return to the value in force."""
+        """It is not done: say under the control what went wrong, and return to the value in force."""
         self._answered(message)
 
     def _answered(self, message: str) -> None:
         self.pending = max(0, self.pending - 1)
-        self._say(message)
+        self.say(message)
         if not self.pending:  # else the person has moved on already
             self._mirror()
 
-    def _say(self, message: str) -> None:
+    def say(self, message: str) -> None:
+        """Say under the control what went wrong; "": nothing did."""
         self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
 
     def _mirror(self) -> None:
@@ -123,14 +127,14 @@ class Control:
         try:
             value = parsed(self.setting, change["new"])
         except OutOfBounds as error:
-            self._say(str(error))
+            self.say(str(error))
             self._mirror()
         else:
             self._hand_over(value)
 
     def _hand_over(self, value: Any) -> None:
         if value == self.value and not self.pending:  # it was only written differently
-            self._say("")
+            self.say("")
             self._mirror()
             return
         self.pending += 1

@@ -54,8 +54,15 @@ def read(directory: RunDirectory, *, status: RunStatus | None = None, history: H
 
 def figures(now: Snapshot, *, axis: Axis = "frames") -> dict[str, Figure]:
     """The charts of a run over an axis of time, by key, in the order in which they are shown."""
-    found = {key: slot.figure(now, axis) for key, slot in SLOTS.items()}
+    found = {key: _drawn(slot, now, axis) for key, slot in SLOTS.items()}
     return {key: one for key, one in found.items() if one}
+
+
+def _drawn(slot: Slot, now: Snapshot, axis: Axis) -> Figure | None:
+    try:
+        return slot.figure(now, axis)
+    except Exception as error:  # whatever is wrong with one chart, the others are shown
+        return charts.nothing(f"cannot be drawn: {error}", title=slot.title, wide=slot.draw is _returns)
 
 
 def _series(now: Snapshot, name: str) -> Series:

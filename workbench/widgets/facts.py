@@ -40,7 +40,7 @@ def _watched(status: RunStatus) -> list[tuple[str, str]]:
     return [
         ("frames/s", number(status.frames_per_second) if running else ""),
         ("steps/s", number(status.steps_per_second) if running else ""),
-        ("updates/s", f"{status.updates_per_second:.3g}" if running else ""),
+        ("updates/s", number(status.updates_per_second) if running else ""),
         ("updates", number(status.updates)),
         ("episodes", number(status.episodes)),
         (f"mean return{_behind(status.episodes_in_mean)}", _value(status.episode_return)),
@@ -54,10 +54,10 @@ def _watched(status: RunStatus) -> list[tuple[str, str]]:
 
 def memory(status: RunStatus) -> str:
     """Memory in use and there, such as "1.2 of 80 GiB"; "" where it is not known."""
-    if status.memory_gb is None:
+    if status.device_memory_gb is None:
         return ""
-    total = f" of {status.memory_total_gb:.3g}" if status.memory_total_gb else ""
-    return f"{status.memory_gb:.2g}{total} GiB"
+    total = f" of {number(status.device_memory_total_gb)}" if status.device_memory_total_gb else ""
+    return f"{number(status.device_memory_gb)}{total} GiB"
 
 
 def _holder(status: RunStatus) -> str:
@@ -69,4 +69,4 @@ def _behind(episodes: int | None) -> str:
 
 
 def _value(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    return "" if value is None else number(value)

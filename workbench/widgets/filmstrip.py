@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,18 +58,23 @@ def png(frames: Sequence[tuple[str, Array]]) -> bytes:
     return file.getvalue()
 
 
-def bundle(title: str, facts: Mapping[str, str], frames: Sequence[tuple[str, Array]]) -> dict[str, Any]:
-    """text/html that loads nothing, text/plain, and image/png where there are frames."""
+def named(facts: Iterable[tuple[str, str]]) -> str:
+    """Names, each with its value beside it, as HTML."""
     cells = "".join(
         f'<div style="margin:0 1.4em .2em 0"><span style="opacity:.65">{html.escape(name)}</span> '
-        f"<b>{html.escape(value)}</b></div>" for name, value in facts.items()
+        f"<b>{html.escape(value)}</b></div>" for name, value in facts
     )
+    return f'<div style="display:flex;flex-wrap:wrap;margin:.5em 0">{cells}</div>'
+
+
+def bundle(title: str, facts: Mapping[str, str], frames: Sequence[tuple[str, Array]]) -> dict[str, Any]:
+    """text/html that loads nothing, text/plain, and image/png where there are frames."""
     image = base64.b64encode(png(frames)).decode() if frames else ""
     alternative = html.escape(f"{len(frames)} frames of {title}")
     picture = f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""
     page = (
         f'<div style="font-family:sans-serif;font-size:13px;max-width:980px"><b>{html.escape(title)}</b>'
-        f'<div style="display:flex;flex-wrap:wrap;margin:.5em 0">{cells}</div>{picture}</div>'
+        f"{named(facts.items())}{picture}</div>"
     )
     text = "\n".join([title, *(f"  {name}: {value}" for name, value in facts.items())])
     return {"text/html": page, "text/plain": text, **({"image/png": image} if image else {})}

@@ -28,11 +28,12 @@ from workbench.client.evaluation import evaluate
 from workbench.client.run import Run
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
+from workbench.widgets import closing, inspector_still
 from workbench.widgets import inspector_figures as figures
-from workbench.widgets import inspector_still
 from workbench.widgets.background import REFRESHER, Actions
 from workbench.widgets.inspector_controls import Doing, box, keywords, text, whole
 from workbench.widgets.live import Figure, LiveCharts
+from workbench.widgets.snapshot import number
 from workbench.widgets.still import Shown
 from workbench.widgets.table import RowTable
 
@@ -225,17 +226,16 @@ class CheckpointInspector:
                   "update, by an older version, or without its optimizer.")
 
     def _read_histogram(self) -> None:
-        """The histogram of the chosen layer, of both checkpoints over each other where there are two."""
+        """The histogram of the chosen layer, of both checkpoints over each other where both have it."""
         first, second = self._pair()
-        if first is None or not self._layer:
-            return
-        tensors = [one.open("model").get(self._layer) for one in (first, second) if one is not None]
-        known = [one for one in tensors if one is not None]
+        tensors = [None if one is None else one.open("model").get(self._layer) for one in (first, second)]
+        known, figure = [one for one in tensors if one is not None], None
         if known:
             edges = anatomy.edges_of(*known)
-            bins = [anatomy.histogram(one, edges=edges) for one in known]
-            self._histogram = figures.histogram(self._layer, *bins)
+            bins = [None if one is None else anatomy.histogram(one, edges=edges) for one in tensors]
+            figure = figures.histogram(self._layer, bins[0], bins[1])
         with self._lock:
+            self._histogram = figure
             self._draw()
             self._keep()
 
@@ -259,7 +259,7 @@ class CheckpointInspector:
             evaluations.keep(self._run.directory, first, found)
             self.refresh()
             self._keep()
-            return f"{first.path.name}: mean return {found.mean:.4g}, 95 % interval {figures.interval(found)}"
+            return f"{first.path.name}: mean return {number(found.mean)}, 95 % interval {figures.interval(found)}"
 
         return f"playing {asked['episodes']} episodes with {first.path.name}", do
 
@@ -274,8 +274,10 @@ class CheckpointInspector:
             steps = asked.pop("steps")
             played = [rollout(one, max_steps=steps, **asked) for one in both]
             player = showing.widget("player").RolloutPlayer(played)
-            self.stage.children = [getattr(player, "view", player)]
-            return "; ".join(f"{one.path.name}: return {found.episode_return:.4g}"
+            before, self.stage.children = self.stage.children, [player]
+            for one in before:
+                closing.close(one)
+            return "; ".join(f"{one.path.name}: return {number(found.episode_return)}"
                              for one, found in zip(both, played, strict=True))
 
         return f"playing {' and '.join(one.path.name for one in both)} on seed {asked['seed']}", do
@@ -336,8 +338,7 @@ class CheckpointInspector:
         """Remove the inspector; nothing happens to the run."""
         self._closed = True
         REFRESHER.remove(self)
-        for widget in [self.view, *_below(self.view)]:
-            widget.close()
+        closing.close(self.view)
 
     # --- in a notebook ------------------------------------------------------------------------------------------
 
@@ -370,7 +371,3 @@ def _heading(text: str) -> Any:
 
 def _scrolling(table: Any, height: str) -> Any:
     return ipywidgets.Box([table], layout={"max_height": height, "overflow": "auto", "flex": "0 0 auto"})
-
-
-def _below(box: Any) -> list[Any]:
-    return [one for child in getattr(box, "children", ()) for one in (child, *_below(child))]

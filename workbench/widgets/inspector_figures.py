@@ -17,6 +17,7 @@ from workbench.widgets.axes import NUMBER, READ, Array, Series, along, x_axis, x
 from workbench.widgets.charts import COLOURS, EMPTY, GREY
 from workbench.widgets.live import Figure
 from workbench.widgets.marks import Events, event_marks, event_table, readout, readout_layer
+from workbench.widgets.snapshot import number
 from workbench.widgets.table import Column
 
 CHECKPOINTS = (
@@ -56,6 +57,8 @@ DIFFERENCES = (
 )
 SECOND = "#b8569a"  # of the second checkpoint
 
+Bins = tuple[Array, Array]  # edges and counts
+
 
 def checkpoint_rows(found: Sequence[Checkpoint], kept: Sequence[Kept]) -> list[dict[str, Any]]:
     """A row per checkpoint, with the latest of its evaluations."""
@@ -75,10 +78,9 @@ def checkpoint_rows(found: Sequence[Checkpoint], kept: Sequence[Kept]) -> list[d
 def interval(evaluation: Any) -> str:
     """Its 95 % confidence interval and its number of episodes, in words."""
     low, high = evaluation.confidence_interval
-    number = len(evaluation.returns)
     if not math.isfinite(low):
         return "one episode: no interval"
-    return f"{low:.4g} to {high:.4g} ({number} episodes)"
+    return f"{number(low)} to {number(high)} ({number(len(evaluation.returns))} episodes)"
 
 
 def size_bytes(checkpoint: Checkpoint) -> int:
@@ -177,14 +179,14 @@ def _timeline() -> alt.LayerChart:
         "confidence interval"))
 
 
-def histogram(name: str, first: tuple[Array, Array], second: tuple[Array, Array] | None = None) -> Figure:
-    """How often the weights of a layer are of which size, of one checkpoint or of two; (edges, counts) each."""
-    tables = {"first": _bars(first), "second": _bars(second or (np.zeros(1), np.zeros(0)))}
+def histogram(name: str, first: Bins | None, second: Bins | None = None) -> Figure:
+    """How often the weights of a layer are of which size, of either checkpoint that has it."""
+    tables = {"first": _bars(first), "second": _bars(second)}
     return Figure(f"Weights of {name}", _histogram(name, second is not None), tables)
 
 
-def _bars(bins: tuple[Array, Array]) -> Mapping[str, Any]:
-    edges, counts = bins
+def _bars(bins: Bins | None) -> Mapping[str, Any]:
+    edges, counts = bins or (np.zeros(1), np.zeros(0))
     return {"low": edges[:-1], "high": edges[1:], "share": counts / max(counts.sum(), 1)}
 
 

@@ -11,6 +11,7 @@ from workbench.client.tables import Table
 from workbench.widgets import picture
 from workbench.widgets.inspector_figures import LAYERS
 from workbench.widgets.live import Figure
+from workbench.widgets.snapshot import number
 
 SIZE = {"width": 430, "height": 220}  # of a chart, in px
 _LEFT_OUT = ("rms", "gradient_rms")
@@ -56,4 +57,4 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
+    return "" if value is None else number(value) if isinstance(value, float) else html.escape(str(value))

@@ -2,7 +2,8 @@
 
 `VegaLib` carries Vega and Vega-Lite, once per kernel. `LiveCharts` shows figures in a grid of cards; every page says
 hello and gets all of it, so that a refreshed page shows the whole history. A message is numbered: a page that missed
-one says hello again.
+one says hello again. Until a first page was heard, every message is whole: where the kernel hears nothing while a cell
+runs, no hello can be answered before its end.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
         self._figures: dict[str, Figure] = {}
         self._specs: dict[str, dict[str, Any]] = {}
         self._serial = 0
+        self._asked = False  # by any page
         self._telling = threading.RLock()
         self.on_pull = on_pull
         self.on_msg(self._heard)
@@ -133,29 +135,41 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
                       for key, one in figures.items()}
             self._figures, self._specs = dict(figures), specs
             if changed or any(tables.values()) or list(before) != list(figures):
-                self._tell(changed, tables)
+                self._serial += 1
+                if self._asked:
+                    self._tell(changed, tables)
+                else:
+                    self._tell_all()
 
-    def _tell(self, specs: list[str], tables: Mapping[str, Mapping[str, Table]]) -> None:
-        """Send one message with these charts and tables; it always names all figures in their order."""
-        self._serial += 1
+    def _tell_all(self, view: str | None = None) -> None:
+        self._tell(list(self._figures), {key: one.tables for key, one in self._figures.items()}, view)
+
+    def _tell(
+        self, specs: list[str], tables: Mapping[str, Mapping[str, Table]], view: str | None = None
+    ) -> None:
+        """Send one message with these charts and tables; it always names all figures in their order.
+
+        `view`: the page that asked, which alone takes it; it has the number of the newest message to all.
+        """
         buffers: list[memoryview] = []
         told = {key: {name: _packed(table, buffers) for name, table in some.items()}
                 for key, some in tables.items() if some}
         charts = {key: {"title": one.title, "wide": one.wide, "spec": self._specs[key]}
                   for key in specs for one in [self._figures[key]]}
-        self.send({"type": "show", "serial": self._serial, "whole": len(specs) == len(self._figures),
+        self.send({"type": "show", "view": view, "serial": self._serial, "whole": len(specs) == len(self._figures),
                    "order": list(self._figures), "figures": charts, "tables": told}, buffers)
 
     def _heard(self, _: Any, content: dict[str, Any], __: Any) -> None:
         """A page asks for everything, or for what is new."""
-        asked = content.get("type")
+        asked, view = content.get("type"), content.get("view")
         if asked == "pull" and self._on_pull:
             self._on_pull()
         with self._telling:
+            self._asked |= asked in ("hello", "pull")
             if asked == "hello" or (asked == "pull" and content.get("serial") != self._serial):
-                self._tell(list(self._figures), {key: one.tables for key, one in self._figures.items()})
+                self._tell_all(view)
             elif asked == "pull":
-                self._tell([], {})
+                self._tell([], {}, view)
 
 
 def _spec(figure: Figure) -> dict[str, Any]:

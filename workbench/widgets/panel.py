@@ -3,7 +3,8 @@
 The panel reads the run's directory in a thread shared by all panels, and asks the run for what its buttons and
 controls want, one thing after the other in a thread of its own. While no front end shows it, it only looks whether the
 run has ended; one that shows up gets all at once. When the run ends, or `freeze()` is called, the live output is
-replaced by a picture that a saved notebook keeps; if the run is resumed, it comes back.
+replaced by a picture that a saved notebook keeps; if the run is resumed, it comes back. Within another view (the table
+of runs) it stays, and shows how the run ended.
 
 CSS classes by which widgets are found, NAME a field such as learning_rate:
     workbench-panel, workbench-headline, workbench-progress, workbench-facts, workbench-charts, workbench-axis
@@ -16,9 +17,11 @@ CSS classes by which widgets are found, NAME a field such as learning_rate:
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,10 +31,10 @@ from IPython import get_ipython
 from workbench.client.control import stored_status
 from workbench.client.status import RunStatus
 from workbench.config import RunConfig
-from workbench.errors import WorkbenchError
+from workbench.errors import RunNotFound
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
-from workbench.widgets import dashboard, picture
+from workbench.widgets import closing, dashboard, picture
 from workbench.widgets.background import REFRESHER
 from workbench.widgets.commands import Commands, Steerable
 from workbench.widgets.panel_view import PanelView
@@ -39,9 +42,11 @@ from workbench.widgets.snapshot import Snapshot
 from workbench.widgets.still import Bundle, Shown
 
 DRAW_PERIOD_S = 1.0  # the learner measures once a second
+STILL_AFTER_S = 4.0  # of a new panel: its page has its charts by then
 KEEP_PERIOD_S = 300.0  # a notebook that is saved meanwhile keeps a picture that is at most so old
 VIGIL_PERIOD_S = 3.0
 LOADING_S = 30.0  # for a page to say that it shows a new panel
+PLACES = 4  # the newest that get new pictures: where a cell was run again, earlier ones are gone
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +72,8 @@ class RunPanel:
         self._directory = RunDirectory(run.path)
         self._history = History(self._directory.metrics)
         self._lock = threading.RLock()
-        self._shown: list[Shown] = []  # the places where it is shown
-        self._frozen: Bundle | None = None
+        self._shown: deque[Shown] = deque(maxlen=PLACES)  # where it was displayed by itself
+        self._frozen: Bundle | None = None  # what stands there instead
         self._resting = self._closed = self._counted = False
         self._complaint = ""
         self._stored: dict[str, Any] = {}  # run.json's configuration, of which `_config` was made
@@ -116,29 +121,33 @@ class RunPanel:
             self._closed = True
             for one in (self, self._drawing, self._keeping, self._vigil):
                 REFRESHER.remove(one)
-            for widget in self.parts.widgets():
-                widget.close()
+            closing.close(self.view)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was removed for good."""
+        return self._closed
 
     def __repr__(self) -> str:
         return f"<RunPanel of {self._directory.name}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        if self._frozen is not None:
-            return self._frozen
+        if (still := self._instead()) is not None:
+            return still
         reference = {"version_major": 2, "version_minor": 0, "model_id": self.view.model_id}
         return {"application/vnd.jupyter.widget-view+json": reference, **self._static()}
 
     def _ipython_display_(self) -> None:
         with self._lock:
-            shown = Shown(self.view, self._frozen or self._in_words())
+            still = self._instead()
+            shown = Shown(self.view, still or self._in_words())
             self._shown.append(shown)
-            if self._frozen is not None:
-                shown.freeze(self._frozen)
+            if still is not None:
+                shown.freeze(still)
+                self._follow_all()  # of which the vigil stays
             elif not self._closed:
                 self._expect_a_page()
-                self._keep_now()  # a second of work, while the page builds the widgets
-            if not self._closed:
-                REFRESHER.add(self._vigil, period_s=self._vigil.period_s)
+                self._keep_first()
 
     # Following the run
 
@@ -155,13 +164,13 @@ class RunPanel:
     def _following(self, step: Callable[[], None]) -> bool:
         """Do a step if the panel is seen; whether another one is wanted."""
         with self._lock:
-            if self._closed or self._frozen is not None or not self._seen():
+            if self._closed or self._still or not self._seen():
                 return False
             try:
                 step()
             except Exception as error:  # shown; it must not end the thread of the other panels
                 self._complain(error)
-            return self._frozen is None
+            return not self._still
 
     def _follow(self) -> None:
         if self.refresh().ended:
@@ -175,6 +184,19 @@ class RunPanel:
         """Put a newer picture beside the live view, for a notebook that is saved meanwhile."""
         if self._shown and self._drawn != self._kept and time.monotonic() - self._kept_at > KEEP_PERIOD_S / 2:
             self._keep_now()
+
+    def _keep_first(self) -> None:
+        """Now, where no server's page looks on; else a little later: a second of drawing holds up its charts."""
+        if "JPY_SESSION_NAME" not in os.environ:
+            return self._keep_now()
+
+        def keep() -> None:
+            self._following(self._keep_now)
+
+        self._kept_at = time.monotonic()
+        timer = threading.Timer(STILL_AFTER_S, keep)
+        timer.daemon = True
+        timer.start()
 
     def _keep_now(self) -> None:
         still = self._static()
@@ -218,12 +240,12 @@ class RunPanel:
 
     def _looked_at(self, change: dict[str, Any]) -> None:
         self._counted = True
-        if change["new"] and not self._closed and self._frozen is None:
+        if change["new"] and not self._closed:
             self._follow_all()
 
     def _follow_all(self) -> None:
         REFRESHER.add(self)
-        for part in (self._drawing, self._keeping):
+        for part in (self._drawing, self._keeping, self._vigil):
             REFRESHER.add(part, period_s=part.period_s)
 
     def _look_out(self) -> bool:
@@ -235,21 +257,35 @@ class RunPanel:
                 alive = stored_status(self._directory).alive
                 if self._resting and alive:
                     self._wake()
-                elif self._frozen is None and not alive:
+                elif not self._still and not alive:
                     self._rest()
-            except WorkbenchError as error:  # the run was deleted
+            except Exception as error:  # shown; it must not end the thread of the other panels
                 self._complain(error)
-                return False
+                return not isinstance(error, RunNotFound)  # a run that was deleted does not come back
             return True
 
+    @property
+    def _still(self) -> bool:
+        """Whether nothing moves: the run has ended, or a person froze the panel."""
+        return self._resting or self._frozen is not None
+
+    def _instead(self) -> Bundle | None:
+        """The picture that stands in the panel's place, drawn when it is first wanted; None while the run goes on."""
+        if self._resting and self._frozen is None:
+            self._frozen = self._static()
+        return self._frozen
+
     def _rest(self) -> None:
-        self.freeze()
+        if self._shown:
+            self.freeze()
+        else:  # within another view, whose widgets tell how it ended
+            self.refresh(draw=True)
         self._resting = True
 
     def _wake(self) -> None:
-        self._frozen, self._resting = None, False
         self.refresh(draw=True)
-        still = self._static()
+        still = self._static() if self._shown else {}
+        self._frozen, self._resting = None, False
         for shown in self._shown:
             shown.revive(still)
         self._expect_a_page()
@@ -258,7 +294,7 @@ class RunPanel:
         """A page has heard nothing for seconds: nothing was new, or (Colab) only answers reach it."""
         only_answers = "google.colab" in sys.modules
         recent = time.monotonic() - self._refreshed_at < VIGIL_PERIOD_S
-        if self._closed or self._frozen is not None or (recent and not only_answers):
+        if self._closed or ((recent or self._still) and not only_answers):
             return
         if self._lock.acquire(blocking=False):  # else it is being refreshed just now
             try:

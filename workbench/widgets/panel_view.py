@@ -9,7 +9,7 @@ import ipywidgets
 
 from workbench.config import RunConfig
 from workbench.metrics import History
-from workbench.widgets import assets, dashboard, facts, picture
+from workbench.widgets import assets, closing, dashboard, facts, picture
 from workbench.widgets.actor_table import ActorTable, Keeper
 from workbench.widgets.axes import AXES
 from workbench.widgets.changes import Changes
@@ -103,7 +103,7 @@ class PanelView:
 
     def widgets(self) -> list[Any]:
         """The box and everything in it."""
-        return [self.box, *_below(self.box)]
+        return closing.widgets(self.box)
 
 
 def _html(name: str) -> Any:
@@ -121,7 +121,3 @@ def _section(name: str, title: str, body: Any) -> Any:
     section = ipywidgets.VBox([toggle, body])
     section.add_class("workbench-section")
     return section
-
-
-def _below(box: Any) -> list[Any]:
-    return [one for child in getattr(box, "children", ()) for one in (child, *_below(child))]

@@ -12,7 +12,7 @@ from typing import Any
 
 import altair as alt
 
-from workbench.widgets import dashboard
+from workbench.widgets import dashboard, filmstrip
 from workbench.widgets import snapshot as moments
 from workbench.widgets.live import Figure, rows
 from workbench.widgets.snapshot import Snapshot
@@ -46,17 +46,12 @@ def bundle(snapshot: Snapshot) -> dict[str, Any]:
 
 def page(snapshot: Snapshot, image: str) -> str:
     """Headline, table, charts (a PNG in base64, or "") and the latest events, as HTML that loads nothing."""
-    cells = "".join(
-        f'<div style="margin:0 1.4em .2em 0"><span style="opacity:.65">{html.escape(name)}</span> '
-        f"<b>{html.escape(value)}</b></div>" for name, value in moments.facts(snapshot)
-    )
     alternative = html.escape(f"Charts of {snapshot.name}: {moments.sentence(snapshot)}")
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
     return (
         f'<div style="font-family:sans-serif;font-size:13px;max-width:980px">{headline(snapshot)}'
-        f'<div style="display:flex;flex-wrap:wrap;margin:.5em 0">{cells}</div>'
-        f"{charts}{events(snapshot)}</div>"
+        f"{filmstrip.named(moments.facts(snapshot))}{charts}{events(snapshot)}</div>"
     )
 
 

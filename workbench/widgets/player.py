@@ -21,6 +21,7 @@ from workbench.errors import InvalidInput
 from workbench.trajectory import Array
 from workbench.widgets import assets, filmstrip
 from workbench.widgets.background import Actions
+from workbench.widgets.snapshot import number
 from workbench.widgets.still import Bundle, Shown
 from workbench.wire import columns
 
@@ -92,7 +93,7 @@ def title(rollout: Rollout) -> str:
     """A rollout in a few words."""
     how = "greedy" if rollout.greedy else "sampled actions"
     return (f"{rollout.environment}, {rollout.algorithm} at {rollout.checkpoint_frames:,} frames, seed {rollout.seed}, "
-            f"{how}: return {rollout.episode_return:.4g}")
+            f"{how}: return {number(rollout.episode_return)}")
 
 
 def facts(rollout: Rollout) -> dict[str, str]:
@@ -100,7 +101,7 @@ def facts(rollout: Rollout) -> dict[str, str]:
     end = "terminated" if rollout.terminated else "truncated" if rollout.truncated else "cut off at max_steps"
     steps = len(rollout.actions)
     return {
-        "return": f"{rollout.episode_return:.4g}",
+        "return": number(rollout.episode_return),
         "steps": f"{steps:,} ({steps / rollout.fps:,.1f} s), {end}",
         "rewards": f"{np.count_nonzero(rollout.rewards):,} steps with one",
         "checkpoint": str(rollout.checkpoint),

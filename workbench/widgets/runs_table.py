@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
-import numpy as np
 
 from workbench import rundir
 from workbench.client.deletion import delete
@@ -25,7 +24,7 @@ from workbench.errors import RunNotFound, StorageFailed
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
-from workbench.trajectory import Array
+from workbench.widgets import closing
 from workbench.widgets.background import REFRESHER
 from workbench.widgets.panel import RunPanel
 from workbench.widgets.still import Shown
@@ -33,8 +32,7 @@ from workbench.widgets.table import Action, Column, RowTable
 
 PERIOD_S = 2.0
 UNSEEN_S = 60.0  # a table that no front end shows is followed this long
-POINTS = 40  # of a curve, each the mean of _READ / POINTS that are read
-_READ = 200
+POINTS = 40  # of a curve, each a mean of equally many rows
 _COMPLAINT = "The table could not be refreshed"
 CURVES = ("episode_return_mean", "episode_return")  # the first that the run has recorded
 
@@ -116,8 +114,7 @@ class RunsTable:
         """Remove the table and the panel below it; the runs go on."""
         REFRESHER.remove(self)
         self._detach()
-        for widget in (self.view, self._place, self.table):
-            widget.close()
+        closing.close(self.view)
 
     def __repr__(self) -> str:
         return self._static["text/plain"]
@@ -237,17 +234,12 @@ def _cells(run: RunSummary) -> dict[str, Any]:
 
 
 def _curve(directory: RunDirectory) -> list[tuple[float, float]]:
-    """Mean returns over frames, thinned out; the last one is the newest. Nothing where they cannot be read."""
+    """Mean returns over frames; the last one is the newest. Nothing where they cannot be read."""
     reader = MetricsReader(directory.metrics)
     with suppress(StorageFailed):
         for name in CURVES:
-            found = reader.series(name, max_points=_READ)
-            if len(found["value"]):
-                return _thinned(found["frames"], found["value"])
+            means, ends = reader.means(name, points=POINTS), reader.series(name, max_points=1)
+            if len(means["value"]):
+                curve = [(float(x), round(float(y), 6)) for x, y in zip(means["frames"], means["value"], strict=True)]
+                return [*curve[:-1], (float(ends["frames"][-1]), float(ends["value"][-1]))]
     return []
-
-
-def _thinned(x: Array, y: Array) -> list[tuple[float, float]]:
-    parts = zip(*(np.array_split(one, min(POINTS, len(one))) for one in (x, y)), strict=True)
-    means = [(float(left.mean()), float(np.round(right.mean(), 6))) for left, right in parts]
-    return [*means[:-1], (float(x[-1]), float(y[-1]))]

@@ -9,8 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from workbench.client.control import stored_status
 from workbench.client.status import RunStatus
 from workbench.config import RunConfig
@@ -46,12 +44,6 @@ class Snapshot:
     @property
     def ended(self) -> bool:
         return not self.status.alive
-
-    def latest(self, name: str) -> float | None:
-        """The newest number of a series that was read; None without one."""
-        values = self.series[name]["value"] if name in self.series else np.zeros(0)
-        known = np.flatnonzero(np.isfinite(values))
-        return float(values[known[-1]]) if len(known) else None
 
 
 def read(
@@ -91,9 +83,9 @@ def sentence(snapshot: Snapshot) -> str:
         parts.append(f"{number(status.frames_per_second)} frames/s, {number(status.steps_per_second)} steps/s")
     parts.append(f"{number(status.episodes)} episodes")
     if status.episode_return is not None:
-        parts.append(f"mean return {status.episode_return:.4g}")
+        parts.append(f"mean return {number(status.episode_return)}")
     if status.evaluation_return is not None:
-        parts.append(f"evaluation {status.evaluation_return:.4g}")
+        parts.append(f"evaluation {number(status.evaluation_return)}")
     if status.policy_lag is not None:
         lag = f"{status.policy_lag:.1f}" if status.policy_lag < 100 else number(status.policy_lag)
         parts.append(f"policy lag {lag} updates")
@@ -136,10 +128,10 @@ def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
         ("device", f"{status.device} {status.precision}".strip()),
     ]
     if status.episode_return is not None:
-        rows.append(("mean return", f"{status.episode_return:.4g}"))
+        rows.append(("mean return", number(status.episode_return)))
     if status.evaluation_return is not None:
         of = f" ({number(status.evaluation_episodes)} episodes)" if status.evaluation_episodes else ""
-        rows.append(("evaluation", f"{status.evaluation_return:.4g}{of}"))
+        rows.append(("evaluation", f"{number(status.evaluation_return)}{of}"))
     rows.append(("replay", status.replay))
     return [(name, value) for name, value in rows if value]
 

@@ -74,14 +74,14 @@ class Notes:
         self.view.add_class("workbench-log")
 
     def say(self, line: str, *, bad: bool = False, instead: list[str] | None = None) -> list[str]:
-        """Show a line, `instead` of an earlier one where given; returns it."""
+        """Show a line, `instead` of an earlier one where that still stands; returns it."""
         role = ' class="workbench-bad" role="alert"' if bad else ""
         said = f"<div{role}>{time.strftime('%H:%M:%S')} {'⚠ ' if bad else ''}{html.escape(line)}</div>"
         with self._lock:
-            if instead is None:
-                self._lines.append(instead := [said])
-            else:
+            if instead is not None and any(one is instead for one in self._lines):
                 instead[:] = [said]
+            else:
+                self._lines.append(instead := [said])
             self.view.value = "".join(text for one in self._lines for text in one)
         return instead
 

@@ -20,6 +20,7 @@ from workbench.client.watching import Look, Watching
 from workbench.trajectory import Array
 from workbench.widgets import assets, filmstrip
 from workbench.widgets.background import REFRESHER, Actions
+from workbench.widgets.snapshot import number
 from workbench.widgets.still import Bundle, Shown
 
 UNSEEN_S = 120.0  # a page says every ten seconds that it is looked at
@@ -105,11 +106,12 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
     def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
         """What a page says; in the main thread or in a subshell's."""
         self._heard = time.monotonic()
-        if content.get("type") == "hello":
+        asked = content.get("type")
+        if asked == "pull":
+            self.look()
+        if asked in ("hello", "pull"):  # who pulls may have got nothing that the refresher's thread has sent
             with self._lock:
                 self.send(*self._message(list(self._kept), content.get("view")))
-        elif content.get("type") == "pull":
-            self.look()
         REFRESHER.add(self)
 
     # --- what a saved notebook keeps ------------------------------------------------------------------------------
@@ -123,8 +125,8 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         last = kept[-1].columns
         facts = {
             "seen": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(float(last['time_s'][-1])))}",
-            "return of the episode so far": f"{last['episode_return'][-1]:.4g}",
-            "steps of the episode": f"{last['episode_step'][-1]:,}", "value": f"{last['value'][-1]:.4g}",
+            "return of the episode so far": number(last["episode_return"][-1]),
+            "steps of the episode": f"{last['episode_step'][-1]:,}", "value": number(last["value"][-1]),
             **({"then": self._last.note} if self._last.note else {}),
         }
         return filmstrip.bundle(self.title, facts, _few_frames(kept))

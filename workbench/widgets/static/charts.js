@@ -1,3 +1,14 @@
+// src/elements.js
+function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class" || name === "role" || name.includes("-")) made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
 // src/theme.js
 function look(el) {
   const style = getComputedStyle(el);
@@ -68,6 +79,13 @@ function unpack(packed, buffers) {
   }
   return { length: packed.length, columns };
 }
+function equal(one, other) {
+  const names = Object.keys(one.columns);
+  return one.length === other.length && names.length === Object.keys(other.columns).length && names.every((name) => {
+    const [column, before] = [one.columns[name], other.columns[name]];
+    return before !== void 0 && Array.prototype.every.call(column, (value, at) => Object.is(value, before[at]));
+  });
+}
 function rows({ length, columns }) {
   const names = Object.keys(columns);
   return Array.from({ length }, (_, at) => {
@@ -95,25 +113,20 @@ var Card = class {
     this.chosen = {};
     this.width = 0;
     this.visible = false;
-    this.el = element("figure", "workbench-card");
-    this.plot = element("div", "workbench-card-plot");
+    this.el = element("figure", { class: "workbench-card" });
+    this.plot = element("div", { class: "workbench-card-plot" });
     this.plot.style.minHeight = `${HEIGHT}px`;
     this.el.addEventListener("keydown", (event) => event.stopPropagation());
-    this.title = element("span", "workbench-card-title");
-    this.summary = element("summary", "", "⋯");
-    this.problem = element("p", "workbench-card-problem");
-    this.problem.setAttribute("role", "alert");
-    this.problem.hidden = true;
-    const head = element("figcaption", "workbench-card-head");
-    head.append(this.title, this.menu());
+    this.title = element("span", { class: "workbench-card-title" });
+    this.summary = element("summary", {}, "⋯");
+    this.problem = element("p", { class: "workbench-card-problem", role: "alert", hidden: true });
+    this.failed = false;
+    const head = element("figcaption", { class: "workbench-card-head" }, this.title, this.menu());
     this.el.append(head, this.plot, this.problem);
   }
   menu() {
-    const menu = (
-      /** @type {HTMLDetailsElement} */
-      element("details", "workbench-card-menu")
-    );
-    const list = element("div", "workbench-card-actions");
+    const menu = element("details", { class: "workbench-card-menu" });
+    const list = element("div", { class: "workbench-card-actions" });
     const actions = (
       /** @type {[string, () => Promise<void>][]} */
       [
@@ -123,7 +136,7 @@ var Card = class {
       ]
     );
     for (const [label, act] of actions) {
-      const button = element("button", "", label);
+      const button = element("button", {}, label);
       button.addEventListener("click", () => {
         menu.open = false;
         this.summary.focus();
@@ -143,6 +156,10 @@ var Card = class {
     menu.append(this.summary, list);
     return menu;
   }
+  /** Whether this is the chart that is here already. @param {Figure} figure */
+  shows(figure) {
+    return JSON.stringify(figure) === JSON.stringify(this.figure);
+  }
   /** Another chart, with all of its tables. @param {Figure} figure @param {Record<string, Table>} tables */
   become(figure, tables) {
     this.figure = figure;
@@ -153,20 +170,22 @@ var Card = class {
     this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
     this.el.classList.toggle("workbench-card-wide", figure.wide);
   }
-  /** New data. @param {Record<string, Table>} tables */
+  /** New data, with which a chart that could not be drawn is tried again. @param {Record<string, Table>} tables */
   take(tables) {
     for (const [name, table] of Object.entries(tables)) {
+      if (this.tables[name] && equal(this.tables[name], table)) continue;
       this.tables[name] = table;
       this.stale.add(name);
+      this.failed = false;
     }
   }
   get dirty() {
-    return this.figure !== null && (!this.drawn ? this.problem.hidden : this.stale.size > 0 || this.resized);
+    return this.figure !== null && (!this.drawn ? !this.failed : this.stale.size > 0 || this.resized);
   }
   get resized() {
     return this.drawn !== null && this.width > 0 && Math.abs(this.drawn.width - this.width) >= 1;
   }
-  /** Bring the drawing up to date; whether it was the first. */
+  /** Bring the drawing up to date; whether it is there for the first time. */
   async draw() {
     const first = !this.drawn;
     try {
@@ -174,7 +193,7 @@ var Card = class {
     } catch (error) {
       this.fail(error);
     }
-    return first;
+    return first && !this.failed;
   }
   async embed() {
     if (!this.figure || this.width <= 0) return;
@@ -192,6 +211,8 @@ var Card = class {
       tooltip: { theme: "workbench", disableDefaultStyle: true, id: "workbench-chart-tooltip" }
     });
     if (this.figure !== figure) return made.finalize();
+    this.problem.hidden = true;
+    this.plot.hidden = false;
     this.drawn = { width, view: made.view, finalize: () => made.finalize() };
     for (const [name, value] of Object.entries(this.chosen)) made.view.signal(name, value);
     if (Object.keys(this.chosen).length) await made.view.runAsync();
@@ -214,7 +235,9 @@ var Card = class {
   /** @param {unknown} error */
   fail(error) {
     this.clear();
-    this.problem.textContent = `This chart cannot be drawn: ${error instanceof Error ? error.message : error}`;
+    const said = `This chart cannot be drawn: ${error instanceof Error ? error.message : error}`;
+    if (this.problem.textContent !== said) this.problem.textContent = said;
+    this.failed = true;
     this.problem.hidden = false;
     this.plot.hidden = true;
   }
@@ -228,6 +251,7 @@ var Card = class {
     this.plot.replaceChildren();
     this.plot.hidden = false;
     this.problem.hidden = true;
+    this.failed = false;
   }
   /** @param {"png" | "svg"} kind */
   async save(kind) {
@@ -253,12 +277,6 @@ function single(spec) {
 function sized(spec, width) {
   if (!single(spec)) return spec;
   return { ...spec, width, height: spec.height ?? HEIGHT, autosize: { type: "fit", contains: "padding" }, padding: 2 };
-}
-function element(tag, kind = "", text = "") {
-  const made = document.createElement(tag);
-  if (kind) made.className = kind;
-  if (text) made.textContent = text;
-  return made;
 }
 
 // src/pacing.js
@@ -317,6 +335,7 @@ var Charts = class {
   constructor(model, el, vega) {
     this.model = model;
     this.vega = vega;
+    this.id = Math.random().toString(36).slice(2);
     this.cards = /* @__PURE__ */ new Map();
     this.serial = -1;
     this.pacer = new Pacer();
@@ -361,14 +380,15 @@ var Charts = class {
   }
   hello() {
     this.serial = -1;
-    this.tell({ type: "hello" });
+    this.tell({ type: "hello", view: this.id });
   }
   /** @param {Message} message @param {DataView[]} buffers */
   receive(message, buffers) {
-    if (message.type !== "show") return;
+    if (message.type !== "show" || message.view && message.view !== this.id) return;
     this.heard = performance.now();
     this.patience = PULL_AFTER_MS;
     if (!message.whole && this.serial < 0) return;
+    if (!message.whole && message.serial === this.serial) return;
     if (!message.whole && message.serial !== this.serial + 1) return this.hello();
     this.serial = message.serial;
     for (const [key, card] of this.cards) {
@@ -378,9 +398,9 @@ var Charts = class {
       const tables = Object.fromEntries(Object.entries(message.tables[key] ?? {}).map(
         ([name, packed]) => [name, unpack(packed, buffers)]
       ));
-      const figure = message.figures[key];
-      if (figure) (this.cards.get(key) ?? this.add(key)).become(figure, tables);
-      else this.cards.get(key)?.take(tables);
+      const figure = message.figures[key], card = this.cards.get(key);
+      if (figure && !card?.shows(figure)) (card ?? this.add(key)).become(figure, tables);
+      else card?.take(tables);
     }
     this.arrange(message.order);
     this.drawAll();
@@ -437,7 +457,7 @@ var Charts = class {
     const shown = !document.hidden && this.grid.isConnected && this.grid.offsetParent !== null;
     if (!this.model.get("pulls") || !shown || performance.now() - this.heard < this.patience) return;
     this.patience = Math.min(2 * this.patience, LONGEST_PULL_MS);
-    this.tell({ type: "pull", serial: this.serial });
+    this.tell({ type: "pull", view: this.id, serial: this.serial });
   }
   /** @param {object} content */
   tell(content) {

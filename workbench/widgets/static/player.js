@@ -771,13 +771,15 @@ var Player = class {
       cancelAnimationFrame(this.drawing);
       this.screens.forEach((screen) => screen.close());
     };
-    this.model.send({ type: "hello", view: this.id });
+    this.#tell({ type: "hello", view: this.id });
   }
-  /** @param {object} content */
+  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
   #tell(content) {
     try {
       this.model.send(content);
+      return true;
     } catch {
+      return false;
     }
   }
   /** A live view asks for news where none came, and says now and then that somebody looks. */
@@ -993,7 +995,8 @@ var Player = class {
     this.slow = window.setTimeout(() => {
       told.textContent = `the kernel is busy; the ${what.format} is written as soon as it is free …`;
     }, SLOW_S * 1e3);
-    this.model.send({ type: "save", view: this.id, ...what });
+    if (this.#tell({ type: "save", view: this.id, ...what })) return;
+    this.#saved({ index: what.index, text: "not saved: the kernel has gone", error: true });
   }
   /** @param {{index: number, text: string, error: boolean}} content */
   #saved({ index, text, error }) {

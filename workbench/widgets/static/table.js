@@ -1,3 +1,14 @@
+// src/elements.js
+function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class" || name === "role" || name.includes("-")) made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
 // src/numbers.js
 function general(value, digits) {
   const [mantissa, exponent] = nearest(value, digits).toExponential(digits - 1).split("e");
@@ -125,7 +136,7 @@ function setCell(cell, value, { title, kind }, now) {
   if (kind === "sparkline") return setSparkline(cell, value, title);
   const text = cellText(value, kind, now);
   if (kind !== "state") return setText(cell, text);
-  if (!cell.firstChild) cell.append(make("span", { class: "wb-badge" }));
+  if (!cell.firstChild) cell.append(element("span", { class: "wb-badge" }));
   const badge = (
     /** @type {HTMLElement} */
     cell.firstChild
@@ -154,24 +165,18 @@ function setNote(note, text, bad) {
   note.dataset.given = given;
   note.hidden = !text;
   const [first, ...rest] = text.trim().split("\n");
-  const said = make("div", { role: bad ? "alert" : "status", class: bad ? "wb-bad" : "" }, first);
-  if (rest.length) said.append(make("details", {}, make("summary", {}, "details"), make("pre", {}, rest.join("\n"))));
+  const said = element("div", { role: bad ? "alert" : "status", class: bad ? "wb-bad" : "" }, first);
+  if (rest.length) said.append(element("details", {}, element("summary", {}, "details"), element("pre", {}, rest.join("\n"))));
   note.firstElementChild?.replaceChildren(...text ? [said] : []);
 }
-function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
-function make(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
+function setText(shown, text) {
+  if (shown.textContent !== text) shown.textContent = text;
 }
 function drawing(name, attributes, ...children) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
-  element.append(...children);
-  return element;
+  const drawn = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) drawn.setAttribute(key, String(value));
+  drawn.append(...children);
+  return drawn;
 }
 
 // src/table.js
@@ -197,9 +202,9 @@ var TableView = class {
     this.askedAt = null;
     this.said = { text: "", bad: false };
     this.headers = new Map(this.shape.columns.map((column) => [column.name, this.header(column)]));
-    this.body = make("tbody");
-    this.saying = make("p", { class: "wb-said", role: "status", "aria-live": "polite", hidden: "" });
-    this.nothing = make("p", { class: "wb-nothing" }, this.shape.empty);
+    this.body = element("tbody");
+    this.saying = element("p", { class: "wb-said", role: "status", "aria-live": "polite", hidden: true });
+    this.nothing = element("p", { class: "wb-nothing" }, this.shape.empty);
     el.classList.add("wb-table");
     el.dataset.lmSuppressShortcuts = "true";
     el.replaceChildren(this.scroller(), this.nothing, this.saying);
@@ -269,11 +274,11 @@ var TableView = class {
   }
   // --- what is on the screen ---
   scroller() {
-    const head = make("tr", {}, ...[...this.headers.values()].map((one) => one.cell));
+    const head = element("tr", {}, ...[...this.headers.values()].map((one) => one.cell));
     if (this.shape.actions.length) {
-      head.append(make("th", { scope: "col", class: "wb-doing" }, make("span", { class: "wb-hidden" }, "actions")));
+      head.append(element("th", { scope: "col", class: "wb-doing" }, element("span", { class: "wb-hidden" }, "actions")));
     }
-    const table = make("table", { "aria-label": this.shape.label }, make("thead", {}, head), this.body);
+    const table = element("table", { "aria-label": this.shape.label }, element("thead", {}, head), this.body);
     if (this.shape.selectable) table.setAttribute("role", "grid");
     table.addEventListener("keydown", (event) => this.pressed(event));
     this.body.addEventListener("pointerenter", () => {
@@ -282,14 +287,14 @@ var TableView = class {
     this.body.addEventListener("pointerleave", () => {
       this.pointed = false;
     });
-    return make("div", { class: "wb-scroll" }, table);
+    return element("div", { class: "wb-scroll" }, table);
   }
   /** @param {Column} column */
   header(column) {
-    const arrow = make("span", { class: "wb-arrow", "aria-hidden": "true" });
-    const unit = column.unit ? make("span", { class: "wb-unit" }, ` ${column.unit}`) : "";
-    const button = make("button", { type: "button", title: column.help }, column.title, unit, arrow);
-    const cell = make("th", { scope: "col", "data-kind": column.kind, "aria-sort": "none" }, button);
+    const arrow = element("span", { class: "wb-arrow", "aria-hidden": "true" });
+    const unit = column.unit ? element("span", { class: "wb-unit" }, ` ${column.unit}`) : "";
+    const button = element("button", { type: "button", title: column.help }, column.title, unit, arrow);
+    const cell = element("th", { scope: "col", "data-kind": column.kind, "aria-sort": "none" }, button);
     button.addEventListener("click", () => {
       this.sort = nextSort(this.sort, column);
       this.draw({ move: true });
@@ -362,12 +367,12 @@ var TableView = class {
   newRow(row) {
     const cells = new Map(this.shape.columns.map(({ name, kind }, at) => [
       name,
-      make(at ? "td" : "th", { "data-kind": kind, ...at ? {} : { scope: "row" } })
+      element(at ? "td" : "th", { "data-kind": kind, ...at ? {} : { scope: "row" } })
     ]));
-    const line = make("tr", { "data-key": row.key }, ...cells.values());
+    const line = element("tr", { "data-key": row.key }, ...cells.values());
     const buttons = new Map(this.shape.actions.map((action) => [action.name, this.button(row, action)]));
-    const doing = buttons.size ? make("span", { class: "wb-actions" }, ...buttons.values()) : null;
-    if (doing) line.append(make("td", { class: "wb-doing" }, doing));
+    const doing = buttons.size ? element("span", { class: "wb-actions" }, ...buttons.values()) : null;
+    if (doing) line.append(element("td", { class: "wb-doing" }, doing));
     if (this.shape.selectable) {
       line.addEventListener("click", (event) => {
         if (!/** @type {HTMLElement} */
@@ -375,13 +380,13 @@ var TableView = class {
       });
     }
     const span = String(this.shape.columns.length + (doing ? 1 : 0));
-    const note = make("tr", { class: "wb-note", hidden: "" }, make("td", { colspan: span }));
+    const note = element("tr", { class: "wb-note", hidden: true }, element("td", { colSpan: span }));
     return { line, cells, buttons, note, doing, asking: null };
   }
   /** @param {Row} row @param {Action} action */
   button({ key, ...cells }, action) {
     const label = `${action.title} ${question(this.shape.row, { key, ...cells })}`;
-    const button = make("button", { type: "button", "data-action": action.name, "aria-label": label }, action.title);
+    const button = element("button", { type: "button", "data-action": action.name, "aria-label": label }, action.title);
     button.addEventListener("click", () => {
       const row = this.rows.get(key);
       if (row && action.confirm) this.startAsking(row, action, action.confirm);
@@ -394,18 +399,18 @@ var TableView = class {
     const drawn = this.drawn.get(row.key);
     if (!drawn?.doing) return;
     const asked = question(template, row), id = `${this.id}-asked-${row.key}`;
-    const yes = make("button", { type: "button", "aria-describedby": id }, action.title);
-    const no = make("button", { type: "button", "aria-describedby": id }, "Cancel");
+    const yes = element("button", { type: "button", "aria-describedby": id }, action.title);
+    const no = element("button", { type: "button", "aria-describedby": id }, "Cancel");
     yes.classList.toggle("wb-danger", action.danger);
     yes.addEventListener("click", () => {
       this.stopAsking(drawn);
       this.ask(row, action);
     });
     no.addEventListener("click", () => this.stopAsking(drawn));
-    drawn.asking = make(
+    drawn.asking = element(
       "span",
       { class: "wb-asking", role: "group", "aria-label": asked, "data-action": action.name },
-      make("span", { id }, asked),
+      element("span", { id }, asked),
       yes,
       no
     );

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { model, place } from "./page.js";
+
+const { default: charts } = await import("../src/charts.js");
+
+/** A page of charts over a Vega that counts: what was embedded and finalized, and what each view was given. */
+async function page() {
+  const seen = { embedded: 0, finalized: 0, changed: /** @type {string[]} */ ([]), broken: false };
+  const changeset = () => ({ remove: () => ({ insert: (/** @type {any} */ rows) => rows }) });
+  const view = {
+    change: (/** @type {string} */ name) => { seen.changed.push(name); }, width: () => {}, resize: () => view,
+    runAsync: async () => {}, signal: () => {},
+  };
+  const embed = async () => {
+    if (seen.broken) throw new Error("no such scale");
+    seen.embedded += 1;
+    return { view, finalize: () => { seen.finalized += 1; } };
+  };
+  const shown = model({ label: "Charts", lib: "", pulls: false }), el = place();
+  const close = await charts.render({
+    model: shown, el: /** @type {any} */ (el), host: { getWidget: async () => ({ exports: { vega: async () => ({ embed, changeset }) } }) },
+  });
+  return { seen, shown, el, close };
+}
+
+const figure = (/** @type {string} */ mark) => ({ title: "One", wide: false, spec: { mark } });
+const labels = (/** @type {string} */ one) => ({ length: 1, numbers: [], texts: { text: [one] }, buffer: null });
+const whole = (/** @type {object} */ more = {}) => ({
+  type: "show", view: null, serial: 1, whole: true, order: ["one"], figures: { one: figure("bar") },
+  tables: { one: { labels: labels("a"), kinds: labels("b") } }, ...more,
+});
+const newer = (/** @type {number} */ serial, /** @type {string} */ text) =>
+  whole({ serial, whole: false, figures: {}, tables: { one: { labels: labels(text) } } });
+const drawn = () => new Promise(done => setTimeout(done, 60));
+
+test("a page says who it is and takes no answer to another", async () => {
+  const { seen, shown, close } = await page();
+  const [{ type, view }] = shown.said;
+  assert.equal(type, "hello");
+  shown.tell(whole({ view: "another" }));
+  await drawn();
+  assert.equal(seen.embedded, 0);
+  shown.tell(whole({ view }));
+  await drawn();
+  assert.equal(seen.embedded, 1);
+  close();
+});
+
+test("everything once more redraws only what has changed", async () => {
+  const { seen, shown, close } = await page();
+  shown.tell(whole());
+  await drawn();
+  shown.tell(whole({ serial: 2 }));
+  await drawn();
+  assert.deepEqual([seen.embedded, seen.finalized, seen.changed], [1, 0, []]);
+  shown.tell(whole({ serial: 3, tables: { one: { labels: labels("c"), kinds: labels("b") } } }));
+  await drawn();
+  assert.deepEqual([seen.embedded, seen.finalized, seen.changed], [1, 0, ["labels"]]);
+  shown.tell(whole({ serial: 4, figures: { one: figure("line") } }));
+  await drawn();
+  assert.deepEqual([seen.embedded, seen.finalized], [2, 1]);
+  close();
+});
+
+test("a chart that could not be drawn says so, and is tried again with new data", async () => {
+  const { seen, shown, el, close } = await page();
+  seen.broken = true;
+  shown.tell(whole());
+  await drawn();
+  const [problem] = el.all("workbench-card-problem"), [plot] = el.all("workbench-card-plot");
+  assert.equal(problem.textContent, "This chart cannot be drawn: no such scale");
+  assert.deepEqual([problem.hidden, plot.hidden], [false, true]);
+  seen.broken = false;
+  shown.tell(newer(2, "c"));
+  await drawn();
+  assert.deepEqual([seen.embedded, problem.hidden, plot.hidden], [1, true, false]);
+  close();
+});
+
+test("a page that missed a message says hello, and an answer without news is none", async () => {
+  const { shown, close } = await page();
+  shown.tell(whole());
+  shown.tell(newer(1, "a"));
+  assert.equal(shown.said.length, 1);
+  shown.tell(newer(3, "c"));
+  assert.deepEqual(shown.said.map(one => one.type), ["hello", "hello"]);
+  close();
+});
