@@ -1,0 +1,269 @@
+"""The panel of a real run in JupyterLab: every control, in the order of the run's life."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.driver import DARK, LIGHT, Browser, Notebook
+from tests.browser.on_screen import Panel, actor_row, rich_outputs
+from tests.conftest import SMALL, eventually
+from workbench.client.run import Run, attach
+
+LAUNCH, PANEL, BUSY = range(3)
+CELLS = [
+    f"import workbench as wb\nrun = wb.launch('testing/catch-v0', name='seen', total_frames=10**9, **{SMALL})",
+    "run = wb.attach('seen')\nrun",
+    "import time\ntime.sleep(8)",
+]
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook) -> Notebook:
+    opened = open_notebook(CELLS)
+    opened.run(LAUNCH)
+    opened.run(PANEL)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def panel(notebook: Notebook) -> Panel:
+    return Panel(notebook, PANEL)
+
+
+@pytest.fixture(scope="module")
+def run(notebook: Notebook, browser_home: Path) -> Run:
+    return attach("seen")
+
+
+def kinds(run: Run) -> list[str]:
+    return list(run.events["kind"])
+
+
+def test_charts_move_while_the_run_trains(panel: Panel) -> None:
+    panel.shows_state("training")
+    panel.wait_for_charts()
+    before = panel.charts()
+    eventually(lambda: sum(old != new for old, new in zip(before, panel.charts(), strict=False)) >= 3, within_s=10,
+               what="three charts that changed")
+
+
+def test_progress_and_speed_are_said_in_words(panel: Panel) -> None:
+    expect(panel.root).to_contain_text("frames/s")
+    expect(panel.root).to_contain_text("steps/s")
+    expect(panel.part("progress")).to_contain_text("of 1 G frames")
+
+
+def test_pause_and_resume_act_on_the_run(panel: Panel, run: Run) -> None:
+    expect(panel.part("resume")).to_be_disabled()
+    panel.press("pause")
+    panel.shows_state("paused")
+    assert run.state == "paused" and "pause" in kinds(run)
+    expect(panel.part("pause")).to_be_disabled()
+    panel.press("resume")
+    panel.shows_state("training")
+    assert run.state == "training" and "resume" in kinds(run)
+
+
+def test_checkpoint_now_writes_one(panel: Panel, run: Run) -> None:
+    before = len(run.checkpoints)
+    panel.press("checkpoint")
+    expect(panel.part("log")).to_contain_text("Checkpoint(", timeout=20_000)
+    assert len(run.checkpoints) == before + 1 and run.checkpoints[-1].requested
+
+
+def test_a_typed_value_changes_the_run_and_undo_takes_it_back(panel: Panel, run: Run) -> None:
+    panel.unfold("hyperparameters")
+    panel.type("learning_rate", "2e-4")
+    eventually(lambda: run.config.value("learning_rate") == 2e-4, within_s=10, what="tuned")
+    panel.press("undo-learning_rate")
+    eventually(lambda: run.config.value("learning_rate") == 6e-4, within_s=10, what="undone")
+    expect(panel.field("learning_rate")).to_have_value("0.0006")
+    assert kinds(run).count("tune") == 2
+
+
+def test_a_slider_changes_the_run(panel: Panel, run: Run) -> None:
+    panel.slide("learning_rate", 0.7)
+    eventually(lambda: run.config.value("learning_rate") > 6e-4, within_s=10, what="tuned by the slider")
+    shown = f"{run.config.value('learning_rate'):g}"
+    expect(panel.field("learning_rate")).to_have_value(shown)
+
+
+def test_a_wrong_value_is_refused_under_its_field(panel: Panel, run: Run) -> None:
+    before = run.config.value("learning_rate")
+    panel.type("learning_rate", "-1")
+    expect(panel.part("error-learning_rate")).to_contain_text("learning_rate=-1")
+    expect(panel.field("learning_rate")).to_have_value(f"{before:g}")
+    panel.type("learning_rate", "0.0006")
+    eventually(lambda: run.config.value("learning_rate") == 6e-4, within_s=10)
+    expect(panel.part("error-learning_rate")).to_have_text("")
+
+
+def test_the_history_lists_changes_and_takes_the_last_one_back(panel: Panel, run: Run) -> None:
+    panel.unfold("history")
+    before = run.config.value("learning_rate")
+    expect(panel.part("history").locator("tbody tr")).to_have_count(kinds(run).count("tune"))
+    panel.press("undo-last")
+    eventually(lambda: run.config.value("learning_rate") != before, within_s=10, what="the last change taken back")
+    panel.fold("history")
+
+
+def test_every_live_field_has_a_control(panel: Panel, run: Run) -> None:
+    live = [name for name, one in run.config.all_settings().items() if one.live]
+    for name in live:
+        expect(panel.part(f"field-{name}")).to_be_visible()
+    panel.fold("hyperparameters")
+    expect(panel.part(f"field-{live[0]}")).to_be_hidden()
+
+
+def test_the_number_of_actors_changes(panel: Panel, run: Run) -> None:
+    panel.type("actors", "3")
+    eventually(lambda: len(run.status.actors) == 3, within_s=20, what="three actors")
+    panel.unfold("actors")
+    expect(actor_row(panel, 2)).to_contain_text("alive", timeout=20_000)
+    panel.type("actors", "2")
+    expect(actor_row(panel, 2)).to_have_count(0, timeout=20_000)
+    assert "scale" in kinds(run)
+
+
+def test_one_switch_sets_the_axis_of_all_charts(panel: Panel) -> None:
+    for axis in ("updates", "hours", "frames"):
+        before = panel.charts()
+        panel.part("axis").get_by_role("button", name=axis).click()
+        eventually(lambda before=before: all(one != old for one, old in zip(panel.charts()[:2], before, strict=False)),
+                   within_s=10, what=f"charts over {axis}")
+
+
+def test_an_actor_that_is_killed_is_named_and_started_again(panel: Panel, run: Run) -> None:
+    panel.unfold("actors")
+    first = run.status.actors[0]
+    assert first.pid
+    os.kill(first.pid, signal.SIGKILL)
+    row = actor_row(panel, 0)
+    expect(row).not_to_contain_text(str(first.pid), timeout=30_000)
+    expect(row).to_contain_text("alive", timeout=30_000)
+    eventually(lambda: run.status.actors[0].restarts == first.restarts + 1, what="one more restart")
+    told = list(run.events[run.events["kind"] == "restart"]["message"])
+    assert "actor-0 restarted after signal 9 (SIGKILL)" in told
+
+
+def test_an_actor_is_restarted_and_killed_from_its_row(panel: Panel, run: Run) -> None:
+    row = actor_row(panel, 1)
+    for action in ("Restart", "Kill"):
+        before = run.status.actors[1]
+        row.get_by_role("button", name=action).click()
+        if action == "Kill":
+            row.get_by_role("button", name=action).last.click()
+        eventually(lambda before=before: run.status.actors[1].restarts == before.restarts + 1, what=action)
+        eventually(lambda before=before: run.status.actors[1].alive and run.status.actors[1].pid != before.pid)
+        expect(row).to_contain_text("alive", timeout=20_000)
+
+
+def test_a_control_answers_while_a_cell_runs(notebook: Notebook, panel: Panel, run: Run) -> None:
+    notebook.run(BUSY, wait=False)
+    for button, state in (("pause", "paused"), ("resume", "training")):
+        panel.press(button)
+        pressed = time.monotonic()
+        panel.shows_state(state)
+        assert time.monotonic() - pressed < 2.0
+    assert notebook.cell(BUSY).locator(".jp-InputPrompt").inner_text() == "[*]:"
+    notebook.wait(BUSY)
+
+
+def test_every_control_is_reached_by_the_keyboard(notebook: Notebook, panel: Panel, run: Run) -> None:
+    panel.unfold("hyperparameters")
+    panel.part("pause").focus()
+    reached = {"workbench-pause"}
+    for _ in range(150):
+        reached |= set(notebook.page.evaluate(
+            "() => [...(document.activeElement.closest('[class*=workbench-]')?.classList ?? [])]"))
+        assert notebook.page.evaluate("() => document.activeElement.getAttribute('role') !== 'slider'"), "has no name"
+        notebook.page.keyboard.press("Tab")
+    live = [name for name, one in run.config.all_settings().items() if one.live]
+    wanted = {f"workbench-{name}" for name in ("pause", "checkpoint", "stop", "field-actors", "toggle-actors")}
+    assert wanted | {f"workbench-field-{name}" for name in live} <= reached
+    panel.fold("hyperparameters")
+    panel.part("pause").focus()
+    notebook.page.keyboard.press("Enter")
+    panel.shows_state("paused")
+    panel.part("resume").focus()
+    notebook.page.keyboard.press("Enter")
+    panel.shows_state("training")
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT])
+def test_nothing_is_cut_off_in_a_narrow_window(notebook: Notebook, panel: Panel, theme: str) -> None:
+    notebook.theme(theme)
+    notebook.page.set_viewport_size({"width": 800, "height": 1000})
+    try:
+        panel.unfold("hyperparameters")
+        panel.unfold("actors")
+        notebook.page.wait_for_timeout(500)
+        assert panel.cut_off() == []
+    finally:
+        panel.fold("hyperparameters")
+        notebook.page.set_viewport_size({"width": 1400, "height": 1000})
+
+
+def test_a_refreshed_page_shows_the_whole_history(notebook: Notebook, panel: Panel) -> None:
+    notebook.save()
+    notebook.reload()
+    panel.wait_for_charts()
+    panel.shows_state("training")
+
+
+def test_a_notebook_that_is_opened_without_its_kernel_shows_a_picture_until_the_cell_is_run(
+    notebook: Notebook, panel: Panel, browser: Browser
+) -> None:
+    notebook.save()
+    notebook.server.end_kernels()
+    notebook.page.goto("about:blank")
+    notebook.open()
+    expect(notebook.output(PANEL).locator("img:visible")).to_have_count(1)
+    notebook.shows_no_broken_widget(browser)
+    notebook.write(LAUNCH, "import workbench as wb")
+    notebook.run(LAUNCH)
+    notebook.run(PANEL)
+    panel.wait_for_charts()
+    expect(notebook.output(PANEL).locator("img:visible")).to_have_count(0)
+
+
+def test_a_restarted_kernel_shows_all_again(notebook: Notebook, panel: Panel) -> None:
+    notebook.restart()
+    notebook.run(LAUNCH)
+    notebook.run(PANEL)
+    panel.wait_for_charts()
+    panel.shows_state("training")
+    panel.unfold("history")
+    expect(panel.part("history")).to_contain_text("learning_rate")
+
+
+def test_stop_asks_once(panel: Panel, run: Run) -> None:
+    expect(panel.part("confirm")).to_be_hidden()
+    panel.press("stop")
+    expect(panel.part("confirm")).to_be_visible()
+    panel.press("cancel")
+    expect(panel.part("confirm")).to_be_hidden()
+    assert run.state == "training"
+
+
+def test_a_run_that_ended_leaves_a_picture(notebook: Notebook, panel: Panel, run: Run) -> None:
+    panel.press("stop")
+    panel.press("confirm")
+    eventually(lambda: run.state == "stopped", what="stopped")
+    expect(notebook.output(PANEL).locator("img")).to_be_visible(timeout=30_000)
+    first, *more = rich_outputs(notebook.save(), PANEL)
+    assert first["image/png"] and "stopped" in first["text/html"]
+    assert not any("application/vnd.jupyter.widget-view+json" in one for one in (first, *more))
+
+
+def test_the_picture_is_there_in_a_notebook_that_is_opened_without_its_kernel(notebook: Notebook) -> None:
+    notebook.server.end_kernels()
+    notebook.page.goto("about:blank")
+    notebook.open()
+    expect(notebook.output(PANEL).locator("img")).to_be_visible()

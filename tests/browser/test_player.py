@@ -1,0 +1,146 @@
+"""The rollout player and the live view of one environment, in JupyterLab."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.driver import Browser, Notebook
+from tests.browser.on_screen import pictures
+from tests.conftest import eventually
+from workbench.client.run import Run
+
+ROLLOUT, PLAY, BUSY, WATCH = range(4)
+STEPS = 240
+CELLS = [
+    f"import workbench as wb\nrun = wb.attach('pong')\n"
+    f"played = wb.rollout(run.checkpoints[-1], seed=1, max_steps={STEPS}, saliency='gradient')",
+    "played",
+    "import time\ntime.sleep(5)",
+    "run.watch()",
+]
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook, pong: Run) -> Notebook:
+    opened = open_notebook(CELLS)
+    opened.run(ROLLOUT, timeout_s=150)
+    opened.run(PLAY)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def player(notebook: Notebook) -> Locator:
+    return notebook.output(PLAY).locator(".wb-player")
+
+
+def step(player: Locator) -> int:
+    found = re.match(r"step (\d+)", player.locator(".wb-where").inner_text())
+    assert found
+    return int(found[1])
+
+
+def at(player: Locator, index: int) -> None:
+    """Until it shows that step."""
+    expect(player.locator(".wb-where")).to_contain_text(re.compile(rf"step {index}\b"))
+
+
+def picture(player: Locator) -> int:
+    return pictures(player.locator(".wb-top"))[0]
+
+
+def test_frames_advance_while_it_plays(player: Locator) -> None:
+    expect(player.locator(".wb-where")).to_contain_text(f"step 0 of {STEPS}")
+    eventually(lambda: picture(player), what="a first frame")
+    before = picture(player)
+    player.locator(".wb-play").click()
+    eventually(lambda: step(player) >= 10 and picture(player) != before, within_s=10, what="frames that advance")
+    player.locator(".wb-play").click()
+    stopped = step(player)
+    player.page.wait_for_timeout(300)
+    assert step(player) == stopped
+
+
+def test_it_plays_on_while_the_kernel_is_busy(notebook: Notebook, player: Locator) -> None:
+    notebook.run(BUSY, wait=False)
+    player.press("Home")
+    at(player, 0)
+    player.locator(".wb-play").click()
+    eventually(lambda: step(player) >= 15, within_s=4, what="frames during the cell")
+    assert notebook.cell(BUSY).locator(".jp-InputPrompt").inner_text() == "[*]:"
+    player.locator(".wb-play").click()
+    notebook.wait(BUSY)
+
+
+def test_buttons_and_keys_step_scrub_and_change_the_speed(player: Locator) -> None:
+    player.press("Home")
+    player.locator(".wb-forward").click()
+    player.press("ArrowRight")
+    at(player, 2)
+    player.locator(".wb-back").click()
+    at(player, 1)
+    player.locator(".wb-scrub").fill("100")
+    at(player, 100)
+    player.locator(".wb-speed").select_option("max")
+    player.locator(".wb-play").click()
+    at(player, STEPS)
+    player.locator(".wb-speed").select_option("1")
+
+
+def test_it_jumps_to_the_next_reward(player: Locator) -> None:
+    player.press("Home")
+    at(player, 0)
+    player.locator(".wb-reward").click()
+    expect(player.locator(".wb-where")).not_to_contain_text("step 0 of")
+    player.locator(".wb-before").click()
+    expect(player.locator(".wb-note")).to_contain_text("No reward before this step")
+
+
+def test_saliency_lies_over_the_picture_when_it_is_switched_on(player: Locator) -> None:
+    player.locator(".wb-scrub").fill("60")
+    eventually(lambda: picture(player))
+    before = picture(player)
+    player.locator(".wb-overlay").check()
+    eventually(lambda: picture(player) != before, within_s=5, what="another picture")
+    player.locator(".wb-overlay").uncheck()
+    eventually(lambda: picture(player) == before, within_s=5, what="the picture as it was")
+
+
+def test_probabilities_and_values_stand_beside_the_picture(player: Locator) -> None:
+    assert all(pictures(player.locator(".wb-screen")))
+    expect(player.locator(".wb-said")).to_contain_text("value")
+
+
+@pytest.mark.parametrize("kind", ["mp4", "gif"])
+def test_it_is_saved_as_a_film(notebook: Notebook, player: Locator, kind: str) -> None:
+    player.locator(f".wb-save-{kind}").click()
+    expect(player.locator(".wb-saved")).to_contain_text("saved: ", timeout=60_000)
+    saved = Path(player.locator(".wb-saved").inner_text().removeprefix("saved: "))
+    assert saved.parent == notebook.server.root and saved.stat().st_size > 10_000
+
+
+def test_a_refreshed_page_plays_again_and_one_without_a_kernel_shows_a_strip(
+    notebook: Notebook, player: Locator, browser: Browser
+) -> None:
+    notebook.save()
+    notebook.reload()
+    eventually(lambda: picture(player), what="a frame after the refresh")
+    notebook.restart()
+    notebook.reload()
+    expect(notebook.output(PLAY).locator("img:visible").first).to_be_visible()
+    notebook.shows_no_broken_widget(browser)
+
+
+def test_the_live_view_follows_an_environment(notebook: Notebook, pong: Run) -> None:
+    notebook.write(ROLLOUT, "import workbench as wb\nrun = wb.resume('pong')")
+    notebook.run(ROLLOUT)
+    notebook.run(WATCH)
+    view = notebook.output(WATCH).locator(".wb-player")
+    expect(view.locator(".wb-where")).to_contain_text("step", timeout=20_000)
+    before = picture(view)
+    eventually(lambda: picture(view) not in (0, before), within_s=15, what="another frame")
+    pong.stop()
+    expect(view.locator(".wb-note")).not_to_be_empty(timeout=20_000)

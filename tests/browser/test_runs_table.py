@@ -1,0 +1,117 @@
+"""The table of runs and the comparison of two, in JupyterLab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.driver import Notebook
+from tests.browser.on_screen import Panel, pictures
+from tests.conftest import SMALL, eventually
+from workbench import rundir
+from workbench.client.run import Run
+from workbench.client.start import launch
+
+RUNS, COMPARE = range(2)
+CELLS = ["import workbench as wb\nwb.runs()", "wb.compare(['row-a', 'row-b'], 'episode_return')"]
+
+
+@pytest.fixture(scope="module")
+def rows(browser_home: Path) -> list[Run]:
+    """Two short runs that differ in one field; the second one is alive."""
+    small = {**SMALL, "actors": 1, "total_frames": 10**9, "progress": False}
+    made = [launch("testing/catch-v0", name=name, learning_rate=rate, **small)
+            for name, rate in (("row-a", 1e-3), ("row-b", 5e-4))]
+    for one in made:
+        one.wait(updates=20, timeout_s=60, progress=False)
+    made[0].stop()
+    return made
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook, rows: list[Run]) -> Notebook:
+    opened = open_notebook(CELLS)
+    opened.run(RUNS)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def table(notebook: Notebook) -> Locator:
+    return notebook.output(RUNS).locator("table[aria-label='Runs']")
+
+
+def row(table: Locator, name: str) -> Locator:
+    return table.locator(f"tr[data-key='{name}']")
+
+
+def names(table: Locator) -> list[str]:
+    return [one.get_attribute("data-key") or "" for one in table.locator("tbody tr[data-key]").all()]
+
+
+def do(table: Locator, name: str, action: str, *, sure: bool = False) -> None:
+    """Press the button of a row, and the one that says so once more where it asks."""
+    row(table, name).get_by_role("button", name=f"{action} {name}").click()
+    if sure:
+        row(table, name).get_by_role("button", name=action, exact=True).click()
+
+
+def test_it_lists_the_runs_and_follows_them(table: Locator, rows: list[Run]) -> None:
+    expect(row(table, "row-a")).to_contain_text("stopped")
+    expect(row(table, "row-b")).to_contain_text("training")
+    before = row(table, "row-b").inner_text()
+    expect(row(table, "row-b")).not_to_have_text(before, timeout=10_000)
+    expect(row(table, "row-b").locator("svg, canvas")).to_have_count(1)
+
+
+def test_a_click_on_a_header_sorts(table: Locator) -> None:
+    header = table.get_by_role("button", name="name", exact=True)
+    header.click()
+    first = names(table)
+    assert first == sorted(first) or first == sorted(first, reverse=True)
+    header.click()
+    assert names(table) == first[::-1]
+
+
+def test_attach_shows_the_panel_of_that_run(notebook: Notebook, table: Locator) -> None:
+    do(table, "row-b", "Attach")
+    panel = Panel(notebook, RUNS)
+    panel.shows_state("training")
+    panel.wait_for_charts()
+    expect(panel.part("headline")).to_contain_text("row-b")
+    do(table, "row-b", "Detach")
+    expect(panel.root).to_have_count(0)
+
+
+def test_a_run_is_stopped_and_resumed_from_its_row(table: Locator, rows: list[Run]) -> None:
+    do(table, "row-b", "Stop", sure=True)
+    eventually(lambda: rows[1].state == "stopped", what="stopped")
+    expect(row(table, "row-b")).to_contain_text("stopped", timeout=20_000)
+    do(table, "row-b", "Resume")
+    eventually(lambda: rows[1].state == "training", within_s=60, what="training again")
+    expect(row(table, "row-b")).to_contain_text("training", timeout=30_000)
+
+
+def test_two_runs_are_compared_in_one_chart(notebook: Notebook, rows: list[Run]) -> None:
+    notebook.run(COMPARE)
+    output = notebook.output(COMPARE)
+    expect(output.first).to_contain_text("learning_rate")
+    chart = output.locator(".vega-embed")
+    eventually(lambda: all(pictures(chart)) and pictures(chart), what="a drawn chart")
+    before = pictures(chart)
+    chart.locator("select").select_option("updates")
+    eventually(lambda: pictures(chart) != before, within_s=5, what="another axis")
+    before = pictures(chart)
+    chart.locator("input[type=range]").fill("0.4")
+    eventually(lambda: pictures(chart) != before, within_s=5, what="a smoother line")
+
+
+def test_delete_asks_once_and_moves_the_run_to_the_trash(table: Locator, browser_home: Path) -> None:
+    row(table, "row-a").get_by_role("button", name="Delete row-a").click()
+    row(table, "row-a").get_by_role("button", name="Cancel").click()
+    assert "row-a" in [one.name for one in rundir.every()]
+    do(table, "row-a", "Delete", sure=True)
+    expect(row(table, "row-a")).to_have_count(0, timeout=10_000)
+    assert "row-a" not in [one.name for one in rundir.every()]
+    assert list((browser_home / "trash").glob("row-a*"))
