@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.driver import Browser, Notebook, Server
 from tests.conftest import SMALL, private_home
@@ -29,6 +30,8 @@ INSTALL = "apt-get install --yes --no-install-recommends chromium fonts-dejavu-c
 INSTALL_S = 300
 
 Open = Callable[..., Notebook]
+
+expect.set_options(timeout=30_000)  # of what is expected to come about: machines differ
 
 
 def chromium() -> str | None:

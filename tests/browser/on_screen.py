@@ -98,3 +98,13 @@ def actor_row(panel: Panel, index: int) -> Locator:
 def rich_outputs(cells: list[Any], index: int) -> list[dict[str, Any]]:
     """What a saved cell shows, by MIME type."""
     return [dict(one.data) for one in cells[index].outputs if one.output_type in ("display_data", "execute_result")]
+
+
+def busy_until(name: str) -> str:
+    """A cell that occupies the kernel until `end_cell` is told that name."""
+    return f"from pathlib import Path\nimport time\nwhile not Path({name!r}).exists():\n    time.sleep(0.1)"
+
+
+def end_cell(notebook: Notebook, name: str) -> None:
+    """Let the cell of `busy_until` end."""
+    (notebook.server.root / name).touch()

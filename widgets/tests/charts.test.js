@@ -4,8 +4,9 @@ import { model, place } from "./page.js";
 
 const { default: charts } = await import("../src/charts.js");
 
-/** A page of charts over a Vega that counts: what was embedded and finalized, and what each view was given. */
-async function page() {
+/** A page of charts over a Vega that counts: what was embedded and finalized, and what each view was given.
+ * @param {import("node:test").TestContext} t */
+async function page(t) {
   const seen = { embedded: 0, finalized: 0, changed: /** @type {string[]} */ ([]), broken: false };
   const changeset = () => ({ remove: () => ({ insert: (/** @type {any} */ rows) => rows }) });
   const view = {
@@ -21,7 +22,8 @@ async function page() {
   const close = await charts.render({
     model: shown, el: /** @type {any} */ (el), host: { getWidget: async () => ({ exports: { vega: async () => ({ embed, changeset }) } }) },
   });
-  return { seen, shown, el, close };
+  t.after(close);
+  return { seen, shown, el };
 }
 
 const figure = (/** @type {string} */ mark) => ({ title: "One", wide: false, spec: { mark } });
@@ -34,8 +36,8 @@ const newer = (/** @type {number} */ serial, /** @type {string} */ text) =>
   whole({ serial, whole: false, figures: {}, tables: { one: { labels: labels(text) } } });
 const drawn = () => new Promise(done => setTimeout(done, 60));
 
-test("a page says who it is and takes no answer to another", async () => {
-  const { seen, shown, close } = await page();
+test("a page says who it is and takes no answer to another", async (t) => {
+  const { seen, shown } = await page(t);
   const [{ type, view }] = shown.said;
   assert.equal(type, "hello");
   shown.tell(whole({ view: "another" }));
@@ -44,11 +46,10 @@ test("a page says who it is and takes no answer to another", async () => {
   shown.tell(whole({ view }));
   await drawn();
   assert.equal(seen.embedded, 1);
-  close();
 });
 
-test("everything once more redraws only what has changed", async () => {
-  const { seen, shown, close } = await page();
+test("everything once more redraws only what has changed", async (t) => {
+  const { seen, shown } = await page(t);
   shown.tell(whole());
   await drawn();
   shown.tell(whole({ serial: 2 }));
@@ -60,11 +61,10 @@ test("everything once more redraws only what has changed", async () => {
   shown.tell(whole({ serial: 4, figures: { one: figure("line") } }));
   await drawn();
   assert.deepEqual([seen.embedded, seen.finalized], [2, 1]);
-  close();
 });
 
-test("a chart that could not be drawn says so, and is tried again with new data", async () => {
-  const { seen, shown, el, close } = await page();
+test("a chart that could not be drawn says so, and is tried again with new data", async (t) => {
+  const { seen, shown, el } = await page(t);
   seen.broken = true;
   shown.tell(whole());
   await drawn();
@@ -75,15 +75,13 @@ test("a chart that could not be drawn says so, and is tried again with new data"
   shown.tell(newer(2, "c"));
   await drawn();
   assert.deepEqual([seen.embedded, problem.hidden, plot.hidden], [1, true, false]);
-  close();
 });
 
-test("a page that missed a message says hello, and an answer without news is none", async () => {
-  const { shown, close } = await page();
+test("a page that missed a message says hello, and an answer without news is none", async (t) => {
+  const { shown } = await page(t);
   shown.tell(whole());
   shown.tell(newer(1, "a"));
   assert.equal(shown.said.length, 1);
   shown.tell(newer(3, "c"));
   assert.deepEqual(shown.said.map(one => one.type), ["hello", "hello"]);
-  close();
 });
