@@ -88,7 +88,7 @@ SAME = {
     "r2d2": ("testing/catch-v0", {"algorithm": "r2d2"}),
     "truncated": (lambda: gymnasium.wrappers.TimeLimit(gymnasium.make("CartPole-v1"), 8), {}),
     "sticky atari": ("ALE/Pong-v5", {"network": "nature-lstm", **ATARI}),
-    "life lost": ("ALE/Breakout-v5", {"environment_options": {"life_loss": True, "max_frames_per_episode": 2000}}),
+    "life lost": ("ALE/Breakout-v5", {"environment_options": {"life_loss": True, "max_frames_per_episode": 1000}}),
 }
 
 
