@@ -100,6 +100,7 @@ function rows({ length, columns }) {
 
 // src/card.js
 var HEIGHT = 236;
+var UPDATES = 150;
 var Card = class {
   /** @param {Vega} vega @param {() => Look} look @param {(text: string) => void} say */
   constructor(vega, look2, say) {
@@ -111,6 +112,7 @@ var Card = class {
     this.figure = null;
     this.drawn = null;
     this.chosen = {};
+    this.updates = 0;
     this.width = 0;
     this.visible = false;
     this.el = element("figure", { class: "workbench-card" });
@@ -188,8 +190,9 @@ var Card = class {
   /** Bring the drawing up to date; whether it is there for the first time. */
   async draw() {
     const first = !this.drawn;
+    if (this.updates >= UPDATES) this.clear();
     try {
-      await (first ? this.embed() : this.update());
+      await (this.drawn ? this.update() : this.embed());
     } catch (error) {
       this.fail(error);
     }
@@ -219,6 +222,7 @@ var Card = class {
   }
   async update() {
     const { view } = this.drawn;
+    this.updates += 1;
     for (const name of this.stale) {
       view.change(name, this.vega.changeset().remove(() => true).insert(rows(this.tables[name])));
     }
@@ -248,6 +252,7 @@ var Card = class {
     }
     this.drawn?.finalize();
     this.drawn = null;
+    this.updates = 0;
     this.plot.replaceChildren();
     this.plot.hidden = false;
     this.problem.hidden = true;
