@@ -5,10 +5,6 @@ import { equal, rows } from "./tables.js";
 
 const HEIGHT = 236; // px of the whole drawing, the same for all, so that rows are even
 
-// Updates of one view. Vega keeps 20 to 40 kB of each (measured with vega 6.4: 3,500 updates of 84 rows took 77 MB, which
-// came free with the view), so a panel that is open for hours makes its views anew now and then.
-export const UPDATES = 150;
-
 /** @typedef {import("./theme.js").Look} Look */
 /** @typedef {import("./tables.js").Table} Table */
 /** @typedef {{title: string, wide: boolean, spec: Record<string, any>}} Figure */
@@ -30,7 +26,6 @@ export class Card {
     this.drawn = null;
     /** @type {Record<string, unknown>} values of the chart's own controls, by name */
     this.chosen = {};
-    this.updates = 0; // of the view that is drawn
     this.width = 0;
     this.visible = false;
     this.el = element("figure", { class: "workbench-card" });
@@ -108,9 +103,8 @@ export class Card {
   /** Bring the drawing up to date; whether it is there for the first time. */
   async draw() {
     const first = !this.drawn;
-    if (this.updates >= UPDATES) this.clear();
     try {
-      await (this.drawn ? this.update() : this.embed());
+      await (first ? this.embed() : this.update());
     } catch (error) {
       this.fail(error);
     }
@@ -138,7 +132,6 @@ export class Card {
 
   async update() {
     const { view } = this.drawn;
-    this.updates += 1;
     for (const name of this.stale) {
       view.change(name, this.vega.changeset().remove(() => true).insert(rows(this.tables[name])));
     }
@@ -171,7 +164,6 @@ export class Card {
     }
     this.drawn?.finalize();
     this.drawn = null;
-    this.updates = 0;
     this.plot.replaceChildren();
     this.plot.hidden = false;
     this.problem.hidden = true;

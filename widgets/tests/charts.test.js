@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { model, place } from "./page.js";
 
 const { default: charts } = await import("../src/charts.js");
-const { Card, UPDATES } = await import("../src/card.js");
 
 /** A page of charts over a Vega that counts: what was embedded and finalized, and what each view was given.
  * @param {import("node:test").TestContext} t */
@@ -85,22 +84,4 @@ test("a page that missed a message says hello, and an answer without news is non
   assert.equal(shown.said.length, 1);
   shown.tell(newer(3, "c"));
   assert.deepEqual(shown.said.map(one => one.type), ["hello", "hello"]);
-});
-
-test("a view is made anew after many updates, because Vega keeps something of each", async () => {
-  const seen = { embedded: 0, finalized: 0, updated: 0 };
-  const view = { change: () => { seen.updated += 1; }, width: () => {}, resize: () => view, runAsync: async () => {} };
-  const embed = async () => ((seen.embedded += 1), { view, finalize: () => { seen.finalized += 1; } });
-  const changeset = () => ({ remove: () => ({ insert: () => ({}) }) });
-  place();
-  const look = () => ({ text: "", background: "", font: "", key: "" });
-  const card = new Card({ embed, changeset }, look, () => {});
-  card.width = 300;
-  card.become(figure("bar"), {});
-  await card.draw();
-  for (let update = 0; update < UPDATES + 1; update++) {
-    card.take({ labels: { length: 1, columns: { text: [String(update)] } } });
-    assert.equal(await card.draw(), false, "no urgent work");
-  }
-  assert.deepEqual(seen, { embedded: 2, finalized: 1, updated: UPDATES });
 });

@@ -100,7 +100,6 @@ function rows({ length, columns }) {
 
 // src/card.js
 var HEIGHT = 236;
-var UPDATES = 150;
 var Card = class {
   /** @param {Vega} vega @param {() => Look} look @param {(text: string) => void} say */
   constructor(vega, look2, say) {
@@ -112,7 +111,6 @@ var Card = class {
     this.figure = null;
     this.drawn = null;
     this.chosen = {};
-    this.updates = 0;
     this.width = 0;
     this.visible = false;
     this.el = element("figure", { class: "workbench-card" });
@@ -190,9 +188,8 @@ var Card = class {
   /** Bring the drawing up to date; whether it is there for the first time. */
   async draw() {
     const first = !this.drawn;
-    if (this.updates >= UPDATES) this.clear();
     try {
-      await (this.drawn ? this.update() : this.embed());
+      await (first ? this.embed() : this.update());
     } catch (error) {
       this.fail(error);
     }
@@ -222,7 +219,6 @@ var Card = class {
   }
   async update() {
     const { view } = this.drawn;
-    this.updates += 1;
     for (const name of this.stale) {
       view.change(name, this.vega.changeset().remove(() => true).insert(rows(this.tables[name])));
     }
@@ -252,7 +248,6 @@ var Card = class {
     }
     this.drawn?.finalize();
     this.drawn = null;
-    this.updates = 0;
     this.plot.replaceChildren();
     this.plot.hidden = false;
     this.problem.hidden = true;
