@@ -19,7 +19,7 @@ from workbench.errors import InvalidInput
 from workbench.learner import watch
 from workbench.learner.watch import Tap, thought
 from workbench.testing import CountingEnv
-from workbench.trajectory import EnvironmentSpec, Flags
+from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags
 from workbench.wire import columns
 
 IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=2)
@@ -163,10 +163,12 @@ def test_a_batch_names_the_rows_that_are_watched() -> None:
 
 def test_what_the_network_says_is_shown_as_probabilities_or_as_returns() -> None:
     logits = torch.log(torch.tensor([[[0.1, 0.9], [0.5, 0.5]]]))
-    said = thought(PolicyValueOutput(logits, torch.tensor([[2.0, 3.0]])), (), 1, config=VTraceConfig())
+    said = thought(PolicyValueOutput(logits, torch.tensor([[2.0, 3.0]])), (), 1, config=VTraceConfig(),
+                   actions=ActionSpec("categorical", (2,)))
     assert said["kind"] == "probability" and said["value"] == 3.0
     assert said["scores"] == pytest.approx([0.5, 0.5]) and np.isnan(said["state_norm"])
     state = (torch.tensor([[3.0, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, 4.0], [0.0, 0.0]]))
     q_values = QValueOutput(torch.tensor([[[1.0, -2.0], [0.0, 0.0]]]))
-    said = thought(q_values, state, 0, config=R2D2Config(value_rescaling=False))
+    said = thought(q_values, state, 0, config=R2D2Config(value_rescaling=False),
+                   actions=ActionSpec("categorical", (2,)))
     assert said == {"kind": "q_value", "scores": [1.0, -2.0], "value": 1.0, "state_norm": 5.0}

@@ -37,7 +37,7 @@ def test_a_step_comes_out_as_it_went_in(count, finals):
 
 
 def test_actions_and_their_version_come_out_as_they_went_in():
-    came = GroupActions.decode(GroupActions(2, np.array([0, 5, 17]), 2**40).encode())
+    came = GroupActions.decode(GroupActions(2, np.array([0, 5, 17]), 2**40).encode(), SPEC.actions)
     assert (came.group, came.actions.tolist(), came.policy_version) == (2, [0, 5, 17], 2**40)
 
 

@@ -52,6 +52,7 @@ class Stream:
     def __init__(self, channel: grpc.Channel, token: str, hello: Hello, action_names: Sequence[str]) -> None:
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._outbox.put(hello.encode())
+        self._actions = hello.spec.actions
         rpc = channel.stream_stream(method_path("play"))
         metadata = (*token_metadata(token), *names_metadata(action_names))
         self._replies = rpc(iter(self._outbox.get, None), metadata=metadata, wait_for_ready=True)
@@ -66,7 +67,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[GroupActions]:
         """The groups' actions as they come."""
-        return map(GroupActions.decode, self._replies)
+        return (GroupActions.decode(reply, self._actions) for reply in self._replies)
 
     def close(self) -> None:
         """End the connection."""

@@ -24,7 +24,8 @@ class PolicyValueOutput(NamedTuple):
     """What a network for V-trace says of x_t.
 
     Attributes:
-        policy_logits: float32 [T, B, A].
+        policy_logits: float32 [T, B, A], the parameters of the policy's distribution: logits where actions are choices
+            (see `distributions`), A = `spec.actions.parameters`.
         value: float32 [T, B].
     """
 
@@ -74,8 +75,8 @@ class Network(Protocol):
         """The output at every step, of the class that `Heads.output` names, and the state after the last.
 
         Args:
-            observation: uint8 or float32 [T, B, *stacked].
-            previous_action: int64 [T, B], ignored where `start`.
+            observation: uint8 or float32 [T, B, *stacked], or such tensors by name where observations have parts.
+            previous_action: int64 or float32 [T, B, *action], ignored where `start`.
             reward: float32 [T, B] of the transition into x_t, ignored where `start`.
             start: bool [T, B]; the state is zeroed before step t where it is set.
             state: as `initial_state` returns it, before the first step.
@@ -131,7 +132,7 @@ class Algorithm(Protocol):
     def act(
         self, output: Any, *, roles: Roles, greedy: bool, generator: torch.Generator | None, config: Any
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Actions int64 [B] for an output of T=1, and the behaviour fields, each [B, ...]. `greedy`: no chance."""
+        """Actions [B, *action] for an output of T=1, and the behaviour fields, each [B, ...]. `greedy`: no chance."""
 
     def bootstrap(self, output: Any) -> Tensor:
         """Values [B] of final observations (an output of T=1), for episodes that were cut off."""

@@ -22,7 +22,8 @@ class Batch:
         stack_prefix: [B, S-1, *frame], the frames before x_0, oldest first.
         reward: float32 [T+1, B], not clipped.
         flags: uint8 [T+1, B].
-        previous_action, action, policy_version: int64 [T+1, B].
+        previous_action, action: int64 or float32 [T+1, B, *action].
+        policy_version: int64 [T+1, B].
         bootstrap_value: float32 [T+1, B].
         behaviour: [T+1, B, ...] by field.
         initial_state: [B, ...] each.
@@ -93,8 +94,8 @@ def collate(unrolls: Sequence[Unroll], *, pin_memory: bool = False) -> Batch:
             stack_prefix=field("stack_prefix", axis=0),
             reward=field("reward", torch.float32),
             flags=field("flags", torch.uint8),
-            previous_action=field("previous_action", torch.int64),
-            action=field("action", torch.int64),
+            previous_action=field("previous_action"),
+            action=field("action"),
             policy_version=field("policy_version", torch.int64),
             bootstrap_value=field("bootstrap_value", torch.float32),
             behaviour={name: join([u.behaviour[name] for u in unrolls], None) for name in unrolls[0].behaviour},

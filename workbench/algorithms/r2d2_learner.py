@@ -21,6 +21,7 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.frames import stack_frames
 from workbench.algorithms.returns import rewards_and_discounts
 from workbench.config import R2D2Config
+from workbench.errors import InvalidInput
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
 
 TARGET = "target."  # what a checkpoint's names of the target network begin with
@@ -35,6 +36,9 @@ class R2D2:
     }
 
     def __init__(self, config: R2D2Config, *, spec: EnvironmentSpec) -> None:
+        if spec.actions.kind != "categorical":
+            raise InvalidInput(f"R2D2 learns values of single choices, and actions of {spec.name} are "
+                               f"{spec.actions.kind} {list(spec.actions.sizes)}. Use algorithm='vtrace'.")
         self.num_actions = spec.num_actions
         self.overlap = config.burn_in
         self.heads = Heads(

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from workbench.algorithms.distributions import CATEGORICAL, Distribution
 
 
 class VTraceTargets(NamedTuple):
@@ -26,15 +27,17 @@ class VTraceTargets(NamedTuple):
     pg_advantages: Tensor
 
 
-def log_probabilities(policy_logits: Tensor, *, actions: Tensor) -> Tensor:
-    """log π(a_t | x_t), [T, B], from logits [T, B, A] and actions int64 [T, B]."""
-    return F.log_softmax(policy_logits, dim=-1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+def log_probabilities(policy_logits: Tensor, *, actions: Tensor, distribution: Distribution = CATEGORICAL) -> Tensor:
+    """log π(a_t | x_t), [T, B], from logits (a distribution's parameters) [T, B, A] and actions [T, B, *action]."""
+    return distribution.log_prob(policy_logits, actions=actions)
 
 
-def log_importance_ratios(target_logits: Tensor, *, behaviour_logits: Tensor, actions: Tensor) -> Tensor:
+def log_importance_ratios(
+    target_logits: Tensor, *, behaviour_logits: Tensor, actions: Tensor, distribution: Distribution = CATEGORICAL
+) -> Tensor:
     """log π(a_t | x_t) - log μ(a_t | x_t), [T, B], from logits [T, B, A] of the target π and the behaviour μ."""
-    target = log_probabilities(target_logits, actions=actions)
-    return target - log_probabilities(behaviour_logits, actions=actions)
+    target = distribution.log_prob(target_logits, actions=actions)
+    return target - distribution.log_prob(behaviour_logits, actions=actions)
 
 
 @torch.no_grad()
@@ -80,9 +83,11 @@ def vtrace_targets(
     return VTraceTargets(vs, rhos.clamp(max=pg_rho_clip) * (rewards + discounts * vs_tp1 - values))
 
 
-def policy_gradient_loss(policy_logits: Tensor, *, actions: Tensor, advantages: Tensor) -> Tensor:
+def policy_gradient_loss(
+    policy_logits: Tensor, *, actions: Tensor, advantages: Tensor, distribution: Distribution = CATEGORICAL
+) -> Tensor:
     """-mean_t,b A_t log π(a_t | x_t), a scalar; A has no gradient (section 4.2)."""
-    return -(advantages.detach() * log_probabilities(policy_logits, actions=actions)).mean()
+    return -(advantages.detach() * distribution.log_prob(policy_logits, actions=actions)).mean()
 
 
 def baseline_loss(values: Tensor, *, targets: Tensor) -> Tensor:
@@ -90,17 +95,16 @@ def baseline_loss(values: Tensor, *, targets: Tensor) -> Tensor:
     return 0.5 * (targets.detach() - values).square().mean()
 
 
-def entropy(policy_logits: Tensor) -> Tensor:
-    """mean_t,b of H[π(· | x_t)] = -Σ_a π log π, a scalar in nats."""
-    log_policy = F.log_softmax(policy_logits, dim=-1)
-    return -(log_policy.exp() * log_policy).sum(-1).mean()
+def entropy(policy_logits: Tensor, *, distribution: Distribution = CATEGORICAL) -> Tensor:
+    """mean_t,b of H[π(· | x_t)] (-Σ_a π log π where actions are choices), a scalar in nats."""
+    return distribution.entropy(policy_logits).mean()
 
 
-def kl_to_behaviour(policy_logits: Tensor, *, behaviour_logits: Tensor) -> Tensor:
-    """mean_t,b of KL(μ ‖ π) = Σ_a μ (log μ - log π), a scalar in nats.
+def kl_to_behaviour(
+    policy_logits: Tensor, *, behaviour_logits: Tensor, distribution: Distribution = CATEGORICAL
+) -> Tensor:
+    """mean_t,b of KL(μ ‖ π) (Σ_a μ (log μ - log π) where actions are choices), a scalar in nats.
 
     SEED estimates it by log μ(a_t) - log π(a_t); the sum over actions is that estimate's mean, without its noise.
     """
-    log_behaviour = F.log_softmax(behaviour_logits, dim=-1).detach()
-    log_policy = F.log_softmax(policy_logits, dim=-1)
-    return (log_behaviour.exp() * (log_behaviour - log_policy)).sum(-1).mean()
+    return distribution.kl(behaviour_logits, policy_logits).mean()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from workbench.algorithms import vtrace
 from workbench.algorithms.base import FieldSpec, Heads, Loss, Network, PolicyValueOutput, Roles
 from workbench.algorithms.batch import Batch
+from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.entropy_cost import EntropyCost
 from workbench.algorithms.frames import stack_frames
 from workbench.algorithms.returns import rewards_and_discounts
@@ -27,12 +28,13 @@ class VTrace:
     }
 
     def __init__(self, config: VTraceConfig, *, spec: EnvironmentSpec) -> None:
-        self.num_actions = spec.num_actions
+        self.distribution = distribution_of(spec.actions)
+        self._parameters = spec.actions.parameters
         self.entropy_cost = EntropyCost(config.entropy_cost_speed)
 
     def behaviour_fields(self) -> dict[str, FieldSpec]:
-        """The behaviour's logits, for importance ratios, and its value, to show."""
-        return {"policy_logits": ((self.num_actions,), "float32"), "value": ((), "float32")}
+        """The behaviour's logits (its distribution's parameters), for importance ratios, and its value, to show."""
+        return {"policy_logits": ((self._parameters,), "float32"), "value": ((), "float32")}
 
     def act(
         self,
@@ -43,16 +45,13 @@ class VTrace:
         generator: torch.Generator | None,
         config: VTraceConfig,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Actions int64 [B], sampled from the policy or its mode, and the behaviour fields, for an output of T=1.
+        """Actions [B, *action], sampled from the policy or its mode, and the behaviour fields, for an output of T=1.
 
         `roles` play no part: the policy itself explores.
         """
         logits, value = output.policy_logits[0].float(), output.value[0].float()
-        if greedy:
-            actions = logits.argmax(-1)
-        else:  # argmax of logits + Gumbel noise is a sample of the softmax; Gumbel = -log Exponential
-            noise = torch.empty_like(logits).exponential_(generator=generator)
-            actions = (logits - noise.log()).argmax(-1)
+        policy = self.distribution
+        actions = policy.mode(logits) if greedy else policy.sample(logits, generator=generator)
         return actions, {"policy_logits": logits, "value": value}
 
     def bootstrap(self, output: PolicyValueOutput) -> Tensor:
@@ -72,7 +71,10 @@ class VTrace:
     def _loss_of(self, output: PolicyValueOutput, batch: Batch, config: VTraceConfig) -> Loss:
         logits, values = output.policy_logits[:-1].float(), output.value[:-1].float()
         actions, behaviour_logits = batch.action[:-1], batch.behaviour["policy_logits"][:-1]
-        log_rhos = vtrace.log_importance_ratios(logits.detach(), behaviour_logits=behaviour_logits, actions=actions)
+        policy = self.distribution
+        log_rhos = vtrace.log_importance_ratios(
+            logits.detach(), behaviour_logits=behaviour_logits, actions=actions, distribution=policy
+        )
         rewards, discounts = rewards_and_discounts(
             batch.reward[1:],
             ended=batch.has(NO_DISCOUNT)[1:],
@@ -92,15 +94,19 @@ class VTrace:
             c_clip=config.c_clip,
             pg_rho_clip=config.pg_rho_clip,
         )
-        entropy = vtrace.entropy(logits)
+        entropy = vtrace.entropy(logits, distribution=policy)
         entropy_loss, entropy_cost = self.entropy_cost.losses(
             entropy, entropy_cost=config.entropy_cost, target_entropy=config.target_entropy
         )
         terms = {
-            "policy_loss": vtrace.policy_gradient_loss(logits, actions=actions, advantages=targets.pg_advantages),
+            "policy_loss": vtrace.policy_gradient_loss(
+                logits, actions=actions, advantages=targets.pg_advantages, distribution=policy
+            ),
             "baseline_loss": config.baseline_cost * vtrace.baseline_loss(values, targets=targets.vs),
             "entropy_loss": entropy_loss,
-            "kl_loss": config.kl_cost * vtrace.kl_to_behaviour(logits, behaviour_logits=behaviour_logits),
+            "kl_loss": config.kl_cost * vtrace.kl_to_behaviour(
+                logits, behaviour_logits=behaviour_logits, distribution=policy
+            ),
         }
         total = torch.stack(list(terms.values())).sum()
         scalars = {"loss": total, **terms, "entropy": entropy, "entropy_cost": entropy_cost}

@@ -24,6 +24,9 @@ class LearningConfig:
         0, "environments of each actor, its last ones, that play without exploring and are not trained on; at least "
         "one trains", unit="environments", low=0, high=4095, source="SEED common_flags.py: num_eval_envs")
     discount: float = setting(0.99, "discount γ", low=0.0, high=1.0, live=True)
+    normalize_observations: bool = setting(
+        False, "float observations are brought to mean 0 and variance 1 by what was trained on",
+        source="arXiv 2006.05990, section 3.3")
     max_abs_reward: float = setting(0.0, "rewards are clipped to ± this in training; 0: not clipped", low=0.0,
                                     high=1e9, live=True)
     optimizer: str = setting("adam", "optimizer", choices=("adam", "rmsprop"), source="SEED: Adam; IMPALA: RMSProp")

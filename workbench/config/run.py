@@ -12,7 +12,8 @@ from workbench.errors import NotLive, UnknownName
 
 # Names of networks, here because whoever checks a run's input must not load torch; a test compares them.
 NETWORKS = (
-    "impala-deep", "impala-deep-lstm", "mlp", "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
+    "football", "football-lstm", "impala-deep", "impala-deep-lstm", "mlp", "mlp-lstm", "nature", "nature-lstm",
+    "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
 REPLAY_S = 1800.0  # for a large replay to reach a slow disk

@@ -17,6 +17,7 @@ from typing import Any
 from workbench.config import RunConfig, Setting
 from workbench.environments.atari import AtariVector, atari_options
 from workbench.environments.contract import Show, VectorEnvironment
+from workbench.environments.families import family_of
 from workbench.environments.gymnasium_vector import GymnasiumVector
 from workbench.environments.looks import drawing
 from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, UnknownName
@@ -97,6 +98,10 @@ def _vector(
         return GymnasiumVector(name, lambda: factory(**given), num_envs=num_envs, seed=seed,
                                keeps_endings=show is not None)
     spec = check_name(name, options)
+    family = family_of(name)
+    if family is not None:
+        return family.adapter(name).make(
+            name, num_envs=num_envs, seed=seed, threads=threads, options=options, show=show)
     if _is_atari(spec):
         return AtariVector(name, spec.kwargs["game"], num_envs=num_envs, seed=seed, threads=threads,
                            options=atari_options(spec.kwargs, options), show=show)
@@ -126,13 +131,17 @@ def registered_factory(name: str) -> Factory | None:
 
 
 def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
-    """Gymnasium's spec of `name` (None for a registered factory), after a cheap check that makes no environment.
+    """Gymnasium's spec of `name` (None for one that is not Gymnasium's), after a cheap check that makes no environment.
 
     Raises UnknownName for the name or an option, OutOfBounds for an option's value, and MissingPackage.
     """
     options = dict(options or {})
     if name in _factories:
         _check_keywords(_factories[name], options, name)
+        return None
+    family = family_of(name)
+    if family is not None:
+        family.adapter(name).check(name, options)
         return None
     spec = _spec(name)
     if _is_atari(spec):

@@ -65,8 +65,7 @@ def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = Fals
         raise MissingPackage("device='xla' is not supported yet. Choose device='cpu', 'cuda' or 'auto'.")
     precision = config.precision
     if precision == "auto":
-        images = len(spec.observation_shape) == 3
-        precision = "bf16" if images and not own_network and _has_bf16(kind) else "fp32"
+        precision = "bf16" if spec.shows_images and not own_network and _has_bf16(kind) else "fp32"
     return Device(kind, precision=precision)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from workbench.algorithms.base import Algorithm, NetworkOutput, Roles
+from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.frames import push_frames
 from workbench.config import RunConfig
 from workbench.learner import roles
@@ -49,10 +50,11 @@ class Gathered:
     flags: Array
     final_rows: Array
     final_observation: Array
+    score: Array
 
     @classmethod
     def of(cls, requests: list[Request], spec: EnvironmentSpec) -> Gathered:
-        """The groups' arrays, one after the other."""
+        """The groups' arrays, one after the other; the score is the reward where there is no other."""
         steps = [request.message.step for request in requests]
         offsets = np.cumsum([0, *(request.size for request in requests)])
         finals = [step.final_observation for step in steps if step.final_observation is not None]
@@ -63,6 +65,15 @@ class Gathered:
             np.concatenate([step.flags for step in steps]),
             np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)]),
             np.concatenate([*finals, np.zeros((0, *spec.observation_shape), spec.observation_dtype)]),
+            np.concatenate([step.reward if step.score is None else step.score for step in steps]),
+        )
+
+    def only(self, rows: Array) -> Gathered:
+        """The rows where the mask `rows` is set; no other has a final observation."""
+        place = np.cumsum(rows) - 1
+        return Gathered(
+            self.env_ids[rows], self.observation[rows], self.reward[rows], self.flags[rows],
+            place[self.final_rows], self.final_observation, self.score[rows],
         )
 
 
@@ -95,7 +106,8 @@ class Inference:
             states: tuple[torch.Tensor, ...] = network.initial_state(num_envs)  # type: ignore[operator]
         self._states = tuple(device.place(state) for state in states)
         self._run_ids = np.zeros(num_envs, np.int64)
-        self._previous_action = np.zeros(num_envs, np.int64)
+        self._actions = distribution_of(spec.actions)
+        self._previous_action = np.zeros((num_envs, *spec.actions.shape), spec.actions.dtype)
         self._stack = np.zeros((num_envs, spec.frame_stack, *spec.observation_shape), spec.observation_dtype)
         self._returns = np.zeros(num_envs, np.float64)
         self._lengths = np.zeros(num_envs, np.int64)
@@ -124,17 +136,25 @@ class Inference:
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
         for request in requests:
             self._begin_life(request)
-        batch = Gathered.of(requests, self.spec)
+        gathered = Gathered.of(requests, self.spec)
+        present = (gathered.flags & Flags.ABSENT) == 0
+        sent = np.zeros((len(present), *self.spec.actions.shape), self.spec.actions.dtype)
+        if not present.any():
+            self._reply(requests, sent, self._policy.version)
+            return []
+        batch = gathered if present.all() else gathered.only(present)
         evaluating = roles.evaluating(batch.env_ids, self._config())
         self._count_episodes(batch, evaluating)
         final_stack = self._final_stack(batch)
         start = (batch.flags & Flags.START) != 0
         prefix, stacked = self._push_frames(batch, start)
-        previous = np.where(start, 0, self._previous_action[batch.env_ids])
+        previous = self._previous_action[batch.env_ids]
+        previous[start] = 0
         states = self._states_to_keep(batch.env_ids[~evaluating])
         actions, behaviour, bootstrap, version = self._act(batch, stacked, final_stack, previous, start, evaluating)
         self._previous_action[batch.env_ids] = actions
-        self._reply(requests, actions, version)
+        sent[present] = self._actions.to_environment(torch.from_numpy(actions)).numpy()
+        self._reply(requests, sent, version)
         kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
         record = StepRecord(
             batch.env_ids[kept], batch.observation[kept], prefix[kept], batch.reward[kept], batch.flags[kept],
@@ -192,7 +212,10 @@ class Inference:
         self, batch: Gathered, stacked: Array, final_stack: Array, previous: Array, start: Array,
         evaluating: Array,
     ) -> tuple[Array, dict[str, Array], Array, int]:
-        """Actions [N], behaviour [N, ...], bootstrap values [N] (0 but at truncations), and the policy version."""
+        """Actions [N, *action] as unrolls keep them, behaviour [N, ...], bootstrap values [N], and the policy version.
+
+        Bootstrap values are 0 but at truncations.
+        """
         rows, finals, number = batch.env_ids, batch.final_rows, len(batch.env_ids)
         place = self._device.place_array
         rows_and_finals = np.concatenate([rows, rows[finals]])
@@ -220,7 +243,7 @@ class Inference:
             bootstrap[finals] = self._algorithm.bootstrap(ending).cpu().numpy()
         chosen = actions.cpu().numpy()
         if self.tap.watched:
-            self._show(batch, chosen, acting, new_state, version)
+            self._show(batch, self._actions.to_environment(actions).cpu().numpy(), acting, new_state, version)
         return chosen, {k: v.cpu().numpy() for k, v in behaviour.items()}, bootstrap, version
 
     def _show(
@@ -230,9 +253,9 @@ class Inference:
         for row, env_id in self.tap.rows(batch.env_ids):
             self.tap.record(
                 env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
-                flags=int(batch.flags[row]), action=int(actions[row]), policy_version=version,
+                flags=int(batch.flags[row]), action=actions[row].copy(), policy_version=version,
                 episode_return=float(self._returns[env_id]), episode_step=int(self._lengths[env_id]),
-                **thought(output, state, row, config=self._config().hyperparameters),
+                **thought(output, state, row, config=self._config().hyperparameters, actions=self.spec.actions),
             )
 
     def _reply(self, requests: list[Request], actions: Array, version: int) -> None:

@@ -105,7 +105,8 @@ class Learner:
         self.device = choose(config, self.spec, own_network=factory is not None)
         algorithm = algorithms.build(config, spec=self.spec).to(self.device.torch)
         network = networks.build(
-            config.network, spec=self.spec, heads=algorithm.heads, factory=factory, seed=config.seed
+            config.network, spec=self.spec, heads=algorithm.heads, factory=factory, seed=config.seed,
+            normalise=hyperparameters.normalize_observations,
         ).to(self.device.torch)
         with self.device.autocast():
             networks.check(network, spec=self.spec, output=algorithm.heads.output)

@@ -13,6 +13,7 @@ from torch import nn
 from workbench import algorithms, environments, networks
 from workbench.algorithms import NetworkOutput
 from workbench.algorithms.base import State
+from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.frames import join_frames, push_frames
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig, RunConfig
@@ -35,18 +36,26 @@ class Player:
     ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.config = config
+        self.spec = spec
         self._algorithm = algorithm
         self._roles = algorithms.Roles.evaluating(num_envs)
         self._generator = torch.Generator().manual_seed(seed)
         self.state: State = network.initial_state(num_envs)  # type: ignore[operator]  # after the last step
         dtype = getattr(torch, spec.observation_dtype)
         self._stack = torch.zeros((num_envs, spec.frame_stack, *spec.observation_shape), dtype=dtype)
-        self._action = torch.zeros(num_envs, dtype=torch.int64)
+        self._policy = distribution_of(spec.actions)
+        self._action = torch.zeros((num_envs, *spec.actions.shape), dtype=getattr(torch, spec.actions.dtype))
+
+    @property
+    def chosen(self) -> Array:
+        """The last actions as their distribution keeps them, [N, *action]."""
+        return self._action.numpy()
 
     @torch.inference_mode()
     def act(self, step: StepBatch, *, greedy: bool) -> Array:
-        """Actions int64 [N] for the observations of `step`; not `greedy`: as in an environment that evaluates.
+        """Actions [N, *action] for the environment, for the observations of `step`.
 
+        Not `greedy`: as in an environment that evaluates.
         `inputs`, `output` and `state` are then what the network was given and what it said.
         """
         start = torch.from_numpy((step.flags & Flags.START) != 0)
@@ -57,7 +66,7 @@ class Player:
         self.output, self.state = self.network(*self.inputs)
         self._action, _ = self._algorithm.act(self.output, roles=self._roles, greedy=greedy, generator=self._generator,
                                                config=self.config)
-        return self._action.numpy()
+        return self._policy.to_environment(self._action).numpy()
 
 
 def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
@@ -66,7 +75,8 @@ def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
     spec = EnvironmentSpec.from_json(checkpoint.meta["environment"])
     factory = _typed(checkpoint, "network")
     algorithm = algorithms.build(config, spec=spec)
-    network = networks.build(config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0)
+    network = networks.build(config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
+                             normalise=config.hyperparameters.normalize_observations)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
     try:
         network.load_state_dict(weights)

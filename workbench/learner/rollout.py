@@ -97,7 +97,7 @@ def play(
         action = player.act(step, greedy=greedy)
         thoughts = _thoughts(player)
         if explain is not None:
-            thoughts["saliency"] = explain(int(action[0]))
+            thoughts["saliency"] = explain(player.chosen[0])
         _write(writer, frame, observation=observation, actions=action[0], **thoughts)
         step = environment.step(action)
         ended = bool(step.flags[0] & ENDS)
@@ -122,7 +122,7 @@ def _after(environment: VectorEnvironment, step: StepBatch, *, ended: bool, show
 
 def _thoughts(player: Player) -> dict[str, Any]:
     """What the policy said at the last step, by the name of the array that keeps it."""
-    said = outlook(player.output, config=player.config)
+    said = outlook(player.output, config=player.config, actions=player.spec.actions)
     found = {
         "values": said.value[0, 0].numpy(),
         "policy" if said.kind == "probability" else "q_values": said.scores[0, 0].numpy(),

@@ -12,7 +12,9 @@ from torch import nn
 
 from workbench.algorithms.base import Algorithm, Loss, Network
 from workbench.algorithms.batch import Batch
+from workbench.algorithms.frames import stack_frames
 from workbench.learner.device import Device
+from workbench.networks.observed import Observed
 from workbench.trajectory import Array
 
 MAX_BAD_UPDATES = 10  # in a row; then the run pauses
@@ -69,6 +71,8 @@ class Trainer:
             group["lr"] = learning_rate
         self.optimizer.step()
         self.updates += 1
+        if isinstance(self.network, Observed):
+            self.network.observe(stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start))
         self.algorithm.updated(self.network, updates=self.updates, config=config)
         self._add({**loss.scalars, "gradient_norm": norm}, loss.samples, lags)
         return loss

@@ -24,7 +24,7 @@ import torch
 from workbench.algorithms import NetworkOutput
 from workbench.algorithms.outlook import outlook
 from workbench.errors import InvalidInput
-from workbench.trajectory import Array
+from workbench.trajectory import ActionSpec, Array
 from workbench.wire import columns
 
 LINGER_S = 6.0  # after the last question
@@ -49,7 +49,7 @@ class Seen:
     observation: Array
     reward: float
     flags: int
-    action: int
+    action: Array
     episode_return: float
     episode_step: int
     policy_version: int
@@ -147,21 +147,28 @@ class Tap:
 def _columns(steps: Sequence[Seen]) -> dict[str, Array]:
     """Steps as columns, each [steps, ...]."""
     kinds = {
-        "time_s": "f8", "reward": "f4", "flags": "u1", "action": "i4", "episode_return": "f8", "episode_step": "i4",
+        "time_s": "f8", "reward": "f4", "flags": "u1", "episode_return": "f8", "episode_step": "i4",
         "policy_version": "i4", "value": "f4", "state_norm": "f4",
     }
     found = {name: np.array([getattr(step, name) for step in steps], kind) for name, kind in kinds.items()}
     return {
         **found,
+        "action": _narrow(np.stack([step.action for step in steps])),
         "scores": np.array([step.scores for step in steps], np.float32),
         "observation": np.stack([step.observation for step in steps]),
     }
 
 
-def thought(output: NetworkOutput, state: tuple[torch.Tensor, ...], row: int, *, config: Any) -> dict[str, Any]:
+def _narrow(actions: Array) -> Array:
+    return actions if actions.dtype.kind == "f" else actions.astype(np.int32)
+
+
+def thought(
+    output: NetworkOutput, state: tuple[torch.Tensor, ...], row: int, *, config: Any, actions: ActionSpec
+) -> dict[str, Any]:
     """What the network said of one row of a batch (an output of T=1), and the norm of its new recurrent state."""
     of_row = type(output)(*(tensor[:, row : row + 1] for tensor in output))
-    said = outlook(of_row, config=config)
+    said = outlook(of_row, config=config, actions=actions)
     norm = torch.cat([part[row].float().flatten() for part in state]).norm() if state else said.value.new_tensor(nan)
     *scores, value, state_norm = torch.cat([said.scores.flatten(), said.value.flatten(), norm[None]]).tolist()
     return {"kind": said.kind, "scores": scores, "value": value, "state_norm": state_norm}

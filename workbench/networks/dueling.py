@@ -6,8 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms.base import QValueOutput, State
+from workbench.algorithms.distributions import Categorical
 from workbench.networks.memory import ResettingLSTM, memory_inputs
-from workbench.networks.policy_value import Torso
+from workbench.networks.observed import Observation
+from workbench.networks.policy_value import Torso, rows_of
 
 _FIRST_VALUES = 0.01  # of the size that SEED's have
 
@@ -32,6 +34,7 @@ class DuelingNetwork(nn.Module):
     def __init__(self, torso: Torso, *, num_actions: int, lstm_size: int, dueling_size: int) -> None:
         super().__init__()
         self.num_actions = num_actions
+        self._choices = Categorical(num_actions)
         self.torso = torso
         self.memory = ResettingLSTM(torso.features + num_actions + 1, size=lstm_size) if lstm_size else None
         if self.memory is not None:
@@ -45,18 +48,18 @@ class DuelingNetwork(nn.Module):
         return self.memory.initial_state(batch) if self.memory is not None else ()
 
     def forward(
-        self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
+        self, observation: Observation, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[QValueOutput, State]:
         """Action values [T, B, A] in float32, and the state after the last step."""
         steps, batch = start.shape
-        features = self.torso(observation.flatten(0, 1))
-        with torch.autocast(observation.device.type, enabled=False):
+        features = self.torso(rows_of(observation))
+        with torch.autocast(start.device.type, enabled=False):
             features = features.float()
             if self.memory is not None:
                 hidden, cell = state
                 inputs = memory_inputs(
                     features.view(steps, batch, -1), previous_action=previous_action, reward=reward, start=start,
-                    num_actions=self.num_actions,
+                    policy=self._choices,
                 )
                 outputs, state = self.memory(inputs, start, (hidden, cell))
                 features = outputs.flatten(0, 1)

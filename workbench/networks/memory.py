@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from workbench.algorithms.distributions import Distribution
 
 SWITCH = 1e4  # what turns a gate all the way: sigmoid(±1e4 ± anything usual) is exactly 1 or 0 in float32
 
@@ -95,12 +96,13 @@ def _kept(state: tuple[Tensor, Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def memory_inputs(
-    features: Tensor, *, previous_action: Tensor, reward: Tensor, start: Tensor, num_actions: int
+    features: Tensor, *, previous_action: Tensor, reward: Tensor, start: Tensor, policy: Distribution
 ) -> Tensor:
-    """What an LSTM reads, [T, B, F+A+1]: features [T, B, F], one-hot previous action and reward, side by side.
+    """What an LSTM reads, [T, B, F+A+1]: features [T, B, F], the previous action as `policy` encodes it (one-hot where
+    it is a choice) and the reward, side by side.
 
-    The previous action and the reward, [T, B] each, are zero where an episode starts.
+    The previous action [T, B, *action] and the reward [T, B] are zero where an episode starts.
     """
-    action = F.one_hot(previous_action, num_actions).to(features.dtype)
+    action = policy.encode(previous_action).to(features.dtype)
     extras = torch.cat([action, reward.unsqueeze(-1)], dim=-1)
     return torch.cat([features, extras.masked_fill(start.unsqueeze(-1), 0.0)], dim=-1)

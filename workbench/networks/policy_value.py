@@ -8,8 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms.base import PolicyValueOutput, State
+from workbench.algorithms.distributions import distribution_of
 from workbench.networks.memory import ResettingLSTM, memory_inputs
+from workbench.networks.observed import Observation
 from workbench.networks.torsos import orthogonal
+from workbench.trajectory import ActionSpec
 
 POLICY_GAIN = 0.01  # a nearly uniform first policy (arXiv 2006.05990, section 3.2)
 
@@ -19,8 +22,15 @@ class Torso(Protocol):
 
     features: int
 
-    def __call__(self, observation: Tensor) -> Tensor:
+    def __call__(self, observation: Observation) -> Tensor:
         """Features [N, F]."""
+
+
+def rows_of(observation: Observation) -> Observation:
+    """Observations [T, B, ...] as rows [T·B, ...]."""
+    if isinstance(observation, dict):
+        return {name: value.flatten(0, 1) for name, value in observation.items()}
+    return observation.flatten(0, 1)
 
 
 class PolicyValueNetwork(nn.Module):
@@ -31,21 +41,24 @@ class PolicyValueNetwork(nn.Module):
 
     Args:
         torso: an nn.Module with `features`.
-        num_actions: A.
+        num_actions: A, where an action is one of A choices.
+        actions: what the policy chooses, where it is something else.
         value_torso: a torso of the value's own, or None to share `torso`; not with an LSTM.
         lstm_size: 0 for no LSTM.
     """
 
     def __init__(
-        self, torso: Torso, *, num_actions: int, value_torso: Torso | None = None, lstm_size: int = 0
+        self, torso: Torso, *, num_actions: int = 0, actions: ActionSpec | None = None,
+        value_torso: Torso | None = None, lstm_size: int = 0,
     ) -> None:
         super().__init__()
-        self.num_actions = num_actions
+        actions = actions or ActionSpec("categorical", (num_actions,))
+        self._policy = distribution_of(actions)
         self.torso = torso
         self.value_torso = value_torso
-        self.memory = ResettingLSTM(torso.features + num_actions + 1, size=lstm_size) if lstm_size else None
+        self.memory = ResettingLSTM(torso.features + actions.encoded_size + 1, size=lstm_size) if lstm_size else None
         features = lstm_size or torso.features
-        self.policy = nn.Linear(features, num_actions)
+        self.policy = nn.Linear(features, actions.parameters)
         self.value = nn.Linear(features, 1)
         orthogonal(self.policy, POLICY_GAIN)
         orthogonal(self.value, 1.0)
@@ -55,23 +68,23 @@ class PolicyValueNetwork(nn.Module):
         return self.memory.initial_state(batch) if self.memory is not None else ()
 
     def forward(
-        self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
+        self, observation: Observation, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[PolicyValueOutput, State]:
-        """Logits [T, B, A] and values [T, B] in float32, and the state after the last step."""
+        """Logits (the policy's parameters) [T, B, A], values [T, B], in float32; the state after the last step."""
         steps, batch = start.shape
-        flat = observation.flatten(0, 1)
+        flat = rows_of(observation)
         features = self.torso(flat)
         value_features = features if self.value_torso is None else self.value_torso(flat)
-        with torch.autocast(observation.device.type, enabled=False):
+        with torch.autocast(start.device.type, enabled=False):
             features, value_features = features.float(), value_features.float()
             if self.memory is not None:
                 hidden, cell = state
                 inputs = memory_inputs(
                     features.view(steps, batch, -1), previous_action=previous_action, reward=reward.clamp(-1, 1),
-                    start=start, num_actions=self.num_actions,
+                    start=start, policy=self._policy,
                 )
                 outputs, state = self.memory(inputs, start, (hidden, cell))
                 features = value_features = outputs.flatten(0, 1)
-            logits = self.policy(features).view(steps, batch, self.num_actions)
+            logits = self.policy(features).view(steps, batch, -1)
             value = self.value(value_features).view(steps, batch)
         return PolicyValueOutput(logits, value), state

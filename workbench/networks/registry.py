@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 from workbench.algorithms.base import Heads, NetworkOutput, QValueOutput, State
 from workbench.errors import NetworkFailed, UnknownName
 from workbench.networks.dueling import DuelingNetwork
+from workbench.networks.observed import Observed, needs_observed
 from workbench.networks.policy_value import PolicyValueNetwork
-from workbench.networks.torsos import MLP, ImpalaDeep, nature, small_cnn
+from workbench.networks.torsos import MLP, ImpalaDeep, Joined, football, nature, small_cnn
 from workbench.trajectory import EnvironmentSpec
 
 NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
@@ -21,6 +23,7 @@ NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
 NATURE_SIZE_PX = 84  # what the Nature torso was made for
 
 _TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
+    "football": football,
     "impala-deep": ImpalaDeep,
     "mlp": MLP,
     "nature": nature,
@@ -35,13 +38,15 @@ def default_name(spec: EnvironmentSpec, *, recurrent: bool) -> str:
 
     "-lstm" follows where it is to be `recurrent`.
     """
-    shape = spec.stacked_shape
-    torso = "mlp" if len(shape) != 3 else "nature" if min(shape[1:]) >= NATURE_SIZE_PX else "small-cnn"
+    images = [part.shape for part in spec.seen if len(part.shape) == 3]
+    large = images and max(min(shape[1:]) for shape in images) >= NATURE_SIZE_PX
+    torso = "mlp" if not images else "nature" if large else "small-cnn"
     return f"{torso}-lstm" if recurrent else torso
 
 
 def build(
-    name: str | None, *, spec: EnvironmentSpec, heads: Heads, factory: NetworkFactory | None = None, seed: int
+    name: str | None, *, spec: EnvironmentSpec, heads: Heads, factory: NetworkFactory | None = None, seed: int,
+    normalise: bool = False,
 ) -> nn.Module:
     """A new network for `spec`, the same for the same seed; PyTorch's global random state is left as it was.
 
@@ -52,6 +57,7 @@ def build(
         heads: what the algorithm wants on top of the torso; not read where there is a factory.
         factory: makes a network that fits `algorithms.base.Network`.
         seed: of the first weights.
+        normalise: float32 observations by their running mean and variance.
 
     Raises:
         UnknownName: no network has that name.
@@ -60,30 +66,39 @@ def build(
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if factory is not None:
-            return _from_factory(factory, spec)
         name = name or default_name(spec, recurrent=heads.recurrent)
-        if name not in NAMES:
+        if factory is None and name not in NAMES:
             raise UnknownName.among("network", name, NAMES)
-        return _from_name(name, spec, heads)
+        network = _from_name(name, spec, heads) if factory is None else _from_factory(factory, spec)
+        return Observed(network, spec, normalise=normalise) if needs_observed(spec, normalise=normalise) else network
 
 
 def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
-    torso, lstm_size = _TORSOS[name.removesuffix("-lstm")], heads.lstm_size if name.endswith("-lstm") else 0
+    lstm_size = heads.lstm_size if name.endswith("-lstm") else 0
+    torso = partial(_torso, _TORSOS[name.removesuffix("-lstm")], spec)
     if heads.output is QValueOutput:
         return DuelingNetwork(
-            torso(spec.stacked_shape),
+            torso(),
             num_actions=spec.num_actions,
             lstm_size=lstm_size,
             dueling_size=heads.dueling_size,
         )
     own_value = name == "mlp"  # towers of their own: the value's large gradients leave a small policy alone
     return PolicyValueNetwork(
-        torso(spec.stacked_shape),
-        num_actions=spec.num_actions,
-        value_torso=torso(spec.stacked_shape) if own_value else None,
+        torso(),
+        actions=spec.actions,
+        value_torso=torso() if own_value else None,
         lstm_size=lstm_size,
     )
+
+
+def _torso(make: Callable[[tuple[int, ...]], Any], spec: EnvironmentSpec) -> Any:
+    """A torso for what a network sees: of its plain array, or of its parts side by side."""
+    if [part.name for part in spec.seen] == [""]:
+        return make(spec.seen[0].shape)
+    if not spec.shows_images and make is not MLP:
+        make(spec.seen[0].shape)  # says that it needs images
+    return Joined({part.name: part.shape for part in spec.seen}, make)
 
 
 def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:
@@ -116,10 +131,9 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
         with torch.no_grad():
             returned = network(*arguments, before)
     except Exception as error:
-        shape = (steps, batch, *spec.stacked_shape)
-        raise NetworkFailed(f"the network raised on {spec.observation_dtype} observations {shape} (T, B, ...): "
-                            f"{_told(error)}") from error
-    _check_returned(returned, before, (steps, batch, spec.num_actions), output)
+        raise NetworkFailed(f"the network raised on {_seen(spec, steps, batch)}: {_told(error)}") from error
+    numbers = spec.num_actions if output is QValueOutput else spec.actions.parameters
+    _check_returned(returned, before, (steps, batch, numbers), output)
 
 
 def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tensor]:
@@ -128,7 +142,15 @@ def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tenso
     start = torch.zeros(steps, batch, dtype=torch.bool)
     start[0, 0] = start[-1, -1] = True
     observation = torch.zeros(shape, dtype=getattr(torch, spec.observation_dtype))
-    return [observation, torch.zeros(steps, batch, dtype=torch.int64), torch.zeros(steps, batch), start]
+    action = torch.zeros(steps, batch, *spec.actions.shape, dtype=getattr(torch, spec.actions.dtype))
+    return [observation, action, torch.zeros(steps, batch), start]
+
+
+def _seen(spec: EnvironmentSpec, steps: int, batch: int) -> str:
+    """What a network is given, in words."""
+    parts = [f"{part.dtype} observations {(steps, batch, *part.shape)}" + (f" under {part.name!r}" if part.name else "")
+             for part in spec.seen]
+    return f"{', '.join(parts)} (T, B, ...)"
 
 
 def _check_state(state: Any, batch: int, source: str) -> None:

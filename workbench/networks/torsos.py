@@ -7,6 +7,7 @@ numbers without a pass of their own: the first layer's weights are divided by 25
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -134,16 +135,16 @@ class ResidualBlock(nn.Module):
 class ImpalaDeep(nn.Module):
     """IMPALA's deep torso (arXiv 1802.01561, figure 3 right): three stacks of 16, 32, 32 channels, dense 256.
 
-    A stack is a 3x3 convolution, a 3x3/2 max-pool and two residual blocks.
+    A stack is a 3x3 convolution, a 3x3/2 max-pool and two residual blocks. SEED's football network has a fourth.
     """
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, *, stacks: tuple[int, ...] = (16, 32, 32)) -> None:
         super().__init__()
         _require_image(shape, "impala-deep", smallest=1)
         self.features = 256
         channels, height, width = shape
         self.entries, self.blocks = nn.ModuleList(), nn.ModuleList()
-        for out_channels in (16, 32, 32):
+        for out_channels in stacks:
             self.entries.append(nn.Conv2d(channels, out_channels, 3, padding=1))
             self.blocks.append(nn.Sequential(ResidualBlock(out_channels), ResidualBlock(out_channels)))
             channels, height, width = out_channels, -(-height // 2), -(-width // 2)
@@ -161,6 +162,43 @@ class ImpalaDeep(nn.Module):
             images = first_convolution(entry, images) if index == 0 else entry(images)
             images = blocks(F.max_pool2d(images, 3, 2, padding=1))
         return F.relu(self.dense(F.relu(images).flatten(1)))
+
+
+def football(shape: Shape) -> ImpalaDeep:
+    """SEED's torso for Google Research Football (football/networks.py): four stacks of 16, 32, 32, 32, dense 256."""
+    _require_image(shape, "football", smallest=1)
+    return ImpalaDeep(shape, stacks=(16, 32, 32, 32))
+
+
+class Joined(nn.Module):
+    """Features of an observation's parts side by side: each image through a torso of its own, vectors through one MLP.
+
+    Args:
+        images: makes the torso of an image.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape], images: Callable[[Shape], nn.Module]) -> None:
+        super().__init__()
+        self._images = [name for name, shape in shapes.items() if len(shape) == 3]
+        self._vectors = [name for name, shape in shapes.items() if len(shape) != 3]
+        self.images = nn.ModuleList([images(shapes[name]) for name in self._images])
+        numbers = sum(math.prod(shapes[name]) for name in self._vectors)
+        self.vectors = MLP((numbers,)) if numbers else None
+        parts = [*self.images, *([self.vectors] if self.vectors is not None else [])]
+        self.features = sum(int(part.features) for part in parts)
+
+    def forward(self, observation: dict[str, Tensor]) -> Tensor:
+        """Features [N, F] of parts [N, ...] by name."""
+        found = [torso(observation[name]) for name, torso in zip(self._images, self.images, strict=True)]
+        if self.vectors is not None:
+            numbers = [_numbers(observation[name]) for name in self._vectors]
+            found.append(self.vectors(torch.cat(numbers, -1)))
+        return torch.cat(found, -1)
+
+
+def _numbers(values: Tensor) -> Tensor:
+    flat = values.flatten(1).float()
+    return flat / 255 if values.dtype == torch.uint8 else flat
 
 
 def _require_image(shape: Shape, name: str, *, smallest: int) -> None:

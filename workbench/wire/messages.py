@@ -5,8 +5,8 @@ what does not fit; fields that a receiver does not know are left out. What the a
 metadata of the stream. Each later request is one group of environments, each reply its actions:
 
     request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
-              final_observation[K, *frame]
-    reply     header | action int32[N]
+              final_observation[K, *frame] | score float32[N], of environments that have one
+    reply     header | action int32[N, *action], or float32 where actions are numbers
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import Array, EnvironmentSpec, StepBatch
+from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, StepBatch
 
-PROTOCOL = 1
+PROTOCOL = 2
 _REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, round trip s
 _REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
 _MAGIC = b"WBS1"
@@ -121,6 +121,8 @@ class GroupStep:
         if len(step.final_index):
             assert step.final_observation is not None
             parts += [step.final_index.astype("<u2").tobytes(), step.final_observation.tobytes()]
+        if step.score is not None:
+            parts.append(step.score.astype("<f4").tobytes())
         return b"".join(parts)
 
     @classmethod
@@ -130,6 +132,7 @@ class GroupStep:
             raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
         magic, group, finals, count, first_env, *times = _REQUEST.unpack_from(data)
         expected = _REQUEST.size + count * (5 + spec.observation_bytes) + finals * (2 + spec.observation_bytes)
+        expected += 4 * count * spec.scored
         if magic != _MAGIC or len(data) != expected or not 0 < count <= 65_536:
             raise ShapeMismatch(
                 f"a step message of {len(data)} bytes does not fit {count} environments of {spec.name} "
@@ -142,7 +145,8 @@ class GroupStep:
         if finals and (index.max() >= count or len(np.unique(index)) != finals):
             raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}.")
         final = at.take(spec.observation_dtype, finals, spec.observation_shape) if finals else None
-        return cls(group, first_env, StepBatch(observation, reward, flags, index, final), *times)
+        score = at.take("<f4", count) if spec.scored else None
+        return cls(group, first_env, StepBatch(observation, reward, flags, index, final, score), *times)
 
 
 @dataclass
@@ -161,7 +165,7 @@ class _Cursor:
 
 @dataclass(frozen=True)
 class GroupActions:
-    """The actions for one group: int32 [N], and the policy version that chose them."""
+    """The actions for one group as its environments take them, [N, *action], and the policy version that chose them."""
 
     group: int
     actions: Array
@@ -170,10 +174,12 @@ class GroupActions:
     def encode(self) -> bytes:
         """The reply message."""
         header = _REPLY.pack(_MAGIC, self.group, 0, len(self.actions), self.policy_version)
-        return header + self.actions.astype("<i4").tobytes()
+        wire_dtype = "<f4" if self.actions.dtype.kind == "f" else "<i4"
+        return header + self.actions.astype(wire_dtype).tobytes()
 
     @classmethod
-    def decode(cls, data: bytes) -> GroupActions:
+    def decode(cls, data: bytes, actions: ActionSpec) -> GroupActions:
         """The inverse of `encode`."""
         _, group, _, count, version = _REPLY.unpack_from(data)
-        return cls(group, np.frombuffer(data, "<i4", count, _REPLY.size).astype(np.int64), version)
+        values = _Cursor(data, _REPLY.size).take(actions.wire_dtype, count, actions.shape)
+        return cls(group, values.astype(actions.dtype), version)

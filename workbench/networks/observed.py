@@ -1,0 +1,129 @@
+"""What stands between an observation as it travels and a network: its parts, unpacked bits, running normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from workbench.algorithms.base import State
+from workbench.trajectory import EnvironmentSpec, Part
+
+Observation = Tensor | dict[str, Tensor]
+_LARGEST = 10.0  # normalised values are clipped here, as in OpenAI Baselines' VecNormalize
+_SMALLEST_VARIANCE = 1e-8
+
+
+class Observed(nn.Module):
+    """A network that is given observations as they travel, and sees them as `spec.seen` says.
+
+    Args:
+        network: fits `algorithms.base.Network`.
+        spec: whose `parts` are cut out of the bytes; without any the observation is seen as it is.
+        normalise: float32 observations are brought to mean 0 and variance 1, by the statistics of what was trained on
+            (`observe`); they are buffers, so that checkpoints and the acting copies have them.
+    """
+
+    def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, normalise: bool) -> None:
+        super().__init__()
+        self.network = network
+        self._spec = spec
+        vectors = [part for part in spec.seen if normalise and part.dtype == "float32"]
+        self.statistics = nn.ModuleDict({_key(part.name): RunningStatistics(part.shape) for part in vectors})
+
+    def initial_state(self, batch: int) -> State:
+        """The network's."""
+        state: State = self.network.initial_state(batch)  # type: ignore[operator]
+        return state
+
+    def forward(
+        self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
+    ) -> tuple[Any, State]:
+        """The network's output for what it sees of observations [T, B, *stacked], and its state after them."""
+        seen = {name: self._normalised(name, value) for name, value in self._parts(observation).items()}
+        returned: tuple[Any, State] = self.network(_plain(seen), previous_action, reward, start, state)
+        return returned
+
+    @torch.no_grad()
+    def observe(self, observation: Tensor) -> None:
+        """Takes observations [T, B, *stacked] into the statistics."""
+        if len(self.statistics):
+            for name, value in self._parts(observation).items():
+                if _key(name) in self.statistics:
+                    self.statistics[_key(name)].add(value.flatten(0, 1))  # type: ignore[operator]
+
+    def seen(self, observation: Tensor) -> Observation:
+        """What the network sees of observations [T, B, *stacked], not normalised."""
+        return _plain(self._parts(observation))
+
+    def _parts(self, observation: Tensor) -> dict[str, Tensor]:
+        if not self._spec.parts:
+            return {"": observation}
+        frames = observation.reshape(*observation.shape[:-1], self._spec.frame_stack, -1)  # [T, B, S, bytes]
+        found, at = {}, 0
+        for part, seen in zip(self._spec.parts, self._spec.seen, strict=True):
+            own = frames[..., at : at + part.wire_bytes]
+            at += part.wire_bytes
+            found[part.name] = _decoded(own, part).reshape(*frames.shape[:2], *seen.shape)
+        return found
+
+    def _normalised(self, name: str, value: Tensor) -> Tensor:
+        return self.statistics[_key(name)](value) if _key(name) in self.statistics else value
+
+
+class RunningStatistics(nn.Module):
+    """Mean and variance of all rows so far (Chan et al. 1983), and the normalisation by them."""
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def add(self, rows: Tensor) -> None:
+        """Take in rows [N, *shape]."""
+        rows = rows.double()
+        number = float(len(rows))
+        total = self.count + number
+        difference = rows.mean(0) - self.mean
+        spread = self.variance * self.count + rows.var(0, correction=0) * number
+        self.variance.copy_((spread + difference.square() * self.count * number / total) / total)
+        self.mean.add_(difference * number / total)
+        self.count.copy_(total)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Values [..., *shape], normalised and clipped to ±10; as they are before the first row."""
+        scale = self.variance.clamp_min(_SMALLEST_VARIANCE).rsqrt().float()
+        return ((values - self.mean.float()) * scale).clamp(-_LARGEST, _LARGEST)
+
+
+def needs_observed(spec: EnvironmentSpec, *, normalise: bool) -> bool:
+    """Whether a network cannot be given the observations of `spec` as they travel."""
+    return bool(spec.parts) or (normalise and any(part.dtype == "float32" for part in spec.seen))
+
+
+def _decoded(wire: Tensor, part: Part) -> Tensor:
+    """Values of `part` [..., values] from its bytes [..., bytes]."""
+    if part.dtype == "uint8":
+        return wire
+    if part.dtype == "float32":
+        return wire.contiguous().view(torch.float32)
+    powers = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=wire.device)  # as np.packbits
+    values = int(torch.Size(part.shape).numel())
+    bits = (wire.unsqueeze(-1) & powers).ne(0).flatten(-2)[..., :values]
+    return bits.to(torch.uint8) * 255
+
+
+def _plain(parts: Mapping[str, Tensor]) -> Observation:
+    return parts[""] if list(parts) == [""] else dict(parts)
+
+
+def _key(name: str) -> str:
+    """A module's name may not be empty nor have dots."""
+    return "part_" + name.replace(".", "_")
