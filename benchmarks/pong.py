@@ -9,13 +9,12 @@ The run goes on if this script ends. Results: results/pong.csv (every 10th episo
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from learning import RESULTS, changes_by_hand, episodes_of, found_or_launched, outcome, settings_list
 from throughput import hardware
 
 import workbench as wb
 
-RESULTS = Path(__file__).parent / "results"
 TARGET = 18.0
 COMMON = {
     "environment_options": {"repeat_action_probability": 0.0},
@@ -55,25 +54,14 @@ TITLES = {"vtrace": "V-trace", "r2d2": "R2D2"}
 FILES = {"vtrace": "pong", "r2d2": "pong-r2d2"}
 
 
-def found_or_launched(algorithm: str, name: str, seed: int) -> wb.Run:
-    """The run of that name: attached, resumed, or new."""
-    try:
-        run = wb.attach(name)
-    except wb.errors.RunNotFound:
-        return wb.launch("ALE/Pong-v5", algorithm=algorithm, name=name, seed=seed, **COMMON,
-                         **SETTINGS[algorithm])
-    return run if run.status.alive else wb.resume(name)
-
-
 def write_results(run: wb.Run) -> None:
     """The curve as CSV and PNG, and the facts as Markdown."""
     import altair as alt
 
-    episodes = run.metrics("episode_return")
-    episodes["mean_100"] = episodes["value"].rolling(100).mean()
+    episodes = episodes_of(run)
     RESULTS.mkdir(exist_ok=True)
     file, title = RESULTS / FILES[run.config.algorithm], TITLES[run.config.algorithm]
-    thin = episodes.iloc[::10].rename(columns={"value": "episode_return"}).round(3)
+    thin = episodes.iloc[::10].round(3)
     thin.to_csv(file.with_suffix(".csv"), index=False)
     base = alt.Chart(thin).encode(x=alt.X("frames:Q", title="frames"))
     dots = base.mark_circle(opacity=0.25, size=12).encode(y=alt.Y("episode_return:Q", title="episode return"))
@@ -90,31 +78,19 @@ def write_results(run: wb.Run) -> None:
 
 def facts(run: wb.Run, episodes) -> str:
     """What was run, on what, and what came of it."""
-    reached = episodes[episodes["mean_100"] >= TARGET]
     last = episodes.iloc[-1]
-    if len(reached):
-        first = reached.iloc[0]
-        outcome = (f"A mean return of {TARGET:g} over 100 episodes was reached after {first.frames:,.0f} frames "
-                   f"({first.steps:,.0f} steps, {first.updates:,.0f} updates) and {first.time_s / 60:.1f} minutes.")
-    else:
-        outcome = (f"A mean return of {TARGET:g} was not reached: {last.mean_100:.2f} over the last 100 episodes after "
-                   f"{last.frames:,.0f} frames and {last.time_s / 60:.1f} minutes.")
     best = episodes["mean_100"].max()
     played = wb.evaluate(run, episodes=20)
     low, high = played.confidence_interval
     algorithm = run.config.algorithm
-    chosen = {**COMMON, **SETTINGS[algorithm], "seed": run.config.seed}
-    settings = "\n".join(f"- {name} = {value}" for name, value in chosen.items())
-    events = run.events
-    tuned = [f"- {one.frames:,.0f} frames: {one.message}" for one in events[events["kind"] == "tune"].itertuples()]
-    by_hand = "Changed by hand while it learnt:\n\n" + "\n".join(tuned) + "\n\n" if tuned else ""
-    return (f"# Pong by {TITLES[algorithm]}\n\n{outcome}\n"
+    settings = settings_list({**COMMON, **SETTINGS[algorithm], "seed": run.config.seed})
+    return (f"# Pong by {TITLES[algorithm]}\n\n{outcome(episodes, TARGET)}\n"
             f"Best mean over 100 episodes: {best:.2f}. Recorded until {last.frames:,.0f} frames, "
             f"{last.time_s / 60:.1f} minutes of training, {len(episodes):,} episodes.\n"
             f"Greedy evaluation of the last checkpoint: mean return {played.mean:.2f} over 20 episodes, 95 % "
             f"confidence interval {low:.2f} to {high:.2f}.\n\n"
             f"{hardware()}.\n\n`python benchmarks/pong.py --algorithm {algorithm}`\n\n{settings}\n\n"
-            f"{by_hand}![curve]({FILES[algorithm]}.png)\n{_LINES[algorithm]}\n")
+            f"{changes_by_hand(run)}![curve]({FILES[algorithm]}.png)\n{_LINES[algorithm]}\n")
 
 
 def main() -> None:
@@ -126,7 +102,8 @@ def main() -> None:
     arguments = parser.parse_args()
     algorithm = arguments.algorithm
     name = arguments.name or f"pong-benchmark-{algorithm}"
-    run = wb.attach(name) if arguments.report else found_or_launched(algorithm, name, arguments.seed)
+    run = wb.attach(name) if arguments.report else found_or_launched(
+        name, "ALE/Pong-v5", algorithm=algorithm, seed=arguments.seed, **COMMON, **SETTINGS[algorithm])
     if not arguments.report:
         run.wait(episode_return=TARGET, timeout_s=None)
     write_results(run)

@@ -154,7 +154,7 @@ def slow_loss(online: Recurrent, target: Recurrent, batch: Batch, config: R2D2Co
         for said_online, said_target in zip(online_q, target_q, strict=True):
             best = max(range(ACTIONS), key=lambda action, q=said_online: q[action].item())
             values.append(inverse(said_target[best]))
-        rewards, bound = [float(batch.reward[t, b]) for t in steps], config.max_abs_reward
+        rewards, bound = [config.reward_scale * float(batch.reward[t, b]) for t in steps], config.max_abs_reward
         rewards = [max(-bound, min(bound, reward)) if bound else reward for reward in rewards]
         flags = [Flags(int(batch.flags[t, b])) for t in steps]
         bootstraps = [inverse(float(batch.bootstrap_value[t, b])) for t in steps]

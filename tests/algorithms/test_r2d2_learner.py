@@ -53,6 +53,7 @@ CONFIGS = {
     "one step of each": config_of(burn_in=1, unroll_length=1, n_steps=1),
     "a burn-in longer than the unroll": config_of(burn_in=9, unroll_length=3, n_steps=2),
     "targets longer than the unroll": config_of(n_steps=20),
+    "rewards scaled": config_of(reward_scale=0.3),
     "values not rescaled, rewards clipped": config_of(value_rescaling=False, max_abs_reward=0.5, n_steps=3),
     "another rescaling and share": config_of(value_rescaling_epsilon=0.1, priority_max_share=0.3),
     "states from zeros": config_of(recurrent_state="zero"),

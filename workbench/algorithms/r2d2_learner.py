@@ -170,6 +170,7 @@ class R2D2:
             bootstrap_values=self._as_returns(bootstrap_values, config),
             discount=config.discount,
             max_abs_reward=config.max_abs_reward,
+            reward_scale=config.reward_scale,
         )
         returns = r2d2.n_step_targets(
             self._as_returns(values, config), rewards=rewards, discounts=discounts, n_steps=config.n_steps

@@ -14,10 +14,11 @@ def rewards_and_discounts(
     bootstrap_values: Tensor,
     discount: float,
     max_abs_reward: float,
+    reward_scale: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Rewards and discounts, [T, B], by which the targets treat the ends of episodes.
 
-        r'_t = clip(r_t, ±max_abs_reward) + γ V(x_final) [truncated]
+        r'_t = clip(scale·r_t, ±max_abs_reward) + γ V(x_final) [truncated]
         γ_t  = γ [neither ended nor truncated]
 
     A truncated transition so takes its target from the true final observation, and no trace crosses it.
@@ -29,7 +30,10 @@ def rewards_and_discounts(
         bootstrap_values: V(x_final), [T, B], read only where truncated.
         discount: γ.
         max_abs_reward: 0 for no clipping.
+        reward_scale: what rewards are multiplied by before.
     """
+    if reward_scale != 1.0:
+        rewards = rewards * reward_scale
     if max_abs_reward > 0:
         rewards = rewards.clamp(-max_abs_reward, max_abs_reward)
     bootstrapped = rewards + discount * bootstrap_values

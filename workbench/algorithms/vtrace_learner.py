@@ -82,6 +82,7 @@ class VTrace:
             bootstrap_values=batch.bootstrap_value[1:],
             discount=config.discount,
             max_abs_reward=config.max_abs_reward,
+            reward_scale=config.reward_scale,
         )
         targets = vtrace.vtrace_targets(
             values,

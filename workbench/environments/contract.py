@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.trajectory import ActionSpec, EnvironmentSpec, StepBatch
 
 Array = npt.NDArray[Any]
 Show = Literal["endings", "frames"] | None  # what is kept for somebody to look at; frames: endings as well
@@ -69,7 +69,7 @@ class VectorEnvironment(Protocol):
         ...
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`, an integer array [N] with values in [0, spec.num_actions)."""
+        """The step that follows `actions`: int64 [N] or [N, K], or float32 [N, K] in [-1, 1], as `spec.actions` says."""
         ...
 
     def render(self, index: int) -> Array | None:
@@ -94,16 +94,39 @@ def seeds_of(seed: int, num_envs: int) -> Array:
 
 
 def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Array:
-    """`actions` as int64 [N]. Raises ShapeMismatch: ale-py's worker threads would hang on a wrong action."""
-    actions = np.asarray(actions)
-    if actions.shape != (num_envs,) or actions.dtype.kind not in "iu":
-        raise ShapeMismatch(
-            f"{spec.name}: actions must be integers of shape [{num_envs}], not {actions.dtype} {list(actions.shape)}."
-        )
-    if num_envs and (actions.min() < 0 or actions.max() >= spec.num_actions):
-        wrong = int(actions[(actions < 0) | (actions >= spec.num_actions)][0])
-        raise ShapeMismatch(f"{spec.name}: action {wrong} is not in [0, {spec.num_actions}).")
+    """`actions` as int64 [N] or [N, K], or float32 [N, K] in [-1, 1] where they are numbers: see `ActionSpec`.
+
+    Raises ShapeMismatch for a wrong shape, dtype or value: ale-py's worker threads would hang on a wrong action.
+    """
+    actions, wanted = np.asarray(actions), spec.actions
+    shape, numbers = (num_envs, *wanted.shape), wanted.kind == "tanh_normal"
+    if actions.shape != shape or actions.dtype.kind not in ("f" if numbers else "iu"):
+        raise ShapeMismatch(f"{spec.name}: actions must be {'floats' if numbers else 'integers'} of shape "
+                            f"{list(shape)}, not {actions.dtype} {list(actions.shape)}.")
+    if numbers:
+        right = np.abs(actions) <= 1  # False for NaN
+        if not right.all():
+            raise ShapeMismatch(f"{spec.name}: action {actions[~right][0]} is not in [-1, 1].")
+        return actions.astype(np.float32, copy=False)
+    if num_envs and (actions.min() < 0 or (actions >= _sizes(wanted)).any()):
+        place = tuple(np.argwhere((actions < 0) | (actions >= _sizes(wanted)))[0])
+        size = wanted.sizes[place[1]] if wanted.shape else spec.num_actions
+        part = f" of part {place[1]}" if wanted.shape else ""
+        raise ShapeMismatch(f"{spec.name}: action {int(actions[place])}{part} is not in [0, {size}).")
     return actions.astype(np.int64, copy=False)
+
+
+def random_actions(spec: EnvironmentSpec, num_envs: int, rng: np.random.Generator) -> Array:
+    """Actions drawn uniformly, as `step` takes them: int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
+    wanted = spec.actions
+    if wanted.kind == "tanh_normal":
+        return rng.uniform(-1, 1, (num_envs, *wanted.shape)).astype(np.float32)
+    return rng.integers(_sizes(wanted), size=(num_envs, *wanted.shape))
+
+
+def _sizes(actions: ActionSpec) -> Any:
+    """Choices of an action, or of its parts: a bound for arrays [N] or [N, K]."""
+    return actions.sizes[0] if actions.kind == "categorical" else np.array(actions.sizes)
 
 
 def picture_of(observation: Array) -> Array | None:

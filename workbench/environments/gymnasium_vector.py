@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.environments.contract import Array, Ending, checked_actions, picture_of, seeds_of
 from workbench.environments.looks import frames_per_second, named_actions
-from workbench.environments.spaces import Layout, action_range, layout_of
+from workbench.environments.spaces import Layout, actions_of, layout_of
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
@@ -47,11 +47,11 @@ class GymnasiumVector:
             for index in range(num_envs):
                 self._envs.append(self._built(build, index))
             self._layout: Layout = layout_of(self._envs[0].observation_space, name)
-            num_actions, self._first_action = action_range(self._envs[0].action_space, name)
+            actions, self._given = actions_of(self._envs[0].action_space, name)
         except BaseException:
             self.close()
             raise
-        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, num_actions)
+        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, actions.encoded_size, actions=actions)
         self._shown: Array | None = None  # the last observations
         self.fps = frames_per_second(self._envs[0])
 
@@ -73,7 +73,7 @@ class GymnasiumVector:
 
     def step(self, actions: Array) -> StepBatch:
         """The step that follows `actions`."""
-        actions = checked_actions(actions, self.spec, self.num_envs) + self._first_action
+        actions = self._given(checked_actions(actions, self.spec, self.num_envs))
         batch = StepBatch(
             self._empty(self.num_envs), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
         finals: dict[int, Array] = {}
