@@ -25,9 +25,12 @@ from workbench.rundir import RunDirectory, write_atomically
 
 def checkpoint_in(
     folder: Path, environment: str | Callable[..., gymnasium.Env] = "CartPole-v1", *, network: Any = None,
-    seed: int = 3, **fields: Any,
+    seed: int = 3, agents: int = 1, **fields: Any,
 ) -> Checkpoint:
-    """A checkpoint of a run in `folder`, with the first weights of a network (a name or a factory)."""
+    """A checkpoint of a run in `folder`, with the first weights of a network (a name or a factory).
+
+    `agents`: that play a game of the environment.
+    """
     run = RunDirectory(folder / "run")
     run.code.mkdir(parents=True)
     name = environment if isinstance(environment, str) else "mine"
@@ -36,12 +39,14 @@ def checkpoint_in(
         if callable(factory):
             write_atomically(run.code / f"{kind}.pkl", by_value.dumps(factory))
     config = RunConfig.build(name, network=network if isinstance(network, str) else None, **fields)
-    env = environments.make_configured(config, num_envs=1, seed=0, factory=None if name == environment else environment)
+    factory = None if name == environment else environment
+    env = environments.make_configured(config, num_envs=agents, seed=0, factory=factory)
     spec = env.spec
     env.close()
     heads = algorithms.build(config, spec=spec).heads
     built: nn.Module = networks.build(
-        config.network, spec=spec, heads=heads, factory=network if callable(network) else None, seed=seed)
+        config.network, spec=spec, heads=heads, factory=network if callable(network) else None, seed=seed,
+        normalise=config.hyperparameters.normalize_observations)
     run.write(config=config.to_json(), state="finished", created=0.0)
     return checkpoints.write(
         run.checkpoints, frames=1200, requested=True,
@@ -66,7 +71,7 @@ def evaluated(checkpoint: Checkpoint, *, seed: int = 0, greedy: bool = True) -> 
     environment = player.make_environment(checkpoint, num_envs=1, seed=seed)
     try:
         one = player.load_player(checkpoint, num_envs=1, seed=seed)
-        returns, lengths = evaluate.play_episodes(one, environment, episodes=1, seed=seed, greedy=greedy)
+        returns, lengths, _ = evaluate.play_episodes(one, environment, episodes=1, seed=seed, greedy=greedy)
     finally:
         environment.close()
     return returns[0], lengths[0]

@@ -15,7 +15,8 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "rollouts", "lessons"},
+    {"errors", "config", "trajectory", "observations", "rundir", "metrics", "checkpoints", "rollouts", "lessons",
+     "tables"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},

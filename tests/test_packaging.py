@@ -48,6 +48,11 @@ def test_the_first_lesson_travels_in_the_wheel(installed: Path, tmp_path: Path) 
     assert Path(said.strip()) == installed / "workbench" / "notebooks" / "01-first-run.ipynb"
 
 
+def test_published_scores_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
+    code = "from workbench.environments.atari_scores import human_normalized; print(human_normalized('pong', 14.6))"
+    assert run("-c", code, cwd=tmp_path, path=installed).strip() == "1.0"
+
+
 def test_the_wheel_carries_its_types_and_licence(installed: Path) -> None:
     assert (installed / "workbench" / "py.typed").exists()
     assert list(installed.glob("rl_workbench-*.dist-info/licenses/LICENSE"))

@@ -1,10 +1,14 @@
 """The environments with known answers, and the check that finds broken ones."""
 
+import dataclasses
+from typing import ClassVar
+
 import gymnasium
 import numpy as np
 import pytest
 
-from workbench.environments import make
+from workbench.environments import atari, make, registry
+from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.testing import (
     CatchEnv,
@@ -14,7 +18,7 @@ from workbench.testing import (
     RecallEnv,
     check_environment,
 )
-from workbench.trajectory import Flags, StepBatch
+from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Part, StepBatch
 
 
 def played(env, policy, episodes: int) -> list[float]:
@@ -131,8 +135,9 @@ class Broken:
 
     def __init__(self, spoil, num_envs, seed, **options):
         self._env = make("testing/counting-v0", num_envs=num_envs, seed=seed,
-                         options={"life": 1, "ends": "alternate", **options})
+                         options={"life": 1, "ends": "alternate", **options}, show="endings")
         self.spec, self.num_envs, self._spoil = self._env.spec, num_envs, spoil
+        self.fps, self.action_names = self._env.fps, self._env.action_names
 
     def reset(self, *, seed=None):
         return self._spoil(self._env.reset(seed=seed), True)
@@ -142,6 +147,9 @@ class Broken:
 
     def render(self, index):
         return None
+
+    def ending(self, index):
+        return self._env.ending(index)
 
     def close(self):
         self._env.close()
@@ -175,6 +183,9 @@ BROKEN = {
     "'START'.*without": changed(flags=lambda batch: batch.flags & np.uint8(Flags.START)),
     "LIFE_LOST": changed(flags=lambda batch: batch.flags | (batch.flags > 0) * np.uint8(Flags.LIFE_LOST)),
     "'flags'": changed(flags=lambda batch: batch.flags | np.uint8(32)),
+    "'ABSENT'.*comes alone": changed(flags=lambda b: b.flags | (b.flags > 0) * np.uint8(Flags.ABSENT)),
+    "'ABSENT'.*no reward": changed(flags=lambda batch: np.where(batch.flags == 0, np.uint8(Flags.ABSENT), batch.flags)),
+    "score of step.*where the spec says": changed(score=lambda batch: batch.reward),
     "final observation.*final_index": changed(final_index=lambda batch: batch.final_index[:0]),
     "final observation.*shape": changed(final_observation=lambda batch: batch.observation[:, :1]),
     "final observation.*equals the first of the next": changed(final_observation=first_instead_of_final),
@@ -230,6 +241,158 @@ def test_an_array_that_is_used_again_is_said():
         check_environment(lambda num_envs, seed: Broken(changed(observation=reuse), num_envs, seed))
 
 
+def respecified(**fields):
+    """A vector whose spec has other fields than its batches."""
+    class Respecified(Broken):
+        def __init__(self, num_envs, seed):
+            super().__init__(lambda batch, _: batch, num_envs, seed)
+            self.spec = dataclasses.replace(self.spec, **fields)
+    return Respecified
+
+
+@pytest.mark.parametrize("fields, rule", [
+    ({"num_actions": 4}, "'actions'.*num_actions must be 3"),
+    ({"actions": ActionSpec("multi_discrete", (3, 4))}, "'actions'.*num_actions must be 7"),
+    ({"parts": (Part("a", (4,), "float32"), Part("b", (9,), "bits"))}, "'parts'.*18 bytes: observations must be uint8"),
+    ({"parts": (Part("a", (2,), "float32"),) * 2, "observation_shape": (16,), "observation_dtype": "uint8"},
+     "'parts'.*the same name"),
+    ({"agents": 2}, "'agents'.*3 rows are no whole games of 2 agents"),
+    ({"agents": 3}, "'agents'.*must START together"),
+    ({"scored": True}, "score of reset.*must carry a score"),
+])
+def test_a_spec_that_does_not_fit_is_said(fields, rule):
+    vector = respecified(**fields)
+    if fields.get("agents") == 3:  # rows whose episodes end at different times
+        vector = type("Games", (vector,), {"step": games_out_of_step, "_count": 0})
+    with pytest.raises(EnvironmentFailed, match=f"breaks the rule .*{rule}"):
+        check_environment(lambda num_envs, seed: vector(num_envs, seed))
+
+
+def games_out_of_step(env, actions):
+    """The first row's episode ends in every third step, whatever the others do."""
+    batch = env._env.step(actions)
+    env._count += 1
+    ends = np.array([env._count % 3 == 0, False, False])
+    flags = np.where(ends, np.uint8(Flags.TERMINATED | Flags.START), np.uint8(0))
+    return StepBatch(batch.observation, batch.reward, flags)
+
+
+def test_parts_that_are_not_finite_are_said():
+    spec = EnvironmentSpec("mine", (16,), "uint8", 3, parts=(Part("a", (2,), "float32"), Part("b", (2,), "float32")))
+
+    class Packed(Broken):
+        def __init__(self, num_envs, seed):
+            super().__init__(self._pack, num_envs, seed)
+            self.spec = spec
+
+        def _pack(self, batch, _):
+            rows = batch.observation.copy()
+            rows[1, 3] = np.nan
+            return StepBatch(**{**vars(batch), "observation": rows.view(np.uint8)})
+
+    with pytest.raises(EnvironmentFailed, match=r"observation of reset.*part 'b' must be finite"):
+        check_environment(lambda num_envs, seed: Packed(num_envs, seed))
+
+
+def test_names_that_are_missing_are_said():
+    class Unnamed(Broken):
+        def __init__(self, num_envs, seed):
+            super().__init__(lambda batch, _: batch, num_envs, seed)
+            self.action_names = ("left",)
+
+    with pytest.raises(EnvironmentFailed, match="action names.*there must be 3, there are 1"):
+        check_environment(lambda num_envs, seed: Unnamed(num_envs, seed))
+
+
+@pytest.mark.parametrize("frame, rule", [
+    (np.zeros((4, 4, 3)), r"uint8 \[H, W, 3\], is float64"),
+    (np.zeros((4, 4), np.uint8), r"uint8 \[H, W, 3\], is uint8 \(4, 4\)"),
+    ("a picture", r"uint8 \[H, W, 3\], is a str"),
+    (np.zeros((0, 4, 3), np.uint8), "between 1 and 4096 pixels"),
+    (np.zeros((4, 5000, 3), np.uint8), "between 1 and 4096 pixels"),
+])  # fmt: skip
+def test_a_frame_that_is_none_is_said(frame, rule):
+    class Drawn(Broken):
+        def render(self, index):
+            return frame
+
+    with pytest.raises(EnvironmentFailed, match=f"'render'.*{rule}"):
+        check_environment(lambda num_envs, seed: Drawn(lambda batch, _: batch, num_envs, seed))
+
+
+def test_drawing_that_changes_what_happens_is_said():
+    class Disturbed(CountingEnv):
+        metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+        def __init__(self, *, render_mode=None):
+            super().__init__(life=1)
+            self.render_mode = render_mode
+
+        def render(self):
+            self._step += 1
+            return np.zeros((4, 4, 3), np.uint8)
+
+    with pytest.raises(EnvironmentFailed, match="'render'.*must not change the trajectory"):
+        check_environment(Disturbed)
+
+
+def test_frames_are_counted_and_an_environment_whose_drawing_needs_a_package_is_checked_without():
+    assert check_environment("testing/catch-v0").frames > 0
+    assert check_environment("CartPole-v1", options={"max_episode_steps": 9}, steps=20).frames > 0
+
+    class Undrawable(CountingEnv):
+        metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+        def __init__(self, *, render_mode=None):
+            super().__init__(life=1)
+            self.render_mode = render_mode
+
+        def render(self):
+            raise gymnasium.error.DependencyNotInstalled("pip install something")
+
+    seen = check_environment(Undrawable)
+    assert seen.frames == 0 and seen.episodes > 0
+
+
+@pytest.mark.parametrize("ending, rule", [
+    (lambda self, index: None, r"ending\(\d\) must tell how the episode ended"),
+    (lambda self, index: Ending(np.zeros(4, np.float32), None), r"ending\(0\) must .* be None for one that goes on"),
+    (lambda self, index: self._env.ending(index) and Ending(np.zeros(4, np.float32), None), "the final observation"),
+])
+def test_an_ending_that_is_not_told_is_said(ending, rule):
+    class Untold(Broken):
+        pass
+
+    Untold.ending = ending
+    with pytest.raises(EnvironmentFailed, match=f"'ending'.*{rule}"):
+        check_environment(lambda num_envs, seed: Untold(lambda batch, _: batch, num_envs, seed))
+
+
+def test_threads_that_change_what_happens_are_said(monkeypatch):
+    plain = atari.AtariVector
+
+    def hasty(*given, threads, **options):
+        return plain(*given, threads=threads, **{**options, "seed": options["seed"] + threads})
+
+    pytest.importorskip("ale_py", reason="ale-py is not installed")
+    monkeypatch.setattr(plain, "reset", lambda self, *, seed=None, of=plain.reset: of(self))  # by its own seed alone
+    monkeypatch.setattr(registry, "AtariVector", hasty)
+    with pytest.raises(EnvironmentFailed, match="'threads'.*2 threads"):
+        check_environment("ALE/Pong-v5", steps=5)
+
+
+def test_an_agent_that_comes_back_without_a_start_is_said():
+    class Returning(Broken):
+        def step(self, actions):
+            batch = self._env.step(actions)
+            out = np.array([False, False, CountingEnv.decode(batch.observation[2]).step == 3])
+            flags = np.where(out, np.uint8(Flags.ABSENT), batch.flags)
+            return StepBatch(**{**vars(batch), "flags": flags, "reward": np.where(out, 0, batch.reward)})
+
+    with pytest.raises(EnvironmentFailed, match="'ABSENT'.*comes back with START"):
+        check_environment(lambda num_envs, seed: Returning(lambda batch, _: batch, num_envs, seed))
+
+
 def test_actions_that_are_not_refused_are_said():
     class Lax(Broken):
         def step(self, actions):
@@ -237,6 +400,27 @@ def test_actions_that_are_not_refused_are_said():
 
     with pytest.raises(EnvironmentFailed, match="wrong actions.*must raise ShapeMismatch"):
         check_environment(lambda num_envs, seed: Lax(lambda b, _: b, num_envs, seed))
+
+
+@pytest.mark.parametrize("lax, words", [
+    (lambda actions: np.resize(actions, (3, 1)), "there are 3 environments"),
+    (lambda actions: actions if np.isnan(actions).any() else np.clip(actions, -1, 1), r"numbers in \[-1, 1\]"),
+    (lambda actions: np.nan_to_num(actions), r"numbers in \[-1, 1\]"),
+    (lambda actions: actions if actions.shape[1] else np.zeros((3, 1), np.float32), "one number is missing"),
+])  # fmt: skip
+def test_numbers_as_actions_that_are_not_refused_are_said(lax, words):
+    class Lax:
+        def __init__(self, num_envs, seed):
+            self._env = make("Pendulum-v1", num_envs=num_envs, seed=seed)
+
+        def __getattr__(self, name):
+            return getattr(self._env, name)
+
+        def step(self, actions):
+            return self._env.step(lax(actions))
+
+    with pytest.raises(EnvironmentFailed, match=f"wrong actions.*must raise ShapeMismatch: .*{words}"):
+        check_environment(lambda num_envs, seed: Lax(num_envs, seed), steps=20)
 
 
 @pytest.mark.parametrize("observation, words", [
@@ -253,4 +437,18 @@ def test_an_observation_outside_its_space_is_said(observation, words):
             return observation
 
     with pytest.raises(EnvironmentFailed, match=f"observation space.*{words}"):
+        check_environment(Outside)
+
+
+def test_a_member_outside_its_space_is_said_by_its_name():
+    class Outside(CountingEnv):
+        def __init__(self):
+            super().__init__(life=1)
+            box = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
+            self.observation_space = gymnasium.spaces.Dict({"right": box, "outer": gymnasium.spaces.Tuple([box])})
+
+        def _observation(self):
+            return {"right": np.zeros(4, np.float32), "outer": (np.full(4, 3, np.float32),)}
+
+    with pytest.raises(EnvironmentFailed, match=r"observation space.*'outer/0' \(float32.*values in \[3.0, 3.0\]"):
         check_environment(Outside)

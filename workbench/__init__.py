@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench import errors
+    from workbench import environments, errors
     from workbench.checkpoints import Checkpoint
     from workbench.client.evaluation import Evaluation, evaluate
     from workbench.client.listing import runs
@@ -37,6 +37,7 @@ __all__ = [
     "WorkbenchError",
     "attach",
     "compare",
+    "environments",
     "errors",
     "evaluate",
     "launch",
@@ -69,8 +70,8 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that `import workbench` is quick."""
     if name in _HOMES:
         found = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name == "errors":
-        found = importlib.import_module("workbench.errors")
+    elif name in ("environments", "errors"):
+        found = importlib.import_module(f"workbench.{name}")  # environments can be called, see there
     else:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     globals()[name] = found

@@ -1,4 +1,5 @@
-"""The command line for people: train, launch, fork, runs, status, tune, stop, delete, evaluate, rollout, lab.
+"""The command line for people: train, launch, fork, runs, environments, status, tune, stop, delete, evaluate, rollout,
+lab.
 
 Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
 exit code 2; an interrupt is exit code 130.
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench import lessons
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
+from workbench.environments.atari_protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.client.run import Run
 
-_POSITIONAL = ("environment", "algorithm", "network", "environment_options")  # not made from their settings
+_POSITIONAL = ("environment", "algorithm", "network", "environment_options", "wrappers")  # not made from their settings
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,6 +87,8 @@ def _parser() -> argparse.ArgumentParser:
                       help="of the new run; default: the first free one, such as pong-r2d2-1-fork-1")
     fork.add_argument("--launcher", default="local", help="(default: local)")
     add("runs", _runs, "list all runs")
+    listed = add("environments", _environments, "list what environments there are, and how to install the rest")
+    listed.add_argument("pattern", nargs="?", help="a family such as football/, or what a name has in it")
     _add_name(add("status", _status, "show how a run is")).add_argument("--json", action="store_true", help="as JSON")
     tune = _add_name(add("tune", _tune, "change live fields of a run"))
     tune.add_argument("changes", nargs="+", metavar="FIELD=VALUE", help="such as learning_rate=3e-4")
@@ -94,8 +98,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_name(add("delete", _delete, "move a run that has ended to the trash and print where it is"))
     evaluate = add("evaluate", _evaluate, "play whole episodes with a checkpoint's policy")
     evaluate.add_argument("checkpoint", help="folder of a checkpoint, or name of a run (its newest)")
-    evaluate.add_argument("--episodes", type=int, default=10, help="(default: 10)")
+    evaluate.add_argument("--episodes", type=int, help="(default: 10, or one for each human start)")
     evaluate.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    evaluate.add_argument("--protocol", help=f"on Atari, one of {', '.join(PROTOCOLS)}; default: as in training")
+    evaluate.add_argument("--starts", metavar="FILE", help="recorded actions for human-starts")
     evaluate.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
     rollout = add("rollout", _rollout, "play one episode with a checkpoint's policy, and save it as a film")
     rollout.add_argument("checkpoint", help="folder of a checkpoint or of a rollout, or name of a run (its newest)")
@@ -119,7 +125,9 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("environment", help="such as ALE/Pong-v5 or CartPole-v1")
     parser.add_argument("--algorithm", default="vtrace", help=f"one of {', '.join(ALGORITHMS)} (default: vtrace)")
     parser.add_argument("--name", help="of the run; default: the first free one, such as pong-vtrace-1")
-    parser.add_argument("--network", help="name of the network; default: chosen by the observations")
+    parser.add_argument("--network", help="name of the network; default: chosen by the preset or the observations")
+    parser.add_argument("--preset", help="whose fields to take where none are given, or none; default: the "
+                                         "environment's own, if it has one")
     parser.add_argument("--checkpoint", help="folder of a checkpoint, or name of a run, whose weights to start from")
     parser.add_argument("--launcher", default="local", help="(default: local)")
     parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
@@ -194,7 +202,7 @@ def _started(given: argparse.Namespace, *, wait_ready: bool) -> Run:
               if name not in _POSITIONAL and hasattr(given, name)}
     options = dict(_pair(text) for text in given.options)
     return launch(
-        given.environment, algorithm=given.algorithm, name=given.name, network=given.network,
+        given.environment, algorithm=given.algorithm, name=given.name, network=given.network, preset=given.preset,
         checkpoint=given.checkpoint, launcher=given.launcher,
         environment_options={name: _json_or_text(value) for name, value in options.items()},
         wait_ready=wait_ready, **fields,
@@ -243,6 +251,13 @@ def _runs(_: argparse.Namespace) -> int:
     from workbench.client.listing import runs
 
     print(runs())
+    return 0
+
+
+def _environments(given: argparse.Namespace) -> int:
+    from workbench.environments.catalogue import environments
+
+    print(environments(given.pattern))
     return 0
 
 
@@ -314,7 +329,8 @@ def _delete(given: argparse.Namespace) -> int:
 def _evaluate(given: argparse.Namespace) -> int:
     from workbench.client.evaluation import evaluate
 
-    print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample))
+    print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample,
+                   protocol=given.protocol, starts=given.starts))
     return 0
 
 

@@ -102,7 +102,7 @@ def test_it_jumps_to_the_next_reward(player: Locator) -> None:
 
 def test_saliency_lies_over_the_picture_when_it_is_switched_on(player: Locator) -> None:
     player.locator(".wb-scrub").fill("60")
-    eventually(lambda: picture(player))
+    expect(player.locator(".wb-picture")).to_have_attribute("data-step", "60")  # pictures are decoded a little later
     before = picture(player)
     player.locator(".wb-overlay").check()
     eventually(lambda: picture(player) != before, within_s=20, what="another picture")

@@ -22,11 +22,13 @@ from PIL import Image
 
 import workbench as wb
 from tests.conftest import eventually
+from tests.learner.test_rollout_kinds import Kinds
 from tests.played import checkpoint_in
 from workbench.__main__ import main
 from workbench.client.rollout import Rollout, every
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.rundir import RunDirectory
+from workbench.widgets.player import RolloutPlayer
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +145,26 @@ def test_a_wrong_argument_is_named_before_anything_starts(pong, wrong):
         wb.rollout(pong, **wrong)
 
 
+KINDS = {
+    "numbers": ("Pendulum-v1", {}),
+    "parts": (Kinds, {"environment_options": {"kind": "parts"}}),
+    "switches": (Kinds, {"environment_options": {"kind": "switches", "planes": True}}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_action_is_played_in_its_own_process_and_shown(tmp_path, kind):
+    environment, fields = KINDS[kind]
+    checkpoint = checkpoint_in(tmp_path, environment, **fields)
+    told = wb.evaluate(checkpoint, episodes=1, seed=2, greedy=False)
+    played = wb.rollout(checkpoint, seed=2, greedy=False, saliency=None if kind == "parts" else "gradient")
+    assert (told.returns, told.lengths) == ((played.episode_return,), (played.steps,))
+    assert played.actions.shape == (played.steps, len(played.action_spec.sizes))
+    assert kind == "parts" or played.saliency.max() == 255
+    text = RolloutPlayer([wb.rollout(played.path)]).still()["text/plain"]
+    assert {"numbers": "number 1", "parts": "part 1: ", "switches": "switch 1 on "}[kind] in text
+
+
 # --- films ------------------------------------------------------------------------------------------------------------
 
 
@@ -221,8 +243,10 @@ def test_tiny_frames_of_odd_size_become_even(played, tmp_path):
 def test_an_overlay_draws_saliency_and_words(played, tmp_path):
     plain, drawn = (next(decoded(played.save(tmp_path / f"{overlay}.mp4", overlay=overlay)))
                     for overlay in (False, True))
-    assert drawn.shape == (plain.shape[0] + 22, *plain.shape[1:])
-    assert drawn[420:].max() > 200  # words
+    assert drawn.shape == (plain.shape[0] + 44 + 22, *plain.shape[1:])
+    policy = drawn[420:464].astype(int)
+    assert (policy[..., 2] - policy[..., 0]).max() > 60 and (policy[..., 0] - policy[..., 2]).max() > 60  # blue, orange
+    assert drawn[464:].max() > 200  # words
     assert np.abs(drawn[:420].astype(int) - plain).max() > 40
 
 

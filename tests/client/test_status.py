@@ -15,6 +15,12 @@ def test_a_line_says_the_evaluation_and_how_full_the_replay_is() -> None:
     assert status.evaluation_episodes == 7
 
 
+def test_a_line_says_the_scores_beside_the_returns() -> None:
+    status = RunStatus.from_told("one", {"state": "paused", "frames": 10, "episode_return": 3.0, "episode_score": 0.25,
+                                         "evaluation_return": 4.0, "evaluation_score": 1.0})
+    assert status.line() == "paused, 10 frames, return 3 (score 0.25), evaluation 4 (score 1)"
+
+
 def test_a_full_replay_is_no_news_in_a_line() -> None:
     status = RunStatus("one", "training", replay_unrolls=5000, replay_capacity=5000)
     assert "replay" not in status.line() and status.replay == "5,000 of 5,000 unrolls"

@@ -1,12 +1,18 @@
 """One suite over every kind of environment; `check_environment` holds the rules."""
 
+import copy
+import importlib.util
+from pathlib import Path
+
 import gymnasium
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from workbench.environments import VectorEnvironment, make
-from workbench.environments.contract import seeds_of
+from workbench.environments.contract import random_actions, seeds_of
 from workbench.testing import CatchEnv, CountingEnv, check_environment
-from workbench.trajectory import EnvironmentSpec
+from workbench.trajectory import ENDS, ActionSpec, EnvironmentSpec, Part
 
 
 class Pixels(gymnasium.Env):
@@ -32,6 +38,44 @@ class Pixels(gymnasium.Env):
         return self.np_random.integers(0, 256, (10, 12, 3)).astype("uint8")
 
 
+class Sampled(gymnasium.Env):
+    """Observations drawn from a space, actions checked against one; episodes of 5 steps, cut off."""
+
+    def __init__(self, *, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.steps += 1
+        return self.observation_space.sample(), float(np.mean(action)), False, self.steps == 5, {}
+
+
+class TwoArrays(CountingEnv):
+    """A count beside a choice, in episodes of 4 steps that are cut off."""
+
+    def __init__(self):
+        super().__init__(episode_length=4, ends="truncated")
+        self.observation_space = Dict({"choice": Discrete(2), "count": self.observation_space})
+
+    def _observation(self):
+        return {"choice": self._step % 2, "count": super()._observation()}
+
+
+def sampled(observation_space, action_space):
+    def build():
+        return Sampled(observation_space=copy.deepcopy(observation_space), action_space=copy.deepcopy(action_space))
+    return build
+
+
+MANY = Dict({"camera": Box(0, 255, (4, 6, 3), np.uint8), "more": Tuple([Box(-1, 1, (3,)), Discrete(2)])})
+
 # environment, options, what must have happened in the check, the spec
 ENVIRONMENTS = [
     ("ALE/Pong-v5", {"max_frames_per_episode": 200}, "truncated", ((1, 84, 84), "uint8", 6, 4, 4)),
@@ -45,15 +89,34 @@ ENVIRONMENTS = [
     (Pixels, {}, "truncated", ((3, 10, 12), "uint8", 2, 1, 1)),
     (lambda: gymnasium.wrappers.TimeLimit(CatchEnv(), 3), {}, "truncated", ((1, 36, 36), "uint8", 3, 1, 1)),
     (CountingEnv, {"image": True, "life": 1, "ends": "truncated"}, "truncated", ((1, 36, 36), "uint8", 3, 1, 1)),
+    ("FrozenLake-v1", {}, "episodes", ((16,), "float32", 4, 1, 1)),
+    ("Pendulum-v1", {}, "truncated", ((3,), "float32", 1, 1, 1, ActionSpec("tanh_normal", (0,)))),
+    ("Hopper-v5", {"width": 32, "height": 32}, "episodes",
+     ((11,), "float32", 3, 1, 1, ActionSpec("tanh_normal", (0,) * 3))),
+    (sampled(MANY, Box(-1, 3, (2,), np.float64)), {}, "truncated",
+     ((92,), "uint8", 2, 1, 1, ActionSpec("tanh_normal", (0, 0)),
+      (Part("camera", (3, 4, 6), "uint8"), Part("more/0", (3,), "float32"), Part("more/1", (2,), "float32")))),
+    (sampled(MultiBinary((3, 4, 5)), MultiDiscrete([2, 3], start=[0, 4])), {}, "truncated",
+     ((8,), "uint8", 5, 1, 1, ActionSpec("multi_discrete", (2, 3)), (Part("", (3, 4, 5), "bits"),))),
+    (sampled(Box(-1, 1, (2, 2)), MultiBinary(3)), {}, "truncated",
+     ((4,), "float32", 3, 1, 1, ActionSpec("bernoulli", (2, 2, 2)))),
 ]
+NEEDS = {"ALE/": "ale_py", "Hopper": "mujoco"}
 
 
 def title(value) -> str | None:
     return value if isinstance(value, str) else getattr(value, "__name__", "").strip("<>") or None
 
 
+def skip_without_its_package(environment) -> None:
+    for start, package in NEEDS.items():
+        if str(environment).startswith(start) and importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+
+
 @pytest.mark.parametrize("environment, options, happened, spec", ENVIRONMENTS, ids=title)
 def test_it_keeps_the_contract(environment, options, happened, spec):
+    skip_without_its_package(environment)
     steps = 110 if str(environment).startswith("ALE") else 210
     seen = check_environment(environment, options=options, steps=steps)
     assert seen.steps == 3 * steps
@@ -62,6 +125,7 @@ def test_it_keeps_the_contract(environment, options, happened, spec):
 
 @pytest.mark.parametrize("environment, options, happened, spec", ENVIRONMENTS, ids=title)
 def test_its_spec_says_what_travels(environment, options, happened, spec):
+    skip_without_its_package(environment)
     name = environment if isinstance(environment, str) else "mine"
     env = make(name, num_envs=1, seed=0, options=options, factory=None if name != "mine" else environment)
     try:
@@ -75,3 +139,34 @@ def test_neighbouring_seeds_share_no_environment_seed():
     seeds = {int(one) for seed in range(50) for one in seeds_of(seed, 32)}
     assert len(seeds) == 50 * 32
     assert all(0 <= one < 2**31 for one in seeds)
+
+
+def resident_kb() -> int:
+    """Memory of this process that is in use, in KiB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc/self/statm on this system")
+@pytest.mark.parametrize("environment, options", [
+    ("CartPole-v1", {}), ("testing/counting-v0", {"ends": "truncated", "episode_length": 4}),
+    (TwoArrays, {}),
+    (lambda num_envs: gymnasium.make_vec("CartPole-v1", num_envs=num_envs, vectorization_mode="vector_entry_point"),
+     {}),
+], ids=["CartPole", "counting", "several arrays", "native"])
+def test_ten_thousand_episodes_leave_nothing_behind_in_memory(environment, options):
+    named = isinstance(environment, str)
+    env = make(environment if named else "mine", num_envs=16, seed=0, options=options, show="endings",
+               factory=None if named else environment)
+    rng = np.random.default_rng(0)
+
+    def played(episodes: int) -> None:
+        while episodes > 0:
+            batch = env.step(random_actions(env.spec, 16, rng))
+            episodes -= int(((batch.flags & ENDS) > 0).sum())
+
+    env.reset()
+    played(1_000)
+    before = resident_kb()
+    played(10_000)
+    env.close()
+    assert resident_kb() - before < 1_024, "KiB; a StepBatch or an observation kept of each episode would be more"

@@ -1,9 +1,14 @@
 """The adapter of single Gymnasium environments: the same trajectories as without it, and every way to fail."""
 
+import ctypes.util
+import os
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text
 
 from workbench.environments import make
 from workbench.environments.contract import seeds_of
@@ -130,16 +135,91 @@ def test_numbers_of_any_kind_become_float32():
 
 
 @pytest.mark.parametrize("changes, words", [
-    ({"observation_space": Dict({"a": Box(0, 1, (2,))})}, r"Dict.*FlattenObservation"),
-    ({"observation_space": Discrete(4)}, r"Discrete\(4\)"),
-    ({"observation_space": Box(0, 1, (3, 8, 8), np.float32)}, r"Box\(0.0, 1.0, \(3, 8, 8\), float32\)"),
-    ({"observation_space": Box(0, 1, (), np.float32)}, r"Box"),
-    ({"action_space": Box(-1, 1, (2,), np.float32)}, r"action space Box.*Discrete"),
-    ({"action_space": MultiBinary(3)}, r"action space MultiBinary"),
+    ({"observation_space": Text(4)}, r"observation space Text.*FlattenObservation"),
+    ({"action_space": Text(4)}, r"action space Text.*Supported are Discrete"),
 ])  # fmt: skip
 def test_an_unsupported_space_is_named_with_what_is_supported(changes, words):
     with pytest.raises(ShapeMismatch, match=words):
         make("mine", num_envs=1, seed=0, factory=single(**changes))
+
+
+def test_members_that_are_words_are_left_out_and_named():
+    space = Dict({"at": Box(-1, 1, (2,)), "told": Dict({"by": Text(9)})})
+    env = make("mine", num_envs=1, seed=0, factory=single(
+        observation_space=space, reset=({"at": np.ones(2, np.float32), "told": {"by": "nobody"}}, {})))
+    assert env.left_out == ("told/by",)
+    assert env.reset().observation.tolist() == [[1, 1]]
+
+
+@pytest.mark.parametrize("space, actions, expected", [
+    (Discrete(3, start=-1), [2, 0], [1, -1]),
+    (MultiDiscrete([[2, 3]], start=[[5, 0]]), [[1, 2], [0, 0]], [[[6, 2]], [[5, 0]]]),
+    (MultiBinary((2, 1)), [[1, 0], [0, 1]], [[[1], [0]], [[0], [1]]]),
+    (Box(np.array([-2, 0]), np.array([2, 10]), dtype=np.float64), [[0.5, -1.0], [-1.0, 0.0]], [[1, 0], [-2, 5]]),
+])
+def test_an_action_arrives_as_one_of_the_environments_own(space, actions, expected):
+    got = []
+
+    class Listening(single(action_space=space)):
+        def step(self, action):
+            assert self.action_space.contains(action)
+            got.append(np.asarray(action).tolist())
+            return super().step(action)
+
+    env = make("mine", num_envs=2, seed=0, factory=Listening)
+    env.reset()
+    env.step(np.array(actions))
+    assert got == expected
+
+
+def test_numbers_in_doubles_become_float32_and_one_beyond_it_is_an_error():
+    space = Box(-np.inf, np.inf, (2,), np.float64)
+    env = make("mine", num_envs=1, seed=0, factory=single(observation_space=space, reset=(np.array([0.1, 1e-40]), {}),
+                                                         observation=np.array([0.0, 1e39])))
+    assert env.reset().observation.tolist() == [[float(np.float32(0.1)), float(np.float32(1e-40))]]
+    with np.errstate(over="ignore"), pytest.raises(EnvironmentFailed, match="value inf, which is not finite"):
+        env.step(np.array([0]))
+
+
+def test_every_transition_of_mujoco_is_that_of_the_plain_environment():
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    env, plain = make("HalfCheetah-v5", num_envs=1, seed=4), gymnasium.make("HalfCheetah-v5")
+    batch, (observation, _) = env.reset(), plain.reset(seed=int(seeds_of(4, 1)[0]))
+    assert env.spec.observation_dtype == "float32" and observation.dtype == np.float64
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        assert np.array_equal(batch.observation[0], observation.astype(np.float32))
+        action = rng.uniform(-1, 1, (1, 6)).astype(np.float32)
+        batch = env.step(action)
+        observation, reward, *_ = plain.step(action[0])
+        assert batch.reward[0] == np.float32(reward)
+
+
+DRAW = """
+import sys
+from workbench.environments import make
+env = make("Reacher-v5", num_envs=1, seed=0, show=sys.argv[1] or None, options={"width": 32, "height": 24})
+env.reset()
+frame = env.render(0)
+import os
+print(None if frame is None else (frame.shape, str(frame.dtype), bool(frame.std() > 1)), os.environ.get("MUJOCO_GL"))
+"""
+
+
+@pytest.mark.parametrize("show, chosen, printed", [
+    ("frames", None, "((24, 32, 3), 'uint8', True) egl"), ("", None, "None None"),
+    ("", "disabled", "None disabled"), ("frames", "egl", "((24, 32, 3), 'uint8', True) egl")])
+def test_mujoco_draws_without_a_display_and_nothing_is_chosen_for_one_that_does_not_draw(
+        show, chosen, printed, tmp_path):
+    pytest.importorskip("mujoco", reason="mujoco is not installed")
+    if show and ctypes.util.find_library("EGL") is None:
+        pytest.skip("no EGL library (libegl1)")
+    environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "MUJOCO_GL")}
+    if chosen:
+        environment["MUJOCO_GL"] = chosen
+    ran = subprocess.run([sys.executable, "-c", DRAW, show], env={**environment, "PYTHONPATH": os.getcwd()},
+                         capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert ran.stdout.strip().splitlines()[-1:] == [printed], ran.stderr
 
 
 @pytest.mark.parametrize("shape, expected", [

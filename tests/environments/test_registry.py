@@ -43,7 +43,7 @@ def test_a_missing_package_comes_with_the_command_that_installs_it(monkeypatch):
     found = registry.importlib.util.find_spec
     monkeypatch.setattr(registry.importlib.util, "find_spec",
                         lambda name: None if name in ("mujoco", "absent") else found(name))
-    with pytest.raises(MissingPackage, match=r'pip install "gymnasium\[mujoco\]"'):
+    with pytest.raises(MissingPackage, match=r'pip install "rl-workbench\[mujoco\]"'):
         check_name("HalfCheetah-v5")
     with pytest.raises(MissingPackage, match="'absent'"):
         check_name("absent:Thing-v0")
@@ -106,3 +106,24 @@ def test_the_number_of_environments_is_checked():
 def test_different_seeds_give_different_games_and_the_same_seed_the_same():
     one, two, three = (make("CartPole-v1", num_envs=2, seed=seed).reset().observation for seed in (1, 1, 2))
     assert np.array_equal(one, two) and not np.array_equal(one, three)
+
+
+def test_gymnasiums_own_vectors_are_made_by_an_option():
+    vector = make("CartPole-v1", num_envs=3, seed=0, options={"vectorization_mode": "sync", "max_episode_steps": 2})
+    assert type(vector).__name__ == "NativeVector" and vector.reset().observation.shape == (3, 4)
+    vector.step(np.zeros(3, int))
+    assert vector.step(np.zeros(3, int)).final_index.tolist() == [0, 1, 2]
+    vector.close()
+    with pytest.raises(OutOfBounds, match="vectorization_mode='threads' must be"):
+        make("CartPole-v1", num_envs=1, seed=0, options={"vectorization_mode": "threads"})
+    with pytest.raises(UnknownName, match="Did you mean 'vectorization_mode'"):
+        check_name("CartPole-v1", {"vectorisation_mode": "sync"})
+
+
+def test_minigrids_ids_are_known_without_an_import():
+    pytest.importorskip("minigrid", reason="the extra minigrid is not installed")
+    code = "from workbench.environments import check_name; print(check_name('MiniGrid-Empty-5x5-v0').id)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "MiniGrid-Empty-5x5-v0\n"
+    with pytest.raises(UnknownName, match="Did you mean 'MiniGrid-Empty-5x5-v0'"):
+        check_name("MiniGrid-Empty-5x4-v0")

@@ -17,12 +17,16 @@ import torch
 from torch import nn
 
 from workbench import algorithms, rundir
+from workbench.actor.main import connect_and_play
 from workbench.algorithms import PolicyValueOutput, QValueOutput, collate, stack_frames
 from workbench.config import RunConfig
+from workbench.environments.contract import VectorEnvironment
 from workbench.learner.batcher import Batcher
 from workbench.learner.device import Device
 from workbench.learner.inference import Episode, Inference
 from workbench.learner.meters import Meters
+from workbench.learner.opponent import Opponent
+from workbench.learner.player import Policy
 from workbench.learner.policy import PublishedPolicy
 from workbench.learner.service import ActorStreams
 from workbench.replay.layout import UnrollLayout
@@ -73,6 +77,7 @@ class Rig:
     config: RunConfig
     spec: EnvironmentSpec
     overlap: int | None = None  # None: the algorithm's own
+    opponent: Policy | None = None
     unrolls: list[Unroll] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
@@ -96,9 +101,14 @@ class Rig:
             spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
             assembler=UnrollAssembler(layout, num_envs=1), queue=self.queue,
             device=Device("cpu", precision="fp32"), num_envs=1, generator=torch.Generator().manual_seed(0),
-            meters=Meters(), on_episode=self.episodes.append,
+            meters=Meters(), on_episode=self.episodes.append, opponent=self._opposing(),
         )
         self.lives = 0
+
+    def _opposing(self) -> Opponent | None:
+        if self.opponent is None:
+            return None
+        return Opponent(self.opponent, device=Device("cpu", precision="fp32"), num_envs=1, seed=0)
 
     def _admit(self, hello: Hello) -> int:
         assert hello.spec == self.spec, (hello.spec, self.spec)
@@ -144,7 +154,9 @@ class Rig:
 
 
 @contextlib.contextmanager
-def rig(spec: EnvironmentSpec, *, overlap: int | None = None, **fields) -> Iterator[Rig]:
+def rig(
+    spec: EnvironmentSpec, *, overlap: int | None = None, opposing: Policy | None = None, **fields
+) -> Iterator[Rig]:
     """A running rig in a home of its own."""
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         before = os.environ.get("WORKBENCH_HOME")
@@ -156,8 +168,17 @@ def rig(spec: EnvironmentSpec, *, overlap: int | None = None, **fields) -> Itera
             os.environ.pop("WORKBENCH_HOME")
             if before is not None:
                 os.environ["WORKBENCH_HOME"] = before
-        with Rig(run, config, spec, overlap).running() as running:
+        with Rig(run, config, spec, overlap, opposing).running() as running:
             yield running
+
+
+@contextlib.contextmanager
+def actor_of(run: RunDirectory, groups: list[VectorEnvironment], index: int = 0) -> Iterator[None]:
+    """One life of an actor of these environments, in a thread of this process; it ends with the learner."""
+    thread = threading.Thread(
+        target=connect_and_play, args=(groups, run.learner_address, run.token(), index), daemon=True)
+    thread.start()
+    yield
 
 
 @contextlib.contextmanager

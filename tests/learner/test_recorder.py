@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from workbench.learner.inference import Episode
 from workbench.learner.meters import Meters
-from workbench.learner.recorder import Clock, Rates, hint, histogram, lag_summary, memory, shares
+from workbench.learner.recorder import Clock, EpisodeLog, Rates, hint, histogram, lag_summary, memory, shares
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,
          "training_wait": 0.9}
@@ -79,3 +81,17 @@ def test_memory_is_that_of_the_accelerator_and_without_one_that_of_the_learner()
     assert memory(load, accelerator_total_gb=80.0) == {"device_memory_gb": 2.0, "device_memory_total_gb": 80.0}
     found = memory(load, accelerator_total_gb=0.0)
     assert found["device_memory_gb"] == 1.5 and found["device_memory_total_gb"] > 0.1
+
+
+def test_means_of_scores_stand_beside_those_of_returns_and_are_none_where_nobody_tells_them(tmp_path) -> None:
+    writer = MetricsWriter(tmp_path / "metrics.sqlite")
+    log = EpisodeLog(writer)
+    log.add(Episode("training", 0, 1.0, 10), Progress(1, 1, 1, 0.0))
+    assert log.status()["episode_score"] is None and log.status()["episode_return"] == 1.0
+    log.add(Episode("training", 0, 2.0, 10, score=5.0), Progress(1, 1, 1, 0.0))
+    log.add(Episode("training", 1, 3.0, 10, score=0.0), Progress(1, 1, 1, 0.0))
+    log.add(Episode("evaluation", 2, 9.0, 10, score=-1.0), Progress(1, 1, 1, 0.0))
+    told = log.status()
+    assert (told["episode_return"], told["episode_score"], told["evaluation_score"]) == (2.0, 2.5, -1.0)
+    writer.close()
+    assert MetricsReader(tmp_path / "metrics.sqlite").series("episode_score")["value"].tolist() == [5.0, 0.0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch import nn
 
 from tests.played import checkpoint_in, rolled_out
@@ -104,3 +106,82 @@ def test_occlusion_finds_the_place_that_the_network_looks_at(tmp_path):
 def test_occlusion_of_vectors_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="saliency='gradient'"):
         rolled_out(checkpoint_in(tmp_path), tmp_path / "played", saliency="occlusion")
+
+
+class Planes(gymnasium.Env):
+    """Three planes of bits, beside a vector where `beside`; one place in a corner is always lit."""
+
+    action_space = spaces.Discrete(3)
+
+    def __init__(self, beside: bool = False, images: int = 1) -> None:
+        planes = {f"planes{at or ''}": spaces.MultiBinary((3, 36, 36)) for at in range(images)}
+        vector = {"speed": spaces.Box(-1, 1, (2,), np.float32)} if beside else {}
+        parts = {**planes, **vector}
+        self.observation_space = spaces.Dict(parts) if len(parts) > 1 else planes["planes"]
+
+    def _seen(self):
+        planes = self.np_random.integers(0, 2, (3, 36, 36)).astype(np.int8)
+        if isinstance(self.observation_space, spaces.MultiBinary):
+            return planes
+        return {name: planes if name.startswith("planes") else np.ones(2, np.float32)
+                for name in self.observation_space}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = 4
+        return self._seen(), {}
+
+    def step(self, action):
+        self.left -= 1
+        return self._seen(), 0.0, self.left == 0, False, {}
+
+
+class OnePlace(Linear):
+    """Q-values of 6 x 6 pixels of the planes, and of the vector where there is one."""
+
+    def __init__(self, spec, *, divided):
+        super().__init__(spec, weights=one_place(12, 18).repeat(1, 3), divided=divided)
+
+    def forward(self, observation, previous_action, reward, start, state):
+        if not isinstance(observation, dict):
+            return super().forward(observation, previous_action, reward, start, state)
+        output, state = super().forward(observation["planes"], previous_action, reward, start, state)
+        return QValueOutput(output.q_values + observation["speed"].sum(-1, keepdim=True)), state
+
+
+@pytest.mark.parametrize("method", ["gradient", "occlusion"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_planes_of_bits_are_explained_alone_and_beside_a_vector(tmp_path, method, beside):
+    network = partial(OnePlace, divided="bytes")
+    checkpoint = checkpoint_in(tmp_path, Planes, algorithm="r2d2", network=network, value_rescaling=False,
+                               environment_options={"beside": beside})
+    played = rolled_out(checkpoint, tmp_path / "played", saliency=method)
+    assert played.saliency.shape == (4, 36, 36)
+    inside = np.zeros((36, 36), bool)
+    inside[12:18, 18:24] = True
+    for one in played.saliency:
+        if method == "gradient":
+            assert (one[inside] == 255).all() and (one[~inside] == 0).all()
+        else:
+            row, column = np.unravel_index(one.argmax(), one.shape)
+            assert 9 <= row <= 20 and 15 <= column <= 26 and one[28:].max() < 10
+
+
+@pytest.mark.parametrize("method", ["gradient", "occlusion"])
+def test_our_own_network_of_planes_and_a_normalised_vector_is_followed(tmp_path, method):
+    checkpoint = checkpoint_in(tmp_path, Planes, network="small-cnn-lstm", normalize_observations=True, frame_stack=2,
+                               environment_options={"beside": True})
+    played = rolled_out(checkpoint, tmp_path / "played", saliency=method)
+    assert played.saliency.shape == (4, 36, 36) and played.saliency.max() == 255
+
+
+def test_parts_without_an_image_of_their_own_are_refused_in_words(tmp_path):
+    checkpoint = checkpoint_in(tmp_path, Planes, environment_options={"images": 2})
+    with pytest.raises(InvalidInput, match="have the parts planes, planes1, 2 of them images. Use saliency=None"):
+        rolled_out(checkpoint, tmp_path / "played", saliency="gradient")
+
+
+def test_numbers_that_are_chosen_are_explained_by_their_middles(tmp_path):
+    checkpoint = checkpoint_in(tmp_path, "Pendulum-v1")
+    played = rolled_out(checkpoint, tmp_path / "played", saliency="gradient", max_steps=5)
+    assert played.saliency.shape == (5, 3) and played.saliency.max() == 255

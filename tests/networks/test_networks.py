@@ -262,11 +262,11 @@ def test_the_sizes_of_lstm_and_heads_are_those_asked_for() -> None:
     assert networks.build("mlp", spec=VECTOR, heads=DUELING, seed=0).initial_state(3) == ()
 
 
-def test_a_new_lstm_of_action_values_remembers_and_one_of_a_policy_forgets_half() -> None:
-    for heads, forget in ((DUELING, 1.0), (POLICY, 0.0)):
+def test_a_new_lstm_remembers() -> None:
+    for heads in (DUELING, POLICY):
         network = networks.build("mlp-lstm", spec=VECTOR, heads=heads, seed=0)
         biases = (network.memory.lstm.bias_ih_l0 + network.memory.lstm.bias_hh_l0).view(4, -1)
-        assert torch.equal(biases, torch.tensor([0.0, forget, 0.0, 0.0]).unsqueeze(1).expand_as(biases))
+        assert torch.equal(biases, torch.tensor([0.0, 1.0, 0.0, 0.0]).unsqueeze(1).expand_as(biases))
 
 
 def test_the_first_policy_is_nearly_uniform() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.widgets import recorded
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
-from workbench.widgets import axes, charts, dashboard, marks, picture, snapshot
+from workbench.widgets import axes, charts, dashboard, facts, marks, picture, snapshot
 from workbench.widgets.axes import Axis
 from workbench.widgets.live import Figure
 
@@ -22,8 +23,8 @@ VTRACE = ["Episode return", "Speed", "Losses", "Where the time goes", "Policy en
           "Learning rate"]
 R2D2 = ["Episode return", "Speed", "Loss and TD error", "Where the time goes", "Q-value of actions taken", "Policy lag",
         "Replay fill", "Replay ratio", "TD error", "Priorities", "Age of samples", "Learning rate"]
-OVER_TIME = {"returns", "speed", "losses", "entropy", "q_value", "batches", "waits", "replay_fill", "replay_ratio",
-             "learning_rate", "memory"}
+OVER_TIME = {"returns", "scores", "speed", "losses", "entropy", "q_value", "batches", "waits", "replay_fill",
+             "replay_ratio", "learning_rate", "memory"}
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +121,29 @@ def test_the_same_run_a_moment_later_has_the_same_charts_over_other_data() -> No
     after = figures(directory)
     assert {key: id(one.chart) for key, one in before.items()} == {key: id(one.chart) for key, one in after.items()}
     assert len(after["speed"].tables["line0"]["x"]) == len(before["speed"].tables["line0"]["x"]) + 1
+
+
+def test_a_run_whose_rewards_are_shaped_shows_the_score_beside_the_return() -> None:
+    directory = recorded.vtrace("one")
+    assert "scores" not in figures(directory) and "score" not in snapshot.sentence(dashboard.read(directory))
+    writer = MetricsWriter(directory.metrics)
+    for update in (121, 122):
+        writer.scalars(recorded.at(update), {"episode_score_mean": 0.5, "evaluation_score_mean": 0.75})
+        writer.episode(recorded.at(update), env_id=0, episode_return=1.0, length_steps=9, score=float(update))
+        writer.episode(recorded.at(update), env_id=1, episode_return=1.0, length_steps=9, score=2.0, kind="evaluation")
+    writer.status(recorded.STATUS | {"episode_score": 0.5, "evaluation_return": 3.0, "evaluation_score": 0.75})
+    writer.close()
+    drawn = figures(directory)["scores"]
+    assert list(figures(directory))[:2] == ["returns", "scores"] and not drawn.wide
+    assert drawn.tables["training"]["value"].tolist() == [121.0, 122.0]
+    assert drawn.tables["evaluation_mean"]["value"].tolist() == [0.75, 0.75]
+    assert "score of every episode" in drawn.spec()["description"]
+    now = dashboard.read(directory)
+    sentence = snapshot.sentence(now)
+    assert "mean return -20 (score 0.5)" in sentence and "evaluation 3 (score 0.75)" in sentence
+    assert dict(snapshot.facts(now)).items() >= {"mean score": "0.5", "evaluation score": "0.75"}.items()
+    said = re.sub("<[^>]*>", " ", facts.facts(now))
+    assert re.search(r"0.5 +mean score", said) and re.search(r"0.75 +evaluation score", said)
 
 
 def test_a_new_run_says_what_its_charts_wait_for() -> None:

@@ -31,8 +31,9 @@ def rollout(**changes: Any) -> Rollout:
     rewards[[3, 8]] = 1.0, -2.0
     made = Rollout(
         environment="ALE/Pong-v5", algorithm="vtrace", checkpoint=Path("/runs/pong/checkpoints/5000"),
-        checkpoint_frames=5000, seed=7, greedy=True, frames=frames, observations=np.zeros((T + 1, 1, 84, 84), np.uint8),
-        actions=np.arange(T) % A, rewards=rewards, values=np.linspace(0, 1, T, dtype=np.float32), policy=policy,
+        checkpoint_frames=5000, seed=7, greedy=True, frames=frames,
+        observation_rows=np.zeros((T + 1, 1, 84, 84), np.uint8), actions=np.arange(T) % A, rewards=rewards,
+        values=np.linspace(0, 1, T, dtype=np.float32), policy=policy,
         q_values=None, state_norm=None, saliency=None, terminated=True, truncated=False,
         action_names=("NOOP", "UP", "DOWN"), fps=15.0,
     )
@@ -55,7 +56,8 @@ def test_an_episode_is_one_message_with_all_of_it(monkeypatch: pytest.MonkeyPatc
     [(content, [packed, pictures, compressed])] = messages
     assert (content["type"], content["view"], content["index"], content["count"]) == ("episode", "v1", 0, 1)
     header, told = content["header"], columns.unpack(content["columns"], packed)
-    assert header["names"] == ["NOOP", "UP", "DOWN"] and header["kind"] == "probability" and header["fps"] == 15.0
+    assert header["groups"] == [{"title": "", "names": ("NOOP", "UP", "DOWN")}] and header["actions"] == "categorical"
+    assert header["kind"] == "probability" and header["fps"] == 15.0
     assert (header["picture"]["height"], header["picture"]["width"]) == (210, 160)
     assert header["saliency"] == [T, 7, 5]
     np.testing.assert_array_equal(np.frombuffer(zlib.decompress(compressed), np.uint8).reshape(T, 7, 5), saliency)
@@ -88,7 +90,7 @@ def test_an_episode_of_values_is_told_by_its_q_values() -> None:
 
 def test_an_environment_that_draws_nothing_shows_its_observations() -> None:
     observations = np.random.default_rng(0).normal(size=(T + 1, 4)).astype(np.float32)
-    made = rollout(frames=None, observations=observations, note="CartPole draws nothing")
+    made = rollout(frames=None, observation_rows=observations, note="CartPole draws nothing")
     content, buffers = player.episode(made)
     assert content["header"]["picture"] is None and content["header"]["shape"] == [4]
     assert content["header"]["note"] == "No pictures: CartPole draws nothing."

@@ -18,7 +18,7 @@ from tests.conftest import SMALL, eventually
 from workbench.client.watching import Look, Watching
 from workbench.errors import OutOfBounds, RunNotAlive
 from workbench.testing import CountingEnv
-from workbench.trajectory import Flags
+from workbench.trajectory import ActionSpec, Flags
 from workbench.widgets import watch
 from workbench.widgets.watch import LiveView
 from workbench.wire.rpc import Caller
@@ -96,7 +96,8 @@ def test_a_view_sends_what_is_new_and_all_of_it_to_a_page_that_says_hello(
     assert content["view"] == "v7" and len(buffers) == len(content["chunks"])
     assert [one["first"] for one in content["chunks"]] == [one["first"] for one in chunks]
     header = content["header"]
-    assert header["shape"] == [1, 36, 36] and header["names"] == ["0", "1", "2"] and content["note"] == ""
+    assert header["shape"] == [1, 36, 36] and content["note"] == ""
+    assert header["groups"] == [{"title": "", "names": ("0", "1", "2")}]
 
 
 def test_a_view_is_ticked_until_nobody_looks(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,3 +193,19 @@ def test_q_values_are_shown_for_r2d2_and_the_end_of_the_run_is_said(module_home:
     assert "valued is stopped" in view.still()["text/plain"]
     with pytest.raises(RunNotAlive, match="wb.resume"):
         run.watch()
+
+
+def test_numbers_that_a_run_chooses_are_followed_on_their_axes(module_home: Path) -> None:
+    run = wb.launch("Pendulum-v1", name="numbers", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
+    try:
+        watching = Watching(run._control, 0)
+        found = joined(seen := looks(watching, 40))
+        assert seen[-1].kind == "mean" and seen[-1].action_spec == ActionSpec("tanh_normal", (0,))
+        assert found["action"].dtype == np.float32 and found["action"].shape[1:] == (1,)
+        assert 0 < np.abs(found["action"]).max() <= 1 and np.abs(found["scores"]).max() <= 1
+        velocity, angle = found["observation"][:, 2], np.arctan2(found["observation"][:, 1], found["observation"][:, 0])
+        follows = (np.diff(found["episode_step"]) == 1)
+        expected = np.clip(velocity + 0.05 * (15 * np.sin(angle) + 3 * 2 * found["action"][:, 0]), -8, 8)[:-1]
+        np.testing.assert_allclose(velocity[1:][follows], expected[follows], atol=1e-3)
+    finally:
+        run.stop()

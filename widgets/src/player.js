@@ -2,9 +2,9 @@
 //
 // One episode comes in one message and is played here, whatever the kernel does meanwhile. A live view gets the newest
 // steps about twice a second and plays them a little later, at the speed at which they happened.
+import { ink } from "./canvas.js";
 import { bytes, inflated, rows } from "./columns.js";
 import { commandOf, controls } from "./controls.js";
-import { ink } from "./draw.js";
 import { element } from "./elements.js";
 import { Screen } from "./screen.js";
 import { look, watchTheme } from "./theme.js";

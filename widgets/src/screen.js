@@ -1,14 +1,17 @@
 // One episode on the page: its picture, the scores of its actions beside it, and strip charts below.
 import { inflated } from "./columns.js";
-import { drawCursor, drawScores, drawStrips, drawVector, PLOT_LEFT, plotWidth, STRIPS } from "./draw.js";
+import { drawnOf, drawPolicy, drawVector } from "./bars.js";
+import { drawCursor, drawStrips, PLOT_LEFT, plotWidth, STRIPS } from "./draw.js";
 import { element } from "./elements.js";
 import { asPicture, Pictures } from "./frames.js";
 import { number } from "./numbers.js";
 import { heat } from "./pixels.js";
+import { rowsOf } from "./policy.js";
 import { extent, fitted, stepAt } from "./scales.js";
 import { said } from "./track.js";
 
-const TALLEST = 420; // CSS pixels of a picture
+const TALLEST = 420; // CSS pixels of a picture, and of the policy beside it, which scrolls where it is taller
+const SCROLLBAR = 16;
 const SIDE_BY_SIDE = 460; // width from which the scores stand beside the picture
 
 /** @typedef {import("./track.js").Track} Track */
@@ -16,11 +19,14 @@ const SIDE_BY_SIDE = 460; // width from which the scores stand beside the pictur
  * @typedef {object} Header
  * @property {string} title
  * @property {string} label  for screen readers
- * @property {string[]} names  of the actions
+ * @property {string} actions  their kind
+ * @property {import("./policy.js").Group[]} groups  of bars
  * @property {string} kind  of the scores
  * @property {number} fps
  * @property {{mime: string, width: number, height: number} | null} picture  of files; null: observations are drawn
- * @property {number[]} shape  of an observation
+ * @property {number[]} shape  of the observations, where they are sent: without pictures, or with a saliency that is
+ *   of numbers, or of another view than the pictures'
+ * @property {string[]} entries  names of a vector's numbers
  * @property {number[] | null} saliency  its shape
  * @property {string} note
  */
@@ -40,13 +46,14 @@ export class Screen {
     this.track = track;
     this.overlay = { on: false, opacity: 0.7 };
     this.packedSaliency = saliency;
-    this.vector = !header.picture && header.shape.length === 1;
+    this.vector = header.shape.length === 1;
+    this.image = Boolean(header.picture) || !this.vector;
     this.pictures = header.picture && pictures
       ? new Pictures(pictures, track.columns.picture_end, header.picture.mime, redraw) : null;
     /** @type {Uint8Array | null} */
     this.saliency = null;
     this.redraw = redraw;
-    this.shownAt = -1;
+    this.scrolls = false;
     this.charts = STRIPS;
     /** @type {[number, number]} */
     this.domain = [0, 1];
@@ -55,14 +62,17 @@ export class Screen {
     this.stripsFor = "";
     this.stale = true;
     this.canvas = element("canvas", { class: "wb-picture", role: "img", "aria-label": header.label });
+    this.values = element("canvas", { class: "wb-values", role: "img", "aria-label": "observation" });
     this.scores = element("canvas", { class: "wb-scores", role: "img", "aria-label": "scores of the actions" });
+    this.policy = element("div", { class: "wb-policy", role: "group", "aria-label": "policy" }, this.scores);
     this.strips = element("canvas", { class: "wb-strips", role: "img", "aria-label": "value, reward and return by step" });
     this.drawn = document.createElement("canvas");
     this.words = element("div", { class: "wb-said" });
-    this.top = element("div", { class: "wb-top" }, this.canvas, this.scores);
+    this.top = element("div", { class: "wb-top" }, ...(this.image ? [this.canvas] : [this.values]), this.policy);
     const note = header.note ? [element("div", { class: "wb-remark" }, header.note)] : [];
     this.el = element("section", { class: "wb-screen", "aria-label": header.label },
-      element("div", { class: "wb-title" }, header.title), ...note, this.top, this.words, this.strips);
+      element("div", { class: "wb-title" }, header.title), ...note, this.top, ...(this.image && this.vector ? [this.values] : []),
+      this.words, this.strips);
     this.#seekBy(seek);
     this.changed();
   }
@@ -71,9 +81,9 @@ export class Screen {
   changed() {
     const { columns } = this.track;
     this.charts = STRIPS.filter(({ name }) => name === "reward" || this.track.column(name).length);
-    this.domain = this.header.kind === "probability" ? [0, 1] : extent((columns.scores ?? []).flatMap(row => Array.from(row)));
+    this.domain = this.header.kind === "q_value" ? extent((columns.scores ?? []).flatMap(row => Array.from(row))) : [0, 1];
     if (this.vector) {
-      const entries = Array.from({ length: this.header.shape[0] }, (_, i) => i).slice(0, 32);
+      const entries = Array.from({ length: drawnOf(this.header.shape[0]) }, (_, i) => i);
       this.domains = entries.map(i => extent((columns.observation ?? []).map(row => row[i]), true));
     }
     this.stale = true;
@@ -88,10 +98,12 @@ export class Screen {
   show(at, ink, length) {
     if (!this.track.length) return;
     const width = Math.max(200, this.el.clientWidth);
-    const beside = width >= SIDE_BY_SIDE && !this.vector;
-    this.#size(beside ? width * 0.55 : width);
+    const beside = width >= SIDE_BY_SIDE && this.image;
     if (this.vector) this.#vector(at, ink, width);
-    else this.#picture(at);
+    if (this.image) {
+      this.#size(beside ? width * 0.55 : width);
+      this.#picture(at);
+    }
     this.#scores(at, ink, beside ? width - this.canvas.clientWidth - 16 : width);
     if (this.stale || this.stripsFor !== `${width} ${length} ${ink.text}`) {
       drawStrips(this.drawn, ink, this.track, this.charts, width, length);
@@ -99,15 +111,13 @@ export class Screen {
       this.stale = false;
     }
     drawCursor(this.strips, this.drawn, ink, this.track, this.charts, at, width, length);
-    const how = { names: this.header.names, kind: this.header.kind, number };
-    this.words.textContent = said(this.track, at, how);
+    this.words.textContent = said(this.track, at, this.header, number);
   }
 
   /** @param {number} room  CSS pixels for the picture */
   #size(room) {
-    if (this.vector) return;
-    const [width, height] = this.header.picture
-      ? [this.header.picture.width, this.header.picture.height] : [this.header.shape[2], this.header.shape[1]];
+    const { picture, shape } = this.header;
+    const [width, height] = picture && !this.#explained() ? [picture.width, picture.height] : [shape[2], shape[1]];
     if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     const css = fitted(width, height, room, TALLEST);
     Object.assign(this.canvas.style, { width: `${css.width}px`, height: `${css.height}px` });
@@ -116,7 +126,7 @@ export class Screen {
   /** @param {number} at */
   #picture(at) {
     const context = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
-    if (this.pictures) {
+    if (this.pictures && !this.#explained()) {
       const picture = this.pictures.at(at);
       if (!picture) return; // the one before stays until it is decoded
       context.imageSmoothingEnabled = false;
@@ -124,8 +134,13 @@ export class Screen {
     } else {
       context.putImageData(asPicture(this.track.columns.observation[at], this.header.shape), 0, 0);
     }
-    this.shownAt = at;
-    if (this.overlay.on && this.saliency) this.#heat(context, at);
+    this.canvas.dataset.step = String(this.track.first + at);
+    if (this.overlay.on && this.saliency && this.header.saliency?.length === 3) this.#heat(context, at);
+  }
+
+  /** Whether the observation stands in for the picture, since the saliency that is switched on is not of that. */
+  #explained() {
+    return this.overlay.on && this.header.shape.length === 3;
   }
 
   /**
@@ -151,8 +166,7 @@ export class Screen {
     const [steps, entries] = this.header.saliency ?? [0, 0];
     const counts = this.overlay.on && this.saliency && at < steps
       ? this.saliency.subarray(at * entries, (at + 1) * entries) : null;
-    drawVector(this.canvas, ink, this.track.columns.observation[at], this.domains, counts, width);
-    this.shownAt = at;
+    drawVector(this.values, ink, this.track.columns.observation[at], this.header.entries, this.domains, counts, width);
   }
 
   /**
@@ -161,13 +175,14 @@ export class Screen {
    * @param {number} width
    */
   #scores(at, ink, width) {
-    const last = this.track.columns.action?.[at] < 0 && at > 0 ? at - 1 : at; // nothing is chosen at the very last frame
-    const scores = this.track.columns.scores?.[last];
-    if (!scores) return;
-    const { names, kind } = this.header;
-    const chosen = last === at ? this.track.columns.action[at] : -1;
-    const empty = last === at ? scores : new Float32Array(scores.length).fill(NaN);
-    drawScores(this.scores, ink, { scores: empty, chosen, names, kind, domain: this.domain }, width, TALLEST);
+    const { scores, action } = this.track.columns;
+    const rows = rowsOf(this.header, scores[at], action[at], this.domain, number);
+    const zero = this.header.kind === "q_value" ? this.domain : null;
+    const height = drawPolicy(this.scores, ink, rows, zero, this.scrolls ? width - SCROLLBAR : width, TALLEST);
+    if (height > TALLEST + 2 === this.scrolls) return;
+    this.scrolls = height > TALLEST + 2;
+    if (this.scrolls) this.policy.tabIndex = 0; // arrows up and down scroll
+    this.#scores(at, ink, width);
   }
 
   /**

@@ -1,4 +1,5 @@
 // What is shown of one episode, or of the last steps of a watched environment: one list per column. No DOM.
+import { inWords } from "./policy.js";
 
 export const MOST_LIVE = 1500; // steps kept of a live view
 const MOST_LIVE_VALUES = 64e6; // of observations
@@ -7,8 +8,8 @@ const MOST_LIVE_VALUES = 64e6; // of observations
 
 /**
  * Columns by step. `first` is the number of the first one: a live view forgets its oldest.
- * time_s, reward (that came with the frame), episode_return, value, action (-1: none), state_norm: numbers;
- * scores: typed arrays; start: 1 where an episode begins; observation: typed arrays, where they are drawn.
+ * time_s, reward and score (that came with the frame), episode_return, value, state_norm: numbers; action: a number
+ * (-1: none), or a typed array where it has parts; scores and observation, where they are drawn: typed arrays.
  */
 export class Track {
   constructor() {
@@ -67,19 +68,17 @@ export class Track {
  * Step `at` in words.
  * @param {Track} track
  * @param {number} at
- * @param {{names: string[], kind: string, number: (value: number) => string}} how
+ * @param {import("./policy.js").Policy} policy
+ * @param {(value: number) => string} number
  */
-export function said(track, at, { names, kind, number }) {
+export function said(track, at, policy, number) {
   const get = (/** @type {string} */ name) => track.columns[name]?.[at];
   const parts = [];
-  const action = get("action");
-  if (action >= 0) {
-    const score = get("scores")?.[action];
-    const how = kind === "probability" ? `${Math.round(100 * score)} %` : `Q ${number(score)}`;
-    parts.push(`action ${names[action] ?? action}${score === undefined ? "" : ` (${how})`}`);
-  }
+  const done = inWords(policy, get("scores"), get("action"), number);
+  if (done) parts.push(`action ${done}`);
   if (Number.isFinite(get("value"))) parts.push(`value ${number(get("value"))}`);
   parts.push(`reward ${number(get("reward"))}`);
+  if (Number.isFinite(get("score"))) parts.push(`score ${number(get("score"))}`);
   if (Number.isFinite(get("episode_return"))) parts.push(`return ${number(get("episode_return"))}`);
   return parts.join(", ");
 }

@@ -4,7 +4,7 @@ import { deflateSync } from "node:zlib";
 
 import { bytes, inflated, rows } from "../src/columns.js";
 import { number } from "../src/numbers.js";
-import { heat, toRgba } from "../src/pixels.js";
+import { heat, PLANES, toRgba } from "../src/pixels.js";
 import { bars, columnsOf, extent, fitted, linear, pixelOf, shown, stepAt } from "../src/scales.js";
 import { factor, follow, frameAt, gapOf, nextReward, rate } from "../src/timeline.js";
 import { MOST_LIVE, said, Track } from "../src/track.js";
@@ -116,6 +116,13 @@ test("one channel is grey, three are colours, more are planes in colours of thei
   assert.deepEqual(two.slice(8), [0, 0, 0, 255]);
 });
 
+test("of planes that are lit in one place, the one that is lit in the fewest places is seen", () => {
+  const [pitch, team, ball] = [[255, 255, 255, 0], [0, 255, 255, 0], [0, 0, 255, 0]];
+  const seen = toRgba([...pitch, ...team, ...ball, 0, 0, 0, 0], [4, 1, 4]);
+  assert.deepEqual([0, 4, 8, 12].map(at => [...seen.slice(at, at + 3)]), [PLANES[0], PLANES[1], PLANES[2], [0, 0, 0]]);
+  assert.equal(new Set(PLANES.map(String)).size, 23, "colours of their own");
+});
+
 test("what counts more hides more", () => {
   const shades = heat([0, 128, 255], 0.5);
   assert.deepEqual([shades[3], shades[7], shades[11]], [0, 64, 128]);
@@ -185,10 +192,10 @@ test("a step is said in words", () => {
     time_s: [0, 1], reward: [0, 1], action: [1, -1], value: [0.5, NaN], scores: [[0.25, 0.75], [NaN, NaN]],
     episode_return: [0, 1],
   });
-  const how = { names: ["LEFT", "RIGHT"], number };
-  assert.equal(said(track, 0, { ...how, kind: "probability" }), "action RIGHT (75 %), value 0.5, reward 0, return 0");
-  assert.equal(said(track, 0, { ...how, kind: "q_value" }), "action RIGHT (Q 0.75), value 0.5, reward 0, return 0");
-  assert.equal(said(track, 1, { ...how, kind: "probability" }), "reward 1, return 1");
+  const policy = { actions: "categorical", groups: [{ title: "", names: ["LEFT", "RIGHT"] }], kind: "probability" };
+  assert.equal(said(track, 0, policy, number), "action RIGHT (75 %), value 0.5, reward 0, return 0");
+  assert.equal(said(track, 0, { ...policy, kind: "q_value" }, number), "action RIGHT (Q 0.75), value 0.5, reward 0, return 0");
+  assert.equal(said(track, 1, policy, number), "reward 1, return 1");
 });
 
 /** @param {boolean} gone */
@@ -201,7 +208,8 @@ function opened(gone) {
 test("a player is there though the kernel has gone, and says that nothing can be saved", () => {
   const { made, el, close } = opened(true);
   const header = {
-    title: "", label: "", names: ["NOOP"], kind: "probability", fps: 15, picture: null, shape: [1], saliency: null, note: "",
+    title: "", label: "", actions: "categorical", groups: [{ title: "", names: ["NOOP"] }], kind: "probability", fps: 15,
+    picture: null, shape: [1], entries: ["x[0]"], saliency: null, note: "",
   };
   const buffer = new Float64Array([0, 0]).buffer;
   const columns = ["time_s", "reward"].map((name, at) => ({ name, dtype: "float64", shape: [1], offset: 8 * at }));

@@ -23,7 +23,7 @@ from workbench import environments
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
-from workbench.errors import AccessDenied, ShapeMismatch, WorkbenchError
+from workbench.errors import AccessDenied, OutOfBounds, ShapeMismatch, WorkbenchError
 from workbench.rundir import RunDirectory
 from workbench.trajectory import StepBatch
 from workbench.wire.lifeline import end_with_parent, leave_error
@@ -34,16 +34,25 @@ _RECONNECT_S = 0.2
 
 
 def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]:
-    """The actor's environments, in `groups_per_actor` vector environments of nearly equal size."""
+    """The actor's environments, in `groups_per_actor` vector environments of nearly equal size.
+
+    Raises OutOfBounds where several agents play a game and a group holds no whole games.
+    """
     groups = min(config.groups_per_actor, config.envs_per_actor)
     sizes = [len(part) for part in np.array_split(np.arange(config.envs_per_actor), groups)]
     factory = load_factory(run.code / "environment.pkl")
-    return [
+    made = [
         environments.make_configured(
             config, num_envs=size, seed=config.seed, threads=config.actor_threads, factory=factory
         )
         for size in sizes
     ]
+    agents = made[0].spec.agents
+    if any(size % agents for size in sizes):
+        raise OutOfBounds(
+            f"{agents} agents play each game of {config.environment}: envs_per_actor={config.envs_per_actor} must be a "
+            f"multiple of groups_per_actor x {agents} = {groups * agents}.")
+    return made
 
 
 class Stream:

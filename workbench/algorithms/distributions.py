@@ -178,7 +178,7 @@ class TanhNormal:
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
         """float32 u [..., K]."""
-        mean, width = self.mean_and_width(parameters)
+        mean, width = self.mean_and_width(parameters.detach())
         return mean + width * torch.randn(mean.shape, generator=generator, device=mean.device)
 
     def mode(self, parameters: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.checkpoints import Checkpoint
 from workbench.client import showing
-from workbench.client.tables import Columns, Table, duration
+from workbench.client.tables import duration
 from workbench.errors import MissingPackage
+from workbench.tables import Columns, Table
 
 if TYPE_CHECKING:
     from workbench.client.run import Run

@@ -12,6 +12,13 @@ from workbench.client import own_process
 from workbench.client.run import Run
 from workbench.client.start import chosen_checkpoint
 from workbench.config import Setting
+from workbench.environments import atari_game
+from workbench.environments.atari_protocols import PROTOCOLS, Protocol, protocol_of
+from workbench.environments.atari_scores import human_normalized, scores_of
+from workbench.environments.atari_starts import ALL_ACTIONS, read_starts
+from workbench.errors import InvalidInput
+
+_EPISODES = 10  # where nobody says
 
 # Two-sided 97.5 % quantiles of Student's t by degrees of freedom; beyond the table the next smaller entry is used,
 # which makes the interval a little too wide, never too narrow. Source: any table of the t distribution.
@@ -29,7 +36,10 @@ class Evaluation:
     Attributes:
         returns: sums of unclipped rewards, by episode.
         lengths: steps, by episode.
+        scores: sums of the environment's own score by episode, where it has one beside the reward; else ().
         checkpoint_frames: how long the policy had been trained.
+        protocol: by which of Atari's standard ways; None: as the run's environment is.
+        differs: in what that was not the protocol's, in words; "" if in nothing.
     """
 
     environment: str
@@ -39,11 +49,19 @@ class Evaluation:
     greedy: bool
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
+    protocol: str | None = None
+    differs: str = ""
+    scores: tuple[float, ...] = ()
 
     @property
     def mean(self) -> float:
         """Mean return."""
         return statistics.fmean(self.returns)
+
+    @property
+    def mean_score(self) -> float | None:
+        """Mean score; None where the environment has none beside the reward."""
+        return statistics.fmean(self.scores) if self.scores else None
 
     @property
     def confidence_interval(self) -> tuple[float, float]:
@@ -55,39 +73,65 @@ class Evaluation:
         half = quantile * statistics.stdev(self.returns) / math.sqrt(count)
         return (self.mean - half, self.mean + half)
 
+    @property
+    def human_normalized(self) -> float | None:
+        """The mean return where random play is 0 and a professional tester 1, see `environments.atari_scores`.
+
+        None where nobody has published such scores: for all but 57 games of Atari.
+        """
+        if scores_of(self.environment) is None:
+            return None
+        starts = "no-ops" if self.protocol is None else PROTOCOLS[self.protocol].normalised_by
+        return human_normalized(self.environment, self.mean, starts=starts)
+
     def __repr__(self) -> str:
         low, high = self.confidence_interval
+        normalized = self.human_normalized
+        human = "" if normalized is None else f", {100 * normalized:.4g} % human-normalized"
+        score = "" if self.mean_score is None else f", mean score {self.mean_score:.4g}"
+        how = "" if self.protocol is None else f", {self.protocol}{f' with {self.differs}' if self.differs else ''}"
         return (
             f"Evaluation({self.environment} at {self.checkpoint_frames:,} frames: mean return {self.mean:.4g} "
-            f"[{low:.4g}, {high:.4g}], {len(self.returns)} episodes)"
+            f"[{low:.4g}, {high:.4g}], {len(self.returns)} episodes{score}{human}{how})"
         )
 
 
 def evaluate(
     checkpoint: Checkpoint | Run | str | Path,
     *,
-    episodes: int = 10,
+    episodes: int | None = None,
     seed: int = 0,
     greedy: bool = True,
+    protocol: str | None = None,
+    starts: str | Path | None = None,
     timeout_s: float | None = None,
 ) -> Evaluation:
     """Returns and lengths of `episodes` whole episodes; the same for the same seed.
 
     Args:
         checkpoint: a Checkpoint, its folder, or a run (its newest good one).
+        episodes: None: one for each start of human starts, else 10.
         greedy: take the likeliest action; False: sample from the policy.
+        protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",
+            "human-starts"; see `environments.atari_protocols`. None: as the run's own environment is.
+        starts: for human starts, a file of recorded actions; see `environments.atari_starts`.
 
     Raises:
-        InvalidInput, CheckpointCorrupt: no good checkpoint there.
+        InvalidInput, CheckpointCorrupt: no good checkpoint there, or the protocol is not for it.
         EnvironmentFailed, NetworkFailed: with the traceback.
         WorkbenchError: the process ended without a result, or not within `timeout_s`.
     """
     found = chosen_checkpoint(checkpoint)
+    chosen = None if protocol is None else protocol_of(protocol)
+    number = _checked_starts(found, chosen, starts)
+    differs = "" if chosen is None else chosen.differences(full_action_space=_all_actions(found))
     request = {
         "checkpoint": str(found.path),
-        "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(episodes),
+        "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(episodes or number),
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
         "greedy": Setting("greedy", bool, True, "").check(greedy),
+        "protocol": protocol,
+        "starts": None if starts is None else str(Path(starts).expanduser().absolute()),
     }
     told = own_process.answer_of(
         "_evaluate", request, timeout_s=timeout_s, what="evaluation", remedy="Ask for fewer episodes."
@@ -100,4 +144,39 @@ def evaluate(
         greedy=greedy,
         returns=tuple(float(one) for one in told["returns"]),
         lengths=tuple(int(one) for one in told["lengths"]),
+        protocol=protocol,
+        differs=differs,
+        scores=tuple(float(one) for one in told["scores"]),
     )
+
+
+def _checked_starts(checkpoint: Checkpoint, chosen: Protocol | None, starts: str | Path | None) -> int:
+    """How many episodes there are if nobody says. Raises InvalidInput for a protocol that does not fit."""
+    takes_file = chosen is not None and chosen.starts_file
+    if starts is not None and not takes_file:
+        raise InvalidInput(f"starts={str(starts)!r} is for protocol='human-starts' only.")
+    if chosen is None:
+        return _EPISODES
+    name = checkpoint.meta["environment"]["name"]
+    game = None if _of_own_code(checkpoint) else atari_game(name)
+    if game is None:
+        raise InvalidInput(f"protocol={chosen.name!r} is a way to evaluate on Atari, and this policy plays {name}. "
+                           "Leave it out: episodes are then as the run's environment makes them.")
+    if not takes_file:
+        return _EPISODES
+    if starts is None:
+        raise InvalidInput("protocol='human-starts' begins episodes where a person's play stands, and the published "
+                           "start points were never released. Give a file of your own recordings: starts='pong.json', "
+                           'JSON as {"game": "pong", "frames_per_action": 1, "starts": [[0, 1, ...], ...]}; see '
+                           "docs/environments.md.")
+    return len(read_starts(Path(starts), game=game).starts)
+
+
+def _of_own_code(checkpoint: Checkpoint) -> bool:
+    """Whether the environment was typed for the run, whatever it is called."""
+    return (checkpoint.path.parent.parent / "code" / "environment.pkl").exists()
+
+
+def _all_actions(checkpoint: Checkpoint) -> bool:
+    """Whether the policy has all 18 actions, by choice or because the game has no fewer."""
+    return bool(checkpoint.meta["environment"]["num_actions"] == ALL_ACTIONS)

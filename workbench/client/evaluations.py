@@ -75,7 +75,7 @@ def _read(directory: RunDirectory, line: bytes) -> Kept | None:
         plain: dict[str, Any] = json.loads(line)
         told = plain["evaluation"]
         path = directory.checkpoints / Path(told["checkpoint"]).name
-        sums = {name: tuple(told[name]) for name in ("returns", "lengths")}
+        sums = {name: tuple(told.get(name, ())) for name in ("returns", "lengths", "scores")}
         return Kept(**{**plain, "evaluation": Evaluation(**{**told, "checkpoint": path, **sums})})
     except (ValueError, KeyError, TypeError):
         return None

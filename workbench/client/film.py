@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.client import policy
+from workbench.client.strip import domain_of, strip
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
+from workbench.observations import drawable, picture
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 SMALLEST_PX = 320  # of the shorter side; smaller frames are enlarged by a whole number
 _HEAT = np.array([255.0, 64.0, 0.0], np.float32)  # orange-red: seen on Atari's black, blue and green alike
-_TEXT_PX = 22
+_TEXT_PX, _STRIP_PX = 22, 44
 _GIF_TICK_S = 0.01  # GIF counts in these, and viewers slow down below two
 _KINDS = (".mp4", ".gif")
 _FPS = Setting("fps", float, 15.0, "", unit="steps/s", low=0.1, high=240)
@@ -107,17 +110,35 @@ def _write_gif(frames: Iterator[Array], path: Path, fps: float) -> None:
 
 
 def with_overlay(rollout: Rollout) -> Iterator[Array]:
-    """The frames, enlarged, with the saliency over them and a line of words below."""
+    """The frames, enlarged, with the saliency over them, and the policy (see `strip`) and a line of words below.
+
+    Where the saliency is of another view than the frames', that view is shown.
+    """
     assert rollout.frames is not None
+    frames: Iterable[Array] = rollout.frames
+    if rollout.saliency is not None and rollout.saliency.ndim == 3 and rollout.explains_what_frames_do_not_show:
+        rows = rollout.observation_rows
+        frames = (picture(drawable(rows[t : t + 1], parts=rollout.parts).values[0]) for t in range(len(rows)))
     returns = [0.0, *np.cumsum(rollout.rewards, dtype=np.float64).tolist()]
-    for t, frame in enumerate(rollout.frames):
+    domain = domain_of(rollout.action_spec, rollout.q_values)
+    for t, frame in enumerate(frames):
         large = _enlarged(frame)
         words = f"step {t}   return {returns[t]:g}"
         if t < rollout.steps:
             if rollout.saliency is not None:
                 large = _heated(large, rollout.saliency[t])
-            words += f"   {rollout.action_names[rollout.actions[t]]}   value {rollout.values[t]:.2f}"
-        yield np.concatenate([large, _line(words, large.shape[1])])
+            done = policy.in_words(rollout.action_spec, rollout.action_names, rollout.actions[t])
+            words += f"   value {round(float(rollout.values[t]), 2) + 0:.2f}   {done}"
+            said = strip(rollout.action_spec, rollout.said[t], rollout.actions[t], domain=domain,
+                         size=(large.shape[1], _STRIP_PX))
+        else:
+            said = np.zeros((_STRIP_PX, large.shape[1], 4), np.uint8)
+        yield np.concatenate([large, _on_black(said), _line(words, large.shape[1])])
+
+
+def _on_black(drawn: Array) -> Array:
+    coloured: Array = np.where(drawn[..., 3:] > 0, drawn[..., :3], 0).astype(np.uint8)
+    return coloured
 
 
 def _heated(frame: Array, saliency: Array) -> Array:

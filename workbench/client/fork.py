@@ -18,15 +18,15 @@ from workbench.checkpoints import Checkpoint
 from workbench.client import waiting
 from workbench.client.control import Control
 from workbench.client.run import Run, written_checkpoint
-from workbench.client.start import check_name, created, new_record, newest_checkpoint, started
+from workbench.client.start import check_name, created, new_record, newest_checkpoint, started, with_opponent
 from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
 from workbench.rundir import RunDirectory
 
 # What weights depend on, and what a stored unroll depends on besides.
 _WEIGHTS = (
-    "environment", "environment_options", "frame_stack", "algorithm", "network", "lstm_size", "dueling_size",
-    "value_rescaling", "value_rescaling_epsilon",
+    "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "network", "lstm_size",
+    "dueling_size", "value_rescaling", "value_rescaling_epsilon",
 )  # fmt: skip
 _UNROLLS = ("unroll_length", "burn_in")
 
@@ -44,7 +44,7 @@ def fork(
     changes: dict[str, Any],
 ) -> Run:
     """See `Run.fork`."""
-    place = launchers.by_name(launcher)
+    place, changes = launchers.by_name(launcher), with_opponent(changes)
     if name is not None:
         check_name(name)
         _check_free(name)
@@ -59,9 +59,10 @@ def fork(
     parent = rundir.parent_of(source.path, take="all", optimizer=same_optimizer, replay=replay)
     meta = {"config": config.to_json(), "reason": "fork", "fork": parent}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
+    preset = run.directory.read().get("preset")
     code = {path.name: path.read_bytes() for path in run.directory.code.glob("*.pkl")}
     directory = created(
-        name, _stem(run.name), new_record(config, parent=parent, code=code), code,
+        name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset), code,
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
     )
     return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)

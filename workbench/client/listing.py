@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from workbench import rundir
 from workbench.client import showing
 from workbench.client.control import stored_status
-from workbench.client.tables import Columns, Table, duration
+from workbench.client.tables import duration
 from workbench.errors import MissingPackage, RunNotFound, StorageFailed
+from workbench.tables import Columns, Table
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from workbench import rollouts
+from workbench import observations, rollouts
 from workbench.checkpoints import Checkpoint
 from workbench.client import film, own_process, showing
 from workbench.client.run import Run
@@ -24,12 +25,13 @@ from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.rollouts import StoredFrames
 from workbench.rundir import RunDirectory
-from workbench.trajectory import Array
+from workbench.trajectory import ActionSpec, Array, Part
 
 SALIENCIES = ("gradient", "occlusion")
 _TOLD = (
     "environment", "algorithm", "checkpoint_frames", "seed", "greedy", "terminated", "truncated", "fps", "note",
 )  # fmt: skip
+_PERHAPS = ("policy", "q_values", "means", "scores", "state_norm", "saliency")
 MAX_STEPS = 27_000  # the longest game of Atari: 108,000 frames
 
 
@@ -40,16 +42,22 @@ class Rollout:
     Attributes:
         frames: what x_t looks like: T+1 times uint8 [H, W, 3], or None (see `note`). `frames[t]` is decoded when it is
             asked for; np.asarray(frames) is all of them.
-        observations: [T+1, ...], as the environment gave them (single frames, where the network sees a stack).
-        actions: int64 [T].
+        observation_rows: [T+1, ...], as they travel: of several parts, or of bits, the bytes. See `observations`.
+        actions: int64 [T], or [T, K] where an action has K parts or switches; float32 [T, K] in [-1, 1] where it is K
+            numbers, which the environment stretches to its own bounds.
         rewards: float32 [T], not clipped.
-        values: float32 [T], V(x_t), or the highest Q-value: discounted sums of rewards as trained on (clipped to
-            ±`max_abs_reward` where set).
-        policy: float32 [T, A], probabilities, or None for an algorithm of values.
+        values: float32 [T], V(x_t), or the highest Q-value: discounted sums of rewards as trained on (scaled, and
+            clipped to ±`max_abs_reward`, where set; `note` says so).
+        policy: float32 [T, A], probabilities, or None for an algorithm of values, or where actions are numbers. Of a
+            choice of several parts those of all parts, one after another; of switches that of on.
         q_values: float32 [T, A], sums as in `values`, or None for one with a policy.
+        means: float32 [T, K], the middle of each number in [-1, 1] where actions are numbers; else None.
+        scores: float32 [T], what the environment itself counts where `rewards` are shaped; else None.
         state_norm: float32 [T], L2 norm of the recurrent state after x_t; None without memory.
         saliency: uint8 [T, h, w] (or [T, features]): how much each part of x_t counts for a_t; None if not asked for.
-        action_names: A names.
+        action_names: what the actions, or their parts, are called.
+        action_spec: what an action is.
+        parts: what the bytes of `observation_rows` are; () where these are the observations.
         fps: steps per second at which people watch this environment.
         note: why there are no frames, or none in colour; and whether `rewards` has some that training would clip.
         path: the folder that it is kept in, or None.
@@ -63,7 +71,7 @@ class Rollout:
     seed: int
     greedy: bool
     frames: StoredFrames | Array | None
-    observations: Array
+    observation_rows: Array
     actions: Array
     rewards: Array
     values: Array
@@ -78,11 +86,41 @@ class Rollout:
     note: str = ""
     path: Path | None = None
     max_abs_reward: float = 0.0
+    means: Array | None = None
+    scores: Array | None = None
+    action_spec: ActionSpec = None  # type: ignore[assignment]  # filled in below
+    parts: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.action_spec is None:
+            object.__setattr__(self, "action_spec", ActionSpec("categorical", (len(self.action_names),)))
+
+    @cached_property
+    def observations(self) -> Array | dict[str, Array]:
+        """[T+1, ...], as the environment gave them (single frames, where the network sees a stack); by name where they
+        have several parts. Of bits 0 or 255."""
+        return observations.decode(self.observation_rows, self.parts)
 
     @property
     def episode_return(self) -> float:
         """Sum of the rewards."""
         return float(np.cumsum(self.rewards, dtype=np.float64)[-1])  # one after the other, as `evaluate` adds them
+
+    @property
+    def episode_score(self) -> float | None:
+        """Sum of the scores; None where there are none."""
+        return None if self.scores is None else float(np.cumsum(self.scores, dtype=np.float64)[-1])
+
+    @property
+    def said(self) -> Array:
+        """What the policy said of the actions, [T, A]: `policy`, `q_values` or `means`."""
+        found = next(one for one in (self.policy, self.q_values, self.means) if one is not None)
+        return found
+
+    @property
+    def explains_what_frames_do_not_show(self) -> bool:
+        """Whether the saliency is of a vector, or of a view of its own beside the frames, such as MiniGrid's."""
+        return self.saliency is not None and (self.saliency.ndim == 2 or bool(self.parts))
 
     @property
     def steps(self) -> int:
@@ -91,9 +129,10 @@ class Rollout:
 
     def __repr__(self) -> str:
         end = "terminated" if self.terminated else "truncated" if self.truncated else "cut off at max_steps"
+        score = "" if self.episode_score is None else f", score {self.episode_score:.4g}"
         return (
             f"Rollout({self.environment} at {self.checkpoint_frames:,} frames, seed {self.seed}: "
-            f"return {self.episode_return:.4g}, {self.steps:,} steps, {end})"
+            f"return {self.episode_return:.4g}{score}, {self.steps:,} steps, {end})"
         )
 
     def pictures(self) -> tuple[str, list[bytes]]:
@@ -202,16 +241,33 @@ def load(folder: Path) -> Rollout:
     record, arrays, frames = rollouts.read(path)
     try:
         fields: dict[str, Any] = {name: record[name] for name in _TOLD}
-        fields |= {name: arrays[name] for name in ("observations", "actions", "rewards", "values")}
-        fields |= {name: arrays.get(name) for name in ("policy", "q_values", "state_norm", "saliency")}
+        fields |= {name: arrays[name] for name in ("actions", "rewards", "values")}
+        fields |= {name: arrays.get(name) for name in _PERHAPS}
         bound = float(record.get("max_abs_reward", 0))
-        if 0 < bound < np.abs(fields["rewards"]).max(initial=0):
-            clipped = f"values are of rewards clipped to ±{bound:g}, as in training"
-            fields["note"] = "; ".join(filter(None, [fields["note"], clipped]))
-        return Rollout(**fields, frames=frames, checkpoint=Path(record["checkpoint"]),
-                       action_names=tuple(record["action_names"]), path=path, max_abs_reward=bound)
+        fields["note"] = "; ".join(filter(None, [fields["note"], _as_trained(record, fields["rewards"])]))
+        return Rollout(**fields, **_kinds(record), observation_rows=arrays["observations"], frames=frames,
+                       checkpoint=Path(record["checkpoint"]), action_names=tuple(record["action_names"]), path=path,
+                       max_abs_reward=bound)
     except KeyError as error:
         raise StorageFailed(f"the rollout in {path} is damaged: it lacks {error}. Delete the folder.") from None
+
+
+def _as_trained(record: dict[str, Any], rewards: Array) -> str:
+    """What rewards the values are of, where training sees others than people do."""
+    bound, scale = float(record.get("max_abs_reward", 0)), float(record.get("reward_scale", 1))
+    said = [] if scale == 1 else [f"times {scale:g}"]
+    if 0 < bound < scale * np.abs(rewards).max(initial=0):
+        said.append(f"clipped to ±{bound:g}")
+    return f"values are of rewards {' and '.join(said)}, as in training" if said else ""
+
+
+def _kinds(record: dict[str, Any]) -> dict[str, Any]:
+    """What actions and observations are; of format 1, which says nothing of it, actions are choices."""
+    if "actions" not in record:
+        return {}
+    actions, parts = record["actions"], record["parts"]
+    return {"action_spec": ActionSpec(actions["kind"], tuple(actions["sizes"])),
+            "parts": tuple(Part(one["name"], tuple(one["shape"]), one["dtype"]) for one in parts)}
 
 
 def every(run: RunDirectory) -> list[Rollout]:

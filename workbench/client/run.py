@@ -14,12 +14,13 @@ from workbench.client.changes import undo
 from workbench.client.checkpoint_list import Checkpoints
 from workbench.client.control import Control, checked, stored_status
 from workbench.client.status import RunStatus
-from workbench.client.tables import Hyperparameter, Table, duration, hyperparameters
+from workbench.client.tables import Hyperparameter, duration, hyperparameters
 from workbench.client.watching import Watching
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import InvalidInput, MissingPackage, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
+from workbench.tables import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,6 +138,8 @@ class Run:
         updates: int | None = None,
         episode_return: float | None = None,
         evaluation_return: float | None = None,
+        episode_score: float | None = None,
+        evaluation_score: float | None = None,
         timeout_s: float | None = None,
         progress: bool | None = None,
     ) -> RunStatus:
@@ -147,21 +150,24 @@ class Run:
         Args:
             episode_return, evaluation_return: mean of the last 100 episodes of environments that train, or that
                 evaluate (see `evaluation_envs_per_actor`), once there are 20 since the learner started.
+            episode_score, evaluation_score: likewise, of an environment that tells a score beside a shaped reward.
             progress: whether to show a bar; None: where a person looks on.
 
         Raises:
-            InvalidInput: `evaluation_return` of a run in which no environment evaluates.
+            InvalidInput: `evaluation_return` or `evaluation_score` of a run in which no environment evaluates.
             RunFailed: the run failed; says why, with the traceback.
             RunNotAlive: it ended, or its supervisor died, before the target.
             WaitTimeout: `timeout_s` has passed; the run goes on.
         """
-        if evaluation_return is not None and not self.config.evaluating_per_actor:
+        evaluates = evaluation_return is not None or evaluation_score is not None
+        if evaluates and not self.config.evaluating_per_actor:
             raise InvalidInput(f"no environment of {self.name} evaluates. Wait for episode_return, or launch it with "
                                "evaluation_envs_per_actor=1 and at least two environments per actor.")
         return self._seen(
             waiting.until(
                 self._control, frames=frames, updates=updates, episode_return=episode_return,
-                evaluation_return=evaluation_return, timeout_s=timeout_s, progress=progress,
+                evaluation_return=evaluation_return, episode_score=episode_score, evaluation_score=evaluation_score,
+                timeout_s=timeout_s, progress=progress,
             )
         )  # fmt: skip
 

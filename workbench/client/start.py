@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -17,8 +17,10 @@ from workbench.checkpoints import Checkpoint
 from workbench.client import waiting
 from workbench.client.control import Control, stored_status
 from workbench.client.run import Run
-from workbench.config import NETWORKS, RunConfig
+from workbench.config import ALGORITHMS, NETWORKS, RunConfig
 from workbench.environments import by_value
+from workbench.environments.presets import preset_of, with_preset
+from workbench.environments.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.errors import (
     ConnectionLost,
     InvalidInput,
@@ -46,6 +48,8 @@ def launch(
     name: str | None = None,
     launcher: str = "local",
     network: str | Factory | None = None,
+    preset: str | None = None,
+    wrappers: Sequence[Wrapper] = (),
     checkpoint: Checkpoint | Run | str | Path | None = None,
     wait_ready: bool = True,
     ready_timeout_s: float = 180.0,
@@ -55,11 +59,15 @@ def launch(
     """A new run that learns in the background, once it trains (or at once, without `wait_ready`).
 
     Args:
-        environment: a name such as "ALE/Pong-v5" or "CartPole-v1", or a class or function that makes one; code typed
-            in a cell travels by value.
+        environment: a name such as "ALE/Pong-v5" or "CartPole-v1" (`wb.environments()` lists them), or a class or
+            function that makes one; code typed in a cell travels by value.
         name: of the run; None: the first free one, such as pong-vtrace-1.
         network: a name such as "impala-deep-lstm", a function from EnvironmentSpec to nn.Module, or None: chosen by
-            the observations.
+            the preset or by the observations.
+        preset: whose fields to take where none are given; None: the environment's own, if it has one; "none": only the
+            algorithm's defaults. See `workbench.environments.presets`.
+        wrappers: what goes around each environment, such as subclasses of gymnasium.Wrapper, the first one innermost;
+            code typed in a cell travels by value.
         checkpoint: whose weights to start from; of a run, its newest good one.
         progress: whether to show a line while waiting; None: where a person looks on.
         fields: of the run and of its algorithm (`actors=2`, `learning_rate=6e-4`), see `workbench.config`.
@@ -71,10 +79,11 @@ def launch(
         WaitTimeout: it does not train after `ready_timeout_s`; it goes on.
     """
     place = launchers.by_name(launcher)
-    config, code = _checked(environment, algorithm, network, fields)
+    config, code, chosen = _checked(environment, algorithm, network, preset, wrappers, fields)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     stem = f"{_stem(config.environment)}-{config.algorithm}"
-    directory = created(name, stem, new_record(config, parent=parent, code=code), code)
+    record = new_record(config, parent=parent, code=code, preset=chosen)
+    directory = created(name, stem, record, code)
     return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
 
 
@@ -129,19 +138,39 @@ def resume(
 
 
 def _checked(
-    environment: str | Factory, algorithm: str, network: str | Factory | None, fields: dict[str, Any]
-) -> tuple[RunConfig, dict[str, bytes]]:
-    """The configuration, and the code to ship by file name. Raises InvalidInput."""
+    environment: str | Factory, algorithm: str, network: str | Factory | None, preset: str | None,
+    wrappers: Sequence[Wrapper], fields: dict[str, Any],
+) -> tuple[RunConfig, dict[str, bytes], str | None]:
+    """The configuration, the code to ship by file name, and the name of the preset. Raises InvalidInput."""
     factory = environment if callable(environment) else environments.registered_factory(str(environment))
     label = environment if isinstance(environment, str) else _label(environment)
     if isinstance(network, str) and network not in NETWORKS:
         raise UnknownName.among("network", network, NETWORKS)
-    shown = network if isinstance(network, str) else None
-    config = RunConfig.build(label, algorithm=algorithm, network=shown, **fields)
+    if algorithm not in ALGORITHMS:
+        raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+    if factory is None:
+        environments.check_name(label, fields.get("environment_options"))  # before its preset is looked for
+    chosen = preset_of("" if factory is not None else label, preset, algorithm=algorithm)
+    fields = with_preset(chosen, with_opponent(fields), algorithm=algorithm)
+    if network is not None:
+        fields["network"] = network if isinstance(network, str) else None
+    around = Wrapped(factory, checked_wrappers(wrappers))
+    config = RunConfig.build(label, algorithm=algorithm, wrappers=around.names, **fields)
     if factory is None:
         environments.check_name(label, config.environment_options)
-    shipped = {"environment.pkl": factory, "network.pkl": network if callable(network) else None}
-    return config, {file: by_value.dumps(one) for file, one in shipped.items() if one is not None}
+        if around.wrappers:
+            environments.check_wrappable(label)
+    made_by = around if around.wrappers else factory
+    shipped = {"environment.pkl": made_by, "network.pkl": network if callable(network) else None}
+    code = {file: by_value.dumps(one) for file, one in shipped.items() if one is not None}
+    return config, code, None if chosen is None else chosen.name
+
+
+def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
+    """`fields` with the folder of the checkpoint that `opponent` stands for. Raises InvalidInput, CheckpointCorrupt."""
+    if fields.get("opponent") is None:
+        return fields
+    return {**fields, "opponent": str(chosen_checkpoint(fields["opponent"]).path)}
 
 
 def _label(factory: Any) -> str:
@@ -200,7 +229,9 @@ def _with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
 
 
-def new_record(config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes]) -> dict[str, Any]:
+def new_record(
+    config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes], preset: str | None = None
+) -> dict[str, Any]:
     """run.json of a run that is about to start."""
     return {
         "created": time.time(),
@@ -209,6 +240,7 @@ def new_record(config: RunConfig, *, parent: Parent | None, code: Mapping[str, b
         "supervisor_pid": None,
         "error": None,
         "parent": parent,
+        "preset": preset,
         "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
         "versions": _versions(),
     }

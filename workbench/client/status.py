@@ -43,6 +43,8 @@ class RunStatus:
         episode_return, episode_length: means of the last 100 training episodes, or None before the first.
         evaluation_return: mean of the last 100 episodes of environments that evaluate, or None before the first.
         evaluation_episodes: episodes behind `evaluation_return`.
+        episode_score, evaluation_score: the same means of what the environment itself counts, where it tells a score
+            beside a shaped reward; else None.
         policy_lag: updates between acting and learning, mean.
         replay_unrolls, replay_capacity: unrolls in the replay, and what it holds at most; None without replay.
         device_memory_gb, device_memory_total_gb: GiB in use and there: the accelerator's, or (on a CPU) the learner
@@ -70,6 +72,8 @@ class RunStatus:
     episodes_in_mean: int | None = None
     evaluation_return: float | None = None
     evaluation_episodes: int = 0
+    episode_score: float | None = None
+    evaluation_score: float | None = None
     policy_lag: float | None = None
     replay_unrolls: int | None = None
     replay_capacity: int | None = None
@@ -114,15 +118,19 @@ class RunStatus:
         if self.state == "training":
             parts.append(f"{self.frames_per_second:,.0f} frames/s ({self.steps_per_second:,.0f} steps/s)")
         if self.episode_return is not None:
-            parts.append(f"return {self.episode_return:.4g}")
+            parts.append(f"return {self.episode_return:.4g}{_score(self.episode_score)}")
         if self.evaluation_return is not None:
-            parts.append(f"evaluation {self.evaluation_return:.4g}")
+            parts.append(f"evaluation {self.evaluation_return:.4g}{_score(self.evaluation_score)}")
         if self.replay and self.replay_unrolls != self.replay_capacity:
             parts.append(f"replay {self.replay}")
         return ", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else "")
 
     def __repr__(self) -> str:
         return f"RunStatus({self.name}: {self.line()})"
+
+
+def _score(score: float | None) -> str:
+    return "" if score is None else f" (score {score:.4g})"
 
 
 def _actor(index: int, said: Mapping[str, Any]) -> ActorStatus:

@@ -67,12 +67,15 @@ def until(
     updates: int | None,
     episode_return: float | None,
     evaluation_return: float | None,
+    episode_score: float | None,
+    evaluation_score: float | None,
     timeout_s: float | None,
     progress: bool | None,
 ) -> RunStatus:
     """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
     targets = {
         "frames": frames, "updates": updates, "episode_return": episode_return, "evaluation_return": evaluation_return,
+        "episode_score": episode_score, "evaluation_score": evaluation_score,
     }  # fmt: skip
     wanted = {key: value for key, value in targets.items() if value is not None}
     status = control.status()
@@ -100,7 +103,10 @@ def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: b
 
 
 def _reached(status: RunStatus, wanted: dict[str, float]) -> bool:
-    episodes = {"episode_return": status.episodes_in_mean, "evaluation_return": status.evaluation_episodes}
+    episodes = {
+        "episode_return": status.episodes_in_mean, "evaluation_return": status.evaluation_episodes,
+        "episode_score": status.episodes_in_mean, "evaluation_score": status.evaluation_episodes,
+    }
     return any(
         getattr(status, name) is not None and getattr(status, name) >= target
         for name, target in wanted.items()

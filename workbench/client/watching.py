@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from workbench import observations
 from workbench.client.control import Control
 from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError
-from workbench.trajectory import Array
+from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
 from workbench.wire import columns
 
 LOOK_S = 10.0  # for an answer
@@ -30,8 +31,10 @@ class Look:
         first: number of the first step, counted from the beginning of that life.
         steps: how many.
         missed: steps since the last look that are gone.
-        kind: of the scores: "probability" or "q_value".
-        action_names: what the actions are called.
+        kind: of the scores: "probability", "q_value" or "mean".
+        action_names: what the actions, or their parts, are called.
+        action_spec: what an action is.
+        entries: names of an observation's numbers where it is no image.
         table, packed: the steps as `wire.columns` packs them, compressed by zlib.
         note: why there is nothing new, in plain words; "" if there is.
         over: nothing will be new again: the run has ended.
@@ -43,6 +46,8 @@ class Look:
     missed: int = 0
     kind: str = ""
     action_names: Sequence[str] = ()
+    action_spec: ActionSpec = ActionSpec("categorical", (0,))
+    entries: Sequence[str] = ()
     table: Sequence[dict[str, Any]] = ()
     packed: bytes = b""
     note: str = ""
@@ -63,7 +68,12 @@ class Watching:
         self.env = env
         self.config = control.directory.config()
         self._cursor = ""
-        self._cursor = self._ask()["cursor"]
+        first = self._ask()
+        self._cursor = first["cursor"]
+        # Where the learner does not say it: it is about to start, or of an earlier version.
+        place = env % self.config.envs_per_actor
+        guess = place >= self.config.envs_per_actor - self.config.evaluating_per_actor
+        self._evaluates = bool(first.get("evaluating", guess))
 
     @property
     def run(self) -> str:
@@ -74,8 +84,7 @@ class Watching:
     def role(self) -> str:
         """Whose environment it is and what for, such as "environment 2 of actor 0, evaluating"."""
         actor, place = divmod(self.env, self.config.envs_per_actor)
-        evaluates = place >= self.config.envs_per_actor - self.config.evaluating_per_actor
-        return f"environment {place} of actor {actor}, {'evaluating' if evaluates else 'training'}"
+        return f"environment {place} of actor {actor}, {'evaluating' if self._evaluates else 'training'}"
 
     def look(self) -> Look:
         """What is new; never raises for what may become of a run, but says it in the look's note."""
@@ -87,14 +96,34 @@ class Watching:
         life = self._cursor.partition(":")[0]
         if not told["steps"]:
             return Look(life, told["first"], note=_why_nothing(told))
-        return Look(
-            life, told["first"], told["steps"], told["missed"], told["kind"], told["action_names"], told["columns"],
-            base64.b64decode(told["packed"]),
-        )
+        names, packed = told["action_names"], base64.b64decode(told["packed"])
+        spec = _spec(told)
+        entries, table, packed = _drawable(told["columns"], packed, spec.parts)
+        return Look(life, told["first"], told["steps"], told["missed"], told["kind"], names, spec.actions, entries,
+                    table, packed)
 
     def _ask(self) -> dict[str, Any]:
         told: dict[str, Any] = self._control.call("watch", timeout_s=LOOK_S, env=self.env, since=self._cursor)
         return told
+
+
+def _spec(told: Mapping[str, Any]) -> EnvironmentSpec:
+    """The run's environment; a learner of an earlier version, which still runs, has choices only and says nothing."""
+    if "environment" in told:
+        return EnvironmentSpec.from_json(told["environment"])
+    return EnvironmentSpec("", (), "float32", len(told["action_names"]))
+
+
+def _drawable(
+    table: Sequence[dict[str, Any]], packed: bytes, parts: Sequence[Part]
+) -> tuple[Sequence[str], Sequence[dict[str, Any]], bytes]:
+    """Entries, table and bytes in which observations of several parts, or of bits, became what can be drawn of them."""
+    if not parts:
+        return (), table, packed
+    steps = columns.unpack(table, zlib.decompress(packed))
+    seen = observations.drawable(steps["observation"], parts=parts)
+    table, data = columns.pack({**steps, "observation": seen.values})
+    return seen.names, table, zlib.compress(data, 1)
 
 
 def _why_nothing(told: dict[str, Any]) -> str:

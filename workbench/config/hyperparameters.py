@@ -29,8 +29,8 @@ class LearningConfig:
         source="arXiv 2006.05990, section 3.3")
     reward_scale: float = setting(1.0, "rewards are multiplied by this in training; values are in these units too",
                                   low=1e-6, high=1e6, live=True, scale="log")
-    max_abs_reward: float = setting(0.0, "rewards, as scaled, are clipped to ± this in training; 0: not clipped", low=0.0,
-                                    high=1e9, live=True)
+    max_abs_reward: float = setting(0.0, "rewards, as scaled, are clipped to ± this in training; 0: not clipped",
+                                    low=0.0, high=1e9, live=True)
     optimizer: str = setting("adam", "optimizer", choices=("adam", "rmsprop"), source="SEED: Adam; IMPALA: RMSProp")
     learning_rate: float = setting(1e-4, "learning rate (at the start, if it decays)", low=0.0, high=1.0, live=True,
                                    scale="log")

@@ -26,8 +26,10 @@ class RunConfig:
     environment: str = setting("", "environment name, such as ALE/Pong-v5")
     algorithm: str = setting("vtrace", "algorithm", choices=tuple(ALGORITHMS))
     environment_options: dict[str, Any] = setting({}, "options of the environment's adapter")
-    frame_stack: int = setting(0, "frames that the network sees at once; 0: 4 for Atari, else 1", unit="frames", low=0,
-                               high=64, source="Mnih et al. 2015")
+    wrappers: str = setting("", "names of the wrappers around each environment, innermost first; "
+                            "launch(wrappers=[...]) sets it, and their code lies with the run")
+    frame_stack: int = setting(0, "frames that the network sees at once; 0: as the environment has it, 4 for Atari",
+                               unit="frames", low=0, high=64, source="Mnih et al. 2015")
     network: str | None = setting(None, "network name; None: chosen by the observations")
     actors: int = setting(2, "actor processes (change with scale)", unit="processes", low=1, high=4096)
     envs_per_actor: int = setting(16, "environments per actor", unit="environments", low=1, high=4096)
@@ -35,6 +37,10 @@ class RunConfig:
                                     unit="groups", low=1, high=64, source="Sample Factory's double buffering")
     total_frames: int = setting(10_000_000, "frames after which the run finishes", unit="frames", low=1, high=10**13,
                                 live=True)
+    opponent: str | None = setting(None, "checkpoint that plays some agents of every game and does not learn, or the "
+                                   "run whose newest one does; None: all agents learn")
+    opponent_agents: int = setting(0, "agents of each game that the opponent plays, its last ones; 0: half of them",
+                                   unit="agents", low=0, high=1024)
     seed: int = setting(0, "seed of environments, network and sampling", low=0, high=2**31 - 1)
     device: str = setting("auto", "accelerator of the learner", choices=("auto", "cpu", "cuda", "xla"))
     precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware has it",

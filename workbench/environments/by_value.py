@@ -1,4 +1,4 @@
-"""A factory as bytes, code included, so that a class typed in a notebook cell runs in this user's other processes.
+"""A factory or wrappers as bytes, code included, so that what is typed in a cell runs in this user's other processes.
 
 cloudpickle sends classes and functions of `__main__` by value. With them travel the source lines of the cells that
 define them, since a traceback elsewhere would show none, and the kernel's import path, so that a module beside the
@@ -21,6 +21,7 @@ from typing import Any
 
 import cloudpickle
 
+from workbench.environments.wrapping import Wrapped
 from workbench.errors import AccessDenied, EnvironmentFailed, InvalidInput
 
 Factory = Callable[..., Any]
@@ -39,8 +40,8 @@ class _SourceCollector(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickl
         return super().reducer_override(given)
 
 
-def dumps(factory: Factory) -> bytes:
-    """`factory` (a class or a function, its code included) as bytes for `loads` in another process of this user.
+def dumps(factory: Factory | Wrapped) -> bytes:
+    """`factory` (a class, a function, or wrappers; code included) as bytes for `loads` in another process of this user.
 
     Raises InvalidInput if something that it refers to cannot be sent.
     """
@@ -49,7 +50,7 @@ def dumps(factory: Factory) -> bytes:
     try:
         collector.dump(factory)
     except Exception as error:
-        name = getattr(factory, "__qualname__", repr(factory))
+        name = factory.names if isinstance(factory, Wrapped) else getattr(factory, "__qualname__", repr(factory))
         raise InvalidInput(
             f"{name} cannot be sent to another process: {error}. Create what it cannot carry (open files, locks, "
             "windows, generators) inside it, not outside."
@@ -59,8 +60,10 @@ def dumps(factory: Factory) -> bytes:
     return cloudpickle.dumps((sources, path, file.getvalue()))  # type: ignore[no-any-return]
 
 
-def loads(data: bytes) -> Factory:
-    """The factory that `dumps` was given. Runs the code in `data`: only for files that this user alone could write.
+def loads(data: bytes) -> Any:
+    """The factory, or the wrappers, that `dumps` was given.
+
+    Runs the code in `data`: only for files that this user alone could write.
 
     Its source lines show in tracebacks of this process afterwards. Raises EnvironmentFailed if its code cannot be
     loaded here, for instance because it imports a module that is not found.
@@ -72,16 +75,15 @@ def loads(data: bytes) -> Factory:
             # no modification time: linecache.checkcache leaves the entry alone
             linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     try:
-        factory: Factory = pickle.loads(payload)  # noqa: S301
+        return pickle.loads(payload)  # noqa: S301
     except Exception as error:
         raise EnvironmentFailed(
             f"the environment's code could not be loaded in another process: {type(error).__name__}: {error}\n\n"
             + traceback.format_exc().rstrip()) from error
-    return factory
 
 
-def load_factory(path: Path) -> Factory | None:
-    """The factory in a run's own file; None if there is no such file.
+def load_factory(path: Path) -> Any:
+    """The factory, or the wrappers, in a run's own file; None if there is no such file.
 
     Raises AccessDenied if the file is not this user's, or if others could have written it.
     """

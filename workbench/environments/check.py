@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments.contract import VectorEnvironment
+from workbench.environments.contract import Array, Show, VectorEnvironment, random_actions
 from workbench.environments.registry import make
-from workbench.errors import EnvironmentFailed, ShapeMismatch
-from workbench.trajectory import ENDS, Flags, StepBatch
+from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch
+from workbench.observations import decode
+from workbench.trajectory import ENDS, EnvironmentSpec, Flags, StepBatch
 
-_NUM_ENVS = 3
+_KNOWN = sum(Flags)
+_LARGEST_FRAME = 4096  # pixels along an axis
+_FRAMES = 5  # drawn in a rollout
 
 
 @dataclass
@@ -28,16 +31,22 @@ class Checked:
     """What the check saw happen; a rule about something that did not happen is not tested.
 
     Attributes:
-        steps: of all environments together.
+        steps: of all environments together, those of agents that were out of their game not counted.
         episodes: that ended.
         truncated: episodes that were cut off.
         lives_lost: without an end.
+        absent: rows of agents that were out while their game went on.
+        frames: that were drawn; 0 where observations are vectors and nothing draws, or a package for it is missing.
+        left_out: members of the observation that are words, which no network gets to see.
     """
 
     steps: int = 0
     episodes: int = 0
     truncated: int = 0
     lives_lost: int = 0
+    absent: int = 0
+    frames: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass
@@ -45,6 +54,7 @@ class _Watch:
     """The rules about single batches, and what has to be remembered between them."""
 
     env: VectorEnvironment
+    shown: bool
     seen: Checked = field(default_factory=Checked)
     stale_finals: int = 0  # final observations equal to the reset observation beside them
     varied: bool = False
@@ -53,6 +63,7 @@ class _Watch:
         """Rules about what `reset` returns."""
         self.shapes(batch, "reset")
         _rule(not batch.reward.any(), "reward after reset", f"must be 0 everywhere, is {batch.reward.tolist()}")
+        _rule(batch.score is None or not batch.score.any(), "score after reset", "must be 0 everywhere")
         _rule((batch.flags == Flags.START).all(), "START after reset",
               f"flags must be START ({int(Flags.START)}) everywhere, are {batch.flags.tolist()}")
         _rule(len(batch.final_index) == 0, "final observation", "reset must return none")
@@ -62,30 +73,63 @@ class _Watch:
         self.shapes(batch, "step")
         flags = batch.flags
         ended, start, lost = (flags & ENDS) > 0, (flags & Flags.START) > 0, (flags & Flags.LIFE_LOST) > 0
-        _rule((flags < 16).all(), "flags", f"must be a combination of {[flag.name for flag in Flags]}")
+        _rule((flags & ~np.uint8(_KNOWN) == 0).all(), "flags",
+              f"must be a combination of {[flag.name for flag in Flags]}")
         _rule((ended <= start).all(), "reset after the end",
               "TERMINATED or TRUNCATED without START: the observation beside the end of an episode must be the first "
               "of the next episode, and be flagged START")
         _rule((start <= ended).all(), "START", "START without TERMINATED or TRUNCATED in a step")
         _rule(not (lost & start).any(), "LIFE_LOST", "a lost life must not be flagged START: the game goes on")
+        self._absent(batch, before)
+        self._games(start)
         self._finals(batch)
+        if self.shown:
+            self._endings(batch, ended)
         self.varied |= not np.array_equal(batch.observation, before.observation)
-        self.seen.steps += len(flags)
+        self.seen.steps += int(((flags & Flags.ABSENT) == 0).sum())
         self.seen.episodes += int(ended.sum())
         self.seen.lives_lost += int(lost.sum())
 
     def shapes(self, batch: StepBatch, where: str) -> None:
         """Rules about shapes, dtypes and numbers."""
         spec, n = self.env.spec, self.env.num_envs
-        self._array(batch.observation, (n, *spec.observation_shape), spec.observation_dtype, f"observation of {where}")
+        self._observation(batch.observation, n, f"observation of {where}")
         self._array(batch.reward, (n,), "float32", f"reward of {where}")
         self._array(batch.flags, (n,), "uint8", f"flags of {where}")
+        _rule((batch.score is not None) == spec.scored, f"score of {where}",
+              "steps must carry a score where the spec says `scored`, and nowhere else")
+        if batch.score is not None:
+            self._array(batch.score, (n,), "float32", f"score of {where}")
+
+    def _observation(self, observation: Any, rows: int, what: str) -> None:
+        spec = self.env.spec
+        self._array(observation, (rows, *spec.observation_shape), spec.observation_dtype, what)
+        parts = decode(observation, spec.parts)
+        for name, values in (parts if isinstance(parts, dict) else {"": parts}).items():
+            _rule(values.dtype == np.uint8 or np.isfinite(values).all(), what,
+                  f"its part {name!r} must be finite, has NaN or infinite values")
 
     def _array(self, array: Any, shape: tuple[int, ...], dtype: str, what: str) -> None:
         _rule(isinstance(array, np.ndarray), what, f"must be an array, is {type(array).__name__}")
         _rule(array.shape == shape, what, f"must have shape {shape}, has {array.shape}")
         _rule(array.dtype == dtype, what, f"must have dtype {dtype}, has {array.dtype}")
         _rule(dtype == "uint8" or np.isfinite(array).all(), what, "must be finite, has NaN or infinite values")
+
+    def _absent(self, batch: StepBatch, before: StepBatch) -> None:
+        out, was_out = (batch.flags & Flags.ABSENT) > 0, (before.flags & Flags.ABSENT) > 0
+        _rule((batch.flags[out] == Flags.ABSENT).all(), "ABSENT",
+              "it comes alone: how the agent ended is told with the START of its next game")
+        _rule(not batch.reward[out].any(), "ABSENT",
+              "an agent that is out gets no reward: that of its last step comes with the START of its next game")
+        back = was_out & ~out
+        _rule((batch.flags[back] & Flags.START > 0).all(), "ABSENT",
+              "an agent that was out comes back with START, at the beginning of its next game")
+        self.seen.absent += int(out.sum())
+
+    def _games(self, start: Array) -> None:
+        games = start.reshape(-1, self.env.spec.agents)
+        _rule((games.all(1) == games.any(1)).all(), "agents",
+              f"the {self.env.spec.agents} rows of one game, side by side, must START together")
 
     def _finals(self, batch: StepBatch) -> None:
         cut_off = (batch.flags & ENDS) == Flags.TRUNCATED
@@ -94,74 +138,148 @@ class _Watch:
               f"final_index must hold the truncated environments {expected}, is {list(batch.final_index)}")
         if not expected:
             return
-        final, spec = batch.final_observation, self.env.spec
-        self._array(final, (len(expected), *spec.observation_shape), spec.observation_dtype, "final observation")
+        final = batch.final_observation
+        self._observation(final, len(expected), "final observation")
         assert final is not None
         self.seen.truncated += len(expected)
         self.stale_finals += sum(np.array_equal(final[k], batch.observation[i]) for k, i in enumerate(expected))
         _rule(self.stale_finals < max(2, self.seen.truncated) or not self.varied, "final observation",
               "it must be the last observation of the episode that was cut off; it always equals the first of the next")
 
+    def _endings(self, batch: StepBatch, ended: Array) -> None:
+        """Rules about `ending` of environments that were made to be looked at."""
+        finals = dict(zip(list(batch.final_index), [] if batch.final_observation is None else batch.final_observation,
+                          strict=True))
+        for index, over in enumerate(ended.tolist()):
+            ending = self.env.ending(index)
+            _rule((ending is not None) == over, "ending", f"ending({index}) must tell how the episode ended that the "
+                  "last step ended, and be None for one that goes on")
+            if ending is None:
+                continue
+            if index in finals:
+                _rule(np.array_equal(ending.observation, finals[index]), "ending",
+                      f"ending({index}).observation must be the final observation")
+            if ending.frame is not None:
+                _check_frame(ending.frame, f"ending({index}).frame")
+
 
 def check_environment(
-    make_env: str | Callable[..., Any], *, steps: int = 300, options: Mapping[str, Any] | None = None, seed: int = 0
+    make_env: str | Callable[..., Any], *, steps: int = 300, options: Mapping[str, Any] | None = None, seed: int = 0,
+    num_envs: int = 3,
 ) -> Checked:
-    """What happened in `steps` steps of random actions of 3 environments, if no rule was broken.
+    """What happened in `steps` steps of random actions of `num_envs` environments, if no rule was broken.
 
     Args:
         make_env: a name, a gymnasium.Env class or a zero-argument factory of one, or a callable with the arguments
-            `num_envs` and `seed` that returns a vector environment.
-        options: as in `make`; not for a vector environment of one's own.
+            `num_envs` and `seed` that returns a vector environment: see `made.vector_of`.
+        options: as in `make`.
+        num_envs: at least 2, and a multiple of the agents of a game.
 
     Raises:
         EnvironmentFailed: a rule is broken, or the environment raised; the message says which rule.
         What `make` raises.
     """
-    build = _vector_maker(make_env, dict(options or {}))
-    with contextlib.closing(build(seed)) as env:
+    build = _builder(make_env, dict(options or {}), num_envs, seed)
+    with contextlib.closing(build()) as env:
+        _check_spec(env, num_envs)
         seen, trajectory = _rollout(env, steps, seed)
         _check_same(trajectory, _rollout(env, steps, seed)[1], "same seed, same trajectory",
                     "reset(seed=...) with the same seed must repeat the trajectory")
         _check_refusals(env)
-    with contextlib.closing(build(seed)) as env:
+    with contextlib.closing(build()) as env:
         _check_same(trajectory, _rollout(env, steps, seed)[1], "same seed, same trajectory",
                     "a second instance with the same seed and actions must repeat the trajectory")
-        _check_same(trajectory, _rollout(env, steps, seed, others=1)[1], "independence",
-                    "what environment 0 does must not depend on the actions of the others", only=0)
+        _check_same(trajectory, _rollout(env, steps, seed, others=True)[1], "independence",
+                    "what environment 0 does must not depend on the actions of the others", rows=env.spec.agents)
         env.close()  # closing twice is allowed: `closing` does it again
-    if _is_single(make_env):
+    with contextlib.closing(build(threads=2)) as env:
+        _check_same(trajectory, _rollout(env, steps, seed)[1], "threads",
+                    "with 2 threads the trajectory must be the same as with 1")
+    seen.frames = _check_shown(build, trajectory, seed)
+    if not isinstance(make_env, str) and "num_envs" not in inspect.signature(make_env).parameters:
         _check_spaces(make_env, dict(options or {}), steps, seed)
+    seen.left_out = getattr(env, "left_out", ())
     return seen
 
 
-def _vector_maker(make_env: str | Callable[..., Any], options: dict[str, Any]) -> Callable[[int], VectorEnvironment]:
-    if isinstance(make_env, str):
-        return lambda seed: make(make_env, num_envs=_NUM_ENVS, seed=seed, options=options)
-    if _is_single(make_env):
-        label = getattr(make_env, "__name__", "environment")
-        return lambda seed: make(label, num_envs=_NUM_ENVS, seed=seed, options=options, factory=make_env)
-    return lambda seed: make_env(num_envs=_NUM_ENVS, seed=seed)
+def _builder(
+    make_env: str | Callable[..., Any], options: dict[str, Any], num_envs: int, seed: int
+) -> Callable[..., VectorEnvironment]:
+    """Makes the environment, given threads= and show= as `make` takes them."""
+    factory = None if isinstance(make_env, str) else make_env
+    label = make_env if isinstance(make_env, str) else getattr(make_env, "__name__", "environment")
+
+    def build(threads: int = 1, show: Show = None) -> VectorEnvironment:
+        return make(label, num_envs=num_envs, seed=seed, threads=threads, options=options, factory=factory, show=show)
+
+    return build
 
 
-def _is_single(make_env: str | Callable[..., Any]) -> bool:
-    """Whether `make_env` makes one Gymnasium environment."""
-    return not isinstance(make_env, str) and "num_envs" not in inspect.signature(make_env).parameters
+def _check_shown(build: Callable[..., VectorEnvironment], trajectory: list[StepBatch], seed: int) -> int:
+    """Looking at an environment must show frames and change nothing. Returns how many frames were drawn.
+
+    Where the package that it draws with is missing, only what `ending` says is tested.
+    """
+    steps = len(trajectory) - 1
+    try:
+        with contextlib.closing(build(show="frames")) as env:
+            drawn, shown = _rollout(env, steps, seed, drawing=True)
+    except MissingPackage:
+        with contextlib.closing(build(show="endings")) as env:
+            drawn, shown = _rollout(env, steps, seed, drawing=True)
+    _check_same(trajectory, shown, "render",
+                "render, and being made to be looked at, must not change the trajectory")
+    return drawn.frames
+
+
+def _check_spec(env: VectorEnvironment, num_envs: int) -> None:
+    """What the environment says of itself must fit together."""
+    spec = env.spec
+    _rule(env.num_envs == num_envs, "num_envs", f"must be {num_envs}, as was asked for, and is {env.num_envs}")
+    _rule(env.num_envs % spec.agents == 0, "agents", f"{env.num_envs} rows are no whole games of {spec.agents} agents")
+    if spec.parts:
+        size = sum(part.wire_bytes for part in spec.parts)
+        _rule((spec.observation_shape, spec.observation_dtype) == ((size,), "uint8"), "parts",
+              f"the parts take {size} bytes: observations must be uint8 ({size},), and are {spec.observation_dtype} "
+              f"{spec.observation_shape}")
+        names = [part.name for part in spec.parts]
+        _rule(len(set(names)) == len(names), "parts", f"two of them have the same name: {names}")
+    _rule(spec.num_actions == spec.actions.encoded_size, "actions",
+          f"num_actions must be {spec.actions.encoded_size}, what {spec.actions} is encoded by, and is "
+          f"{spec.num_actions}")
+    _rule(len(env.action_names) == spec.num_actions, "action names",
+          f"there must be {spec.num_actions}, there are {len(env.action_names)}")
+    _rule(env.fps > 0, "fps", f"must be above 0, is {env.fps}")
 
 
 def _check_spaces(factory: Any, options: dict[str, Any], steps: int, seed: int) -> None:
     """Observations must lie in the declared space, which the vector adapter does not check in full at every step."""
+    import gymnasium
+
     env = factory(**options)
+    if not isinstance(env, gymnasium.Env):
+        return
     with contextlib.closing(env):
-        rng = np.random.default_rng(seed)
+        env.action_space.seed(seed)
         observation, _ = env.reset(seed=seed)
         for _ in range(steps):
-            space = env.observation_space
-            _rule(space.contains(observation), "observation space",
-                  f"an observation ({_described(observation)}) is not in {space}")
-            action = env.action_space.start + rng.integers(env.action_space.n)
-            observation, _, terminated, truncated, _ = env.step(action)
+            _check_inside(env.observation_space, observation, "")
+            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
             if terminated or truncated:
                 observation, _ = env.reset()
+
+
+def _check_inside(space: Any, observation: Any, name: str) -> None:
+    """Whether `observation` is in `space`; of one that has members, which of them is not."""
+    if space.contains(observation):
+        return
+    inner = getattr(space, "spaces", None)
+    items = list(inner.items() if isinstance(inner, Mapping) else enumerate(inner or ()))
+    for key, one in items:
+        with contextlib.suppress(KeyError, IndexError, TypeError):
+            _check_inside(one, observation[key], f"{name}/{key}" if name else str(key))
+    _rule(False, "observation space", f"an observation{f' {name!r}' if name else ''} ({_described(observation)}) is "
+                                      f"not in {space}")
 
 
 def _described(observation: Any) -> str:
@@ -171,17 +289,20 @@ def _described(observation: Any) -> str:
 
 
 def _rollout(
-    env: VectorEnvironment, steps: int, seed: int, *, others: int = 0
+    env: VectorEnvironment, steps: int, seed: int, *, others: bool = False, drawing: bool = False
 ) -> tuple[Checked, list[StepBatch]]:
-    """Random actions, checked batch by batch. `others` != 0: all but environment 0 act differently."""
-    watch = _Watch(env)
-    rng = np.random.default_rng(seed)
+    """Random actions, checked batch by batch. `others`: all but the first game act differently."""
+    watch = _Watch(env, shown=drawing)
+    rng, other = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     batch = env.reset(seed=seed)
     watch.first(batch)
     trajectory = [_copied(batch)]
-    for _ in range(steps):
-        actions = rng.integers(env.spec.num_actions, size=env.num_envs)
-        actions[1:] = (actions[1:] + others) % env.spec.num_actions
+    for number in range(steps):
+        actions = random_actions(env.spec, env.num_envs, rng)
+        if others:
+            actions[env.spec.agents :] = random_actions(env.spec, env.num_envs, other)[env.spec.agents :]
+        if drawing and number % max(1, steps // _FRAMES) == 0:
+            watch.seen.frames += _drawn(env)
         before, batch = batch, env.step(actions)
         _rule(_same(before, trajectory[-1]), "arrays belong to the caller", "a later step changed what an earlier one "
               "had returned")
@@ -190,31 +311,64 @@ def _rollout(
     return watch.seen, trajectory
 
 
+def _drawn(env: VectorEnvironment) -> bool:
+    """Whether the first environment drew a frame, which must be one."""
+    frame = env.render(0)
+    if frame is not None:
+        _check_frame(frame, "render(0)")
+    return frame is not None
+
+
+def _check_frame(frame: Any, what: str) -> None:
+    _rule(isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3,
+          "render", f"{what} must be None or uint8 [H, W, 3], is {_described(frame)}")
+    _rule(min(frame.shape) > 0 and max(frame.shape) <= _LARGEST_FRAME, "render",
+          f"{what} must have between 1 and {_LARGEST_FRAME} pixels along each axis, has {list(frame.shape[:2])}")
+
+
 def _check_refusals(env: VectorEnvironment) -> None:
-    """Actions of a wrong range or shape must be refused."""
-    for wrong in (np.full(env.num_envs, env.spec.num_actions), np.zeros(env.num_envs + 1, np.int64)):
+    """Actions of a wrong range, shape or dtype must be refused."""
+    for wrong, why in _wrong_actions(env.spec, env.num_envs):
         try:
             env.step(wrong)
         except ShapeMismatch:
             continue
-        _rule(False, "wrong actions", f"step({wrong.tolist()}) must raise ShapeMismatch: there are "
-                                      f"{env.num_envs} environments with {env.spec.num_actions} actions")
+        _rule(False, "wrong actions", f"step({wrong.tolist()}) must raise ShapeMismatch: {why}")
 
 
-def _check_same(one: list[StepBatch], two: list[StepBatch], rule: str, text: str, *, only: int | None = None) -> None:
-    rows: Any = slice(None) if only is None else slice(only, only + 1)
+def _wrong_actions(spec: EnvironmentSpec, num_envs: int) -> list[tuple[Array, str]]:
+    """Actions that are wrong, and why."""
+    right = random_actions(spec, num_envs, np.random.default_rng(0))
+    many = (np.concatenate([right, right[:1]]), f"there are {num_envs} environments")
+    if spec.actions.kind == "tanh_normal":
+        return [many, (np.full_like(right, 1.5), "they are numbers in [-1, 1]"),
+                (np.full_like(right, np.nan), "they are numbers in [-1, 1]"), (right[:, :-1], "one number is missing")]
+    largest = np.broadcast_to(np.array(spec.actions.sizes).reshape(spec.actions.shape), right.shape)
+    return [many, (largest.copy(), f"there are {spec.actions.sizes} choices, counted from 0"),
+            (np.full_like(right, -1), "choices are counted from 0"),
+            (right + 0.5, "they are integers")]
+
+
+def _check_same(one: list[StepBatch], two: list[StepBatch], rule: str, text: str, *, rows: int | None = None) -> None:
+    """Two trajectories, or their first `rows`, must be the same."""
     for number, (a, b) in enumerate(zip(one, two, strict=True)):
-        for name in ("observation", "reward", "flags"):
-            same = np.array_equal(getattr(a, name)[rows], getattr(b, name)[rows])
+        for name in ("observation", "reward", "flags", "score"):
+            mine, other = getattr(a, name), getattr(b, name)
+            same = mine is other is None or np.array_equal(mine[:rows], other[:rows])
             _rule(same, rule, f"{text}; the {name} differs at step {number}")
+        if rows is None and a.final_observation is not None and b.final_observation is not None:
+            _rule(np.array_equal(a.final_observation, b.final_observation), rule,
+                  f"{text}; the final observation differs at step {number}")
 
 
 def _same(one: StepBatch, two: StepBatch) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in ("observation", "reward", "flags"))
+    names = ("observation", "reward", "flags", "score", "final_observation")
+    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
 
 
 def _copied(batch: StepBatch) -> StepBatch:
-    return StepBatch(batch.observation.copy(), batch.reward.copy(), batch.flags.copy())
+    score, final = (None if one is None else one.copy() for one in (batch.score, batch.final_observation))
+    return StepBatch(batch.observation.copy(), batch.reward.copy(), batch.flags.copy(), batch.final_index, final, score)
 
 
 def _rule(kept: Any, rule: str, text: str) -> None:

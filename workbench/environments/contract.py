@@ -13,6 +13,13 @@ LIFE_LOST     a life was lost and the game goes on: the discount is 0 for learni
               not set, and the episode's return goes on. Only where an environment was asked for it.
 START         the observation is the first of an episode: set everywhere after `reset`, and together with TERMINATED
               or TRUNCATED everywhere else. There the previous action and the recurrent state mean nothing.
+ABSENT        the agent takes no part in this step: it is out of a game that others still play, or its environment
+              spends this step on a reset. Set alone; reward 0; its action is not looked at, and no episode has this
+              step. How it ended, and the reward of its last step, come with START in its next game.
+score         float32, beside the reward where `spec.scored`: what the environment itself counts. 0 after `reset`.
+
+Actions are as `spec.actions` says (`ActionSpec`). Observations of several arrays, or of bits, are the bytes of one row
+(`spec.parts`). The `spec.agents` rows of one game lie side by side and START together.
 
 Same-step autoreset: no step is spent on resetting and no action is ignored. With action a_{t-1} the environment
 returns the transition's reward and end flags, and x_t is the reset observation where the episode ended.
@@ -69,7 +76,7 @@ class VectorEnvironment(Protocol):
         ...
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`: int64 [N] or [N, K], or float32 [N, K] in [-1, 1], as `spec.actions` says."""
+        """The step after `actions`, as `spec.actions` says: int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
         ...
 
     def render(self, index: int) -> Array | None:

@@ -1,4 +1,5 @@
-"""Families of environments beside Gymnasium's: one adapter each, found by how a name begins and loaded when asked for.
+"""Families of environments beside Gymnasium's: one adapter each, found by how a name begins and loaded when asked for;
+and the packages that Gymnasium's own ids, or single names of a family, need.
 
 An adapter is a module with
 
@@ -63,6 +64,10 @@ class Family:
         if not self.installed:
             raise MissingPackage(f"environment {name!r} needs {self.packages[0]}, which is not installed: "
                                  f"{self.install}")
+        return self.adapter_module()
+
+    def adapter_module(self) -> Adapter:
+        """The adapter, to ask for its names; it loads whether its package is installed or not."""
         return cast(Adapter, importlib.import_module(f"workbench.environments.{self.prefix.rstrip('/')}"))
 
 
@@ -79,3 +84,53 @@ FAMILIES = (
 def family_of(name: str) -> Family | None:
     """The family that `name` belongs to; None: it is Gymnasium's or a user's own."""
     return next((family for family in FAMILIES if name.startswith(family.prefix)), None)
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package without which some of Gymnasium's ids, or some of a family's names, cannot be made.
+
+    Attributes:
+        starts: how a name begins, or its entry point's module.
+        package: by which name it is imported.
+        install: the command that installs it.
+        brings_ids: whether its ids are in Gymnasium's registry only once it was imported.
+    """
+
+    starts: tuple[str, ...]
+    package: str
+    install: str
+    brings_ids: bool = False
+
+    @property
+    def installed(self) -> bool:
+        """Whether it is there."""
+        return importlib.util.find_spec(self.package) is not None
+
+
+PACKAGES = (
+    Package(("ALE/", "ale_py"), "ale_py", "pip install ale-py"),
+    Package(("gymnasium.envs.box2d",), "Box2D", 'pip install "gymnasium[box2d]"'),
+    Package(("gymnasium.envs.mujoco",), "mujoco", 'pip install "rl-workbench[mujoco]"'),
+    Package(("gymnasium.envs.phys2d", "gymnasium.envs.tabular"), "jax", 'pip install "gymnasium[jax]"'),
+    Package(("MiniGrid-", "BabyAI-", "minigrid"), "minigrid", 'pip install "rl-workbench[minigrid]"', brings_ids=True),
+    Package(("pettingzoo/atari/",), "multi_agent_ale_py", 'pip install "pettingzoo[atari]"'),
+    Package(("pettingzoo/butterfly/pistonball",), "pymunk", 'pip install "pettingzoo[butterfly]"'),
+    Package(("pettingzoo/sisl/multiwalker",), "Box2D", 'pip install "pettingzoo[sisl]"'),
+    Package(("pettingzoo/sisl/pursuit",), "scipy", 'pip install "pettingzoo[sisl]"'),
+)
+
+
+def package_of(key: str) -> Package | None:
+    """The package that a name, or an entry point, needs; None: nothing but its family's is known to be needed."""
+    return next((one for one in PACKAGES if key.startswith(one.starts)), None)
+
+
+def importing(name: str) -> bool:
+    """Imports the package that brings the id `name` into Gymnasium's registry; False where none does, or it is not
+    installed."""
+    needed = package_of(name)
+    if needed is None or not needed.brings_ids or not needed.installed:
+        return False
+    importlib.import_module(needed.package)
+    return True

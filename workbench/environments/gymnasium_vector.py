@@ -8,16 +8,20 @@ environment, its index and the rule, and ends with the traceback. Both take the 
 from __future__ import annotations
 
 import contextlib
-import traceback
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from workbench.environments.contract import Array, Ending, checked_actions, picture_of, seeds_of
+from workbench.environments import minigrid
+from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
+from workbench.environments.failures import broken, called, raised, short
 from workbench.environments.looks import frames_per_second, named_actions
 from workbench.environments.spaces import Layout, actions_of, layout_of
-from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
+from workbench.errors import EnvironmentFailed
+from workbench.observations import picture_of
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 _ENDED = np.uint8(Flags.TERMINATED | Flags.START)
@@ -30,6 +34,9 @@ class GymnasiumVector:
 
     Args:
         keeps_endings: for somebody to look at: how episodes end is kept for `ending`.
+
+    Attributes:
+        left_out: members of the observation that are words, which no network gets to see, such as MiniGrid's mission.
 
     Raises EnvironmentFailed if one fails, ShapeMismatch if its spaces are not supported.
     """
@@ -46,19 +53,23 @@ class GymnasiumVector:
         try:
             for index in range(num_envs):
                 self._envs.append(self._built(build, index))
-            self._layout: Layout = layout_of(self._envs[0].observation_space, name)
-            actions, self._given = actions_of(self._envs[0].action_space, name)
+            first = self._envs[0]
+            self._layout: Layout = minigrid.layout_of(first, name) or layout_of(first.observation_space, name)
+            actions, self._given = actions_of(first.action_space, name)
         except BaseException:
             self.close()
             raise
-        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, actions.encoded_size, actions=actions)
+        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, actions.encoded_size,
+                                    actions=actions, parts=self._layout.parts)
+        self.left_out = self._layout.left_out
         self._shown: Array | None = None  # the last observations
-        self.fps = frames_per_second(self._envs[0])
+        self.fps = frames_per_second(first)
+        without_display(first)
 
     @property
     def action_names(self) -> tuple[str, ...]:
         """From the environment's `action_names` or `get_action_meanings()`, from a table, or the numbers."""
-        return named_actions(self._envs[0], self.spec.num_actions)
+        return minigrid.action_names(self._envs[0]) or named_actions(self._envs[0], self.spec.num_actions)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """The first step of a new episode everywhere."""
@@ -111,9 +122,9 @@ class GymnasiumVector:
     def _frame(self, index: int, observation: Array) -> Array | None:
         env = self._envs[index]
         draws = getattr(env, "render_mode", None) == "rgb_array"
-        drawn = self._called("render", index, env.render) if draws else None
+        drawn = called(self._name, index, "render", env.render) if draws else None
         if drawn is None:
-            return picture_of(observation)
+            return picture_of(observation, self.spec)
         frame: Array = np.asarray(drawn)
         if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
             raise self._broken(index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} "
@@ -130,35 +141,26 @@ class GymnasiumVector:
         return np.empty((rows, *self._layout.shape), self._layout.dtype)
 
     def _built(self, build: Callable[[], Any], index: int) -> Any:
-        env = self._called("constructor", index, build)
+        env = called(self._name, index, "constructor", build)
         for method in ("reset", "step", "observation_space", "action_space"):
             if not hasattr(env, method):
                 raise self._broken(index, "constructor", f"it made {env!r}, which has no {method!r}: not a "
                                                          "gymnasium.Env")
         return env
 
-    def _called(self, where: str, index: int, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """What `function` returns; what it raises becomes an error that names this environment."""
-        try:
-            return function(*arguments, **keywords)
-        except WorkbenchError:
-            raise
-        except Exception as error:
-            raise self._raised(index, where, error) from error
-
     def _step_one(self, index: int, action: Any, row: Array) -> tuple[float, bool, bool]:
         """Steps environment `index` and writes its observation into `row`: reward, terminated, truncated."""
         try:
             result = self._envs[index].step(action)
         except Exception as error:
-            raise self._raised(index, "step", error) from error
+            raise raised(self._name, index, "step", error) from error
         try:
             observation, reward, terminated, truncated, _ = result
         except (TypeError, ValueError):
             raise self._broken(index, "step", f"it must return (observation, reward, terminated, truncated, info), "
-                                              f"not {_short(result)}") from None
+                                              f"not {short(result)}") from None
         self._place(index, "step", observation, row)
-        if type(reward) is not float:
+        if not isinstance(reward, float):  # np.float64 is one
             reward = self._reward(index, reward)
         if not -_LARGEST < reward < _LARGEST:  # also refuses NaN
             raise self._broken(index, "step", f"reward {reward} is not a finite float32")
@@ -173,9 +175,9 @@ class GymnasiumVector:
         try:
             result = env.reset() if seed is None else env.reset(seed=seed)
         except Exception as error:
-            raise self._raised(index, "reset", error) from error
+            raise raised(self._name, index, "reset", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
-            raise self._broken(index, "reset", f"it must return (observation, info), not {_short(result)}")
+            raise self._broken(index, "reset", f"it must return (observation, info), not {short(result)}")
         self._place(index, "reset", result[0], row)
 
     def _place(self, index: int, where: str, observation: Any, row: Array) -> None:
@@ -188,36 +190,33 @@ class GymnasiumVector:
         if isinstance(reward, np.ndarray) and reward.ndim == 0:
             reward = reward.item()
         if not isinstance(reward, (int, float, np.number, np.bool_)):
-            raise self._broken(index, "step", f"reward {_short(reward)} is not a number")
+            raise self._broken(index, "step", f"reward {short(reward)} is not a number")
         return float(reward)
 
     def _flag(self, index: int, name: str, value: Any) -> bool:
         if not isinstance(value, (bool, np.bool_)):
-            raise self._broken(index, "step", f"{name} must be True or False, not {_short(value)}")
+            raise self._broken(index, "step", f"{name} must be True or False, not {short(value)}")
         return bool(value)
 
     def _check_finite(self, observation: Array, indices: Array, where: str) -> None:
-        if observation.dtype == np.uint8 or np.isfinite(observation).all():
-            return
-        wrong = int(np.flatnonzero(~np.isfinite(observation).all(axis=1))[0])
-        value = observation[wrong][~np.isfinite(observation[wrong])][0]
-        raise self._broken(int(indices[wrong]), where, f"observation has the value {value}, which is not finite")
+        for numbers in self._layout.numbers(observation):
+            if not np.isfinite(numbers).all():
+                wrong = int(np.flatnonzero(~np.isfinite(numbers).all(axis=1))[0])
+                value = numbers[wrong][~np.isfinite(numbers[wrong])][0]
+                raise self._broken(
+                    int(indices[wrong]), where, f"observation has the value {value}, which is not finite")
 
     def _broken(self, index: int, where: str, rule: str) -> EnvironmentFailed:
-        return EnvironmentFailed(f"environment {self._name!r} (index {index}) broke a rule in {where}: {rule}.")
-
-    def _raised(self, index: int, where: str, error: Exception) -> WorkbenchError:
-        if type(error).__name__ == "DependencyNotInstalled":
-            return MissingPackage(f"environment {self._name!r} needs a package that is not installed: {error}")
-        own = error.__traceback__  # its first frame is ours: drop it, unless the error arose there
-        trace = own.tb_next if own is not None and own.tb_next is not None else own
-        text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
-        kind = type(error).__name__
-        return EnvironmentFailed(
-            f"environment {self._name!r} (index {index}) raised {kind} in {where}: {_short(error)}\n\n{text}")
+        return broken(self._name, index, where, rule)
 
 
-def _short(value: Any) -> str:
-    """One line that shows `value`."""
-    text = " ".join((str(value) if isinstance(value, Exception) else repr(value)).split())
-    return text if len(text) <= 200 else text[:197] + "..."
+def without_display(env: Any) -> None:
+    """Lets MuJoCo draw where there is no screen: by EGL, unless the user chose otherwise with MUJOCO_GL.
+
+    Gymnasium's MuJoCo environments would open a window with GLFW, which fails without a display. They read the variable
+    when they draw first, so it is set only for one that is made to draw.
+    """
+    bare = type(getattr(env, "unwrapped", env))
+    if sys.platform == "linux" and not os.environ.get("DISPLAY") and getattr(env, "render_mode", None) == "rgb_array":
+        if any("mujoco" in cls.__module__ for cls in bare.__mro__):
+            os.environ.setdefault("MUJOCO_GL", "egl")

@@ -1,12 +1,13 @@
 """Environments by name, and from the user's own factories.
 
-Names are `ALE/*` (native, with standard preprocessing), `testing/*` (workbench.testing), names given to
-`register_environment`, and any other id that Gymnasium knows, such as "CartPole-v1" or "package:Name-v0".
+Names are `ALE/*` (native, with standard preprocessing), those of `families`, `testing/*` (workbench.testing), names
+given to `register_environment`, and any other id that Gymnasium knows, such as "CartPole-v1" or "package:Name-v0".
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -17,21 +18,14 @@ from typing import Any
 from workbench.config import RunConfig, Setting
 from workbench.environments.atari import AtariVector, atari_options
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.environments.families import family_of
-from workbench.environments.gymnasium_vector import GymnasiumVector
+from workbench.environments.families import family_of, importing, package_of
 from workbench.environments.looks import drawing
-from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, UnknownName
-
-Factory = Callable[..., Any]
+from workbench.environments.made import vector_by_id, vector_of
+from workbench.environments.wrapping import Factory, Wrapped
+from workbench.errors import InvalidInput, MissingPackage, UnknownName
 
 _factories: dict[str, Factory] = {}
 
-# Packages that bring ids or that Gymnasium's own need: start of the id, or of its entry point's module.
-_PACKAGES = {
-    "ALE/": ("ale_py", "pip install ale-py"),
-    "gymnasium.envs.box2d": ("Box2D", 'pip install "gymnasium[box2d]"'),
-    "gymnasium.envs.mujoco": ("mujoco", 'pip install "gymnasium[mujoco]"'),
-}
 _TESTING = {
     "testing/counting-v0": "CountingEnv",
     "testing/cartpole-positions-v0": "HiddenVelocityCartPoleEnv",
@@ -40,6 +34,7 @@ _TESTING = {
     "testing/failing-v0": "FailingEnv",
 }
 _MAKE_OPTIONS = ("max_episode_steps", "render_mode", "disable_env_checker")  # of gymnasium.make itself
+_VECTOR_OPTIONS = ("vectorization_mode", "vector_kwargs")  # of gymnasium.make_vec
 
 
 def make(
@@ -49,7 +44,7 @@ def make(
     seed: int,
     threads: int = 1,
     options: Mapping[str, Any] | None = None,
-    factory: Factory | None = None,
+    factory: Factory | Wrapped | None = None,
     frame_stack: int = 0,
     show: Show = None,
 ) -> VectorEnvironment:
@@ -58,10 +53,12 @@ def make(
     Args:
         name: see the module; with a factory only a label.
         seed: of `reset` where that gets none.
-        threads: native threads; only Atari uses more than one.
-        options: of Atari (`atari.AtariOptions`), else keyword arguments of `gymnasium.make` or of the factory.
-        factory: a gymnasium.Env class, or a callable that returns an environment.
-        frame_stack: frames that the learner joins; 0: 4 for Atari, else 1.
+        threads: native threads; Atari, football and ViZDoom use more than one.
+        options: of Atari (`atari.AtariOptions`) or of the family, else keyword arguments of `gymnasium.make` or of the
+            factory; `vectorization_mode` ("sync", "async", "vector_entry_point") takes `gymnasium.make_vec` instead.
+        factory: a gymnasium.Env class, or a callable that returns an environment (see `made.vector_of`); with wrappers
+            around it, or around what Gymnasium makes by the name, a `Wrapped`.
+        frame_stack: frames that the learner joins; 0: as the environment has it, 4 for Atari.
         show: what somebody is to look at: "endings", for `ending` to tell how episodes ended; "frames", for `render`
             to give colour in full size as well, where the environment can. The same episodes, at more time a step.
 
@@ -76,10 +73,16 @@ def make(
 
 
 def make_configured(
-    config: RunConfig, *, num_envs: int, seed: int, threads: int = 1, factory: Factory | None = None,
-    show: Show = None,
+    config: RunConfig, *, num_envs: int, seed: int, threads: int = 1,
+    factory: Factory | Wrapped | None = None, show: Show = None,
 ) -> VectorEnvironment:
-    """`num_envs` copies of a run's environment, as its configuration says. Raises as `make`."""
+    """`num_envs` copies of a run's environment, as its configuration says.
+
+    Raises as `make`, and InvalidInput where the run has wrappers and `factory` does not bring them.
+    """
+    if config.wrappers and not isinstance(factory, Wrapped):
+        raise InvalidInput(f"the wrappers around {config.environment} ({config.wrappers}) were typed for its run and "
+                           "are not exported with a checkpoint: play the checkpoint in its run.")
     return make(
         config.environment, num_envs=num_envs, seed=seed, threads=threads, options=config.environment_options,
         factory=factory, frame_stack=config.frame_stack, show=show,
@@ -87,17 +90,20 @@ def make_configured(
 
 
 def _vector(
-    name: str, *, num_envs: int, seed: int, threads: int, options: dict[str, Any], factory: Factory | None,
+    name: str, *, num_envs: int, seed: int, threads: int, options: dict[str, Any], factory: Factory | Wrapped | None,
     show: Show,
 ) -> VectorEnvironment:
     num_envs = Setting("num_envs", int, 1, "", low=1, high=65_536).check(num_envs)
-    factory = factory or _factories.get(name)
-    if factory is not None:
-        _check_keywords(factory, options, name)
-        given = {**drawing(factory), **options} if show == "frames" else options
-        return GymnasiumVector(name, lambda: factory(**given), num_envs=num_envs, seed=seed,
-                               keeps_endings=show is not None)
+    wrapped = factory if isinstance(factory, Wrapped) else Wrapped(factory, ())
+    own = wrapped.factory or _factories.get(name)
+    if own is not None:
+        _check_keywords(own, options, name)
+        given = {**drawing(own), **options} if show == "frames" else options
+        call = functools.partial(wrapped.around(own), **given)
+        return vector_of(name, call, num_envs=num_envs, seed=seed, show=show)
     spec = check_name(name, options)
+    if wrapped.wrappers:
+        check_wrappable(name)
     family = family_of(name)
     if family is not None:
         return family.adapter(name).make(
@@ -106,8 +112,23 @@ def _vector(
         return AtariVector(name, spec.kwargs["game"], num_envs=num_envs, seed=seed, threads=threads,
                            options=atari_options(spec.kwargs, options), show=show)
     given = {**drawing(_entry_point(spec)), **options} if show == "frames" else options
-    return GymnasiumVector(name, lambda: _made(name, given), num_envs=num_envs, seed=seed,
-                           keeps_endings=show is not None)
+    if "vectorization_mode" in given:
+        if wrapped.wrappers:
+            raise InvalidInput("wrappers go around one environment, and vectorization_mode="
+                               f"{given['vectorization_mode']!r} makes a vector of them. Leave one of the two out.")
+        mode = given.pop("vectorization_mode")
+        return vector_by_id(name, num_envs=num_envs, seed=seed, show=show, vectorization_mode=mode, options=given)
+    return vector_of(name, wrapped.around(functools.partial(_made, name, given)), num_envs=num_envs, seed=seed,
+                     show=show)
+
+
+def check_wrappable(name: str) -> None:
+    """Raises InvalidInput for an environment by name that wrappers cannot go around. `name` must be right."""
+    if name in _factories:
+        return
+    if family_of(name) is not None or _is_atari(_spec(name)):
+        raise InvalidInput(f"wrappers cannot go around {name}, which steps many games at once. Use its options "
+                           "(environment_options=...), or give a function that makes one Gymnasium environment.")
 
 
 def register_environment(name: str, factory: Factory) -> None:
@@ -152,6 +173,27 @@ def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
     return spec
 
 
+def atari_game(name: str) -> str | None:
+    """ale-py's name of the game, such as "pong", that an environment's name stands for; None where it is not Atari's.
+
+    Raises UnknownName, MissingPackage.
+    """
+    if name in _factories or family_of(name) is not None:
+        return None
+    spec = _spec(name)
+    return str(spec.kwargs["game"]) if _is_atari(spec) else None
+
+
+def known_ids() -> Mapping[str, Any]:
+    """Gymnasium's registry by id, with ALE's and our testing ids in it."""
+    return _known_ids()
+
+
+def registered_names() -> tuple[str, ...]:
+    """The names given to `register_environment` in this process."""
+    return tuple(sorted(_factories))
+
+
 def _spec(name: str) -> Any:
     """Gymnasium's spec of `name`, its package imported if the name says which ("package:Name-v0")."""
     known = _known_ids()
@@ -160,6 +202,8 @@ def _spec(name: str) -> Any:
         if importlib.util.find_spec(package.partition(".")[0]) is None:
             raise MissingPackage(f"environment {name!r} needs the package {package!r}, which is not installed.")
         importlib.import_module(package)
+        known = _known_ids()
+    if short not in known and importing(short):
         known = _known_ids()
     if short in known:
         return known[short]
@@ -187,9 +231,9 @@ def _is_atari(spec: Any) -> bool:
 
 def _require_package(key: str, name: str) -> None:
     """Raises MissingPackage if what `key` starts with needs a package that is not installed."""
-    for start, (package, command) in _PACKAGES.items():
-        if key.startswith(start) and importlib.util.find_spec(package) is None:
-            raise MissingPackage(f"environment {name!r} needs {package}, which is not installed: {command}")
+    needed = package_of(key)
+    if needed is not None and not needed.installed:
+        raise MissingPackage(f"environment {name!r} needs {needed.package}, which is not installed: {needed.install}")
 
 
 def _entry_point(spec: Any) -> Any:
@@ -204,9 +248,11 @@ def _check_keywords(function: Callable[..., Any], options: Mapping[str, Any], na
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
         return
     known = [one.name for one in parameters if one.kind is not inspect.Parameter.POSITIONAL_ONLY]
+    if name.rpartition(":")[2] in _known_ids():
+        known += [*_MAKE_OPTIONS, *_VECTOR_OPTIONS]
     for option in options:
-        if option not in known and not (name in _known_ids() and option in _MAKE_OPTIONS):
-            raise UnknownName.among(f"option of {name}", option, [*known, *_MAKE_OPTIONS])
+        if option not in known:
+            raise UnknownName.among(f"option of {name}", option, known)
 
 
 def _made(name: str, options: Mapping[str, Any]) -> Any:
@@ -216,4 +262,5 @@ def _made(name: str, options: Mapping[str, Any]) -> Any:
     return gymnasium.make(name, **{"disable_env_checker": True, **options})
 
 
-__all__ = ["EnvironmentFailed", "Factory", "check_name", "make", "register_environment", "registered_factory"]
+__all__ = ["Factory", "atari_game", "check_name", "check_wrappable", "known_ids", "make", "make_configured",
+           "register_environment", "registered_factory", "registered_names"]

@@ -6,53 +6,99 @@ ones. Same checkpoint, seed and number of episodes: same returns.
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench import checkpoints
+from workbench import checkpoints, environments
+from workbench.checkpoints import Checkpoint
+from workbench.config import RunConfig
+from workbench.environments.atari import AtariOptions
+from workbench.environments.atari_protocols import protocol_of
+from workbench.environments.atari_starts import AtariFromStarts, read_starts
 from workbench.environments.contract import VectorEnvironment
 from workbench.learner.player import Player, answer, load_player, make_environment
-from workbench.trajectory import ENDS
+from workbench.trajectory import ENDS, EnvironmentSpec, Flags
 
-_LARGEST_GROUP = 8  # environments stepped together
+_LARGEST_GROUP = 8  # environments stepped together, if a game has no more agents
+
+
+class Episodes(NamedTuple):
+    """What was played, by environment and then by time.
+
+    Attributes:
+        returns: sums of rewards, not clipped.
+        lengths: steps.
+        scores: sums of the environment's own score, where it has one beside the reward; else ().
+    """
+
+    returns: list[float]
+    lengths: list[int]
+    scores: list[float]
 
 
 def play_episodes(
     player: Player, environment: VectorEnvironment, *, episodes: int, seed: int, greedy: bool
-) -> tuple[list[float], list[int]]:
-    """Returns (not clipped) and lengths in steps of `episodes` episodes, by environment and then by time."""
+) -> Episodes:
+    """`episodes` whole episodes. Where several agents play a game, each has its own; an opponent's do not count."""
     count = environment.num_envs
-    shares = [len(part) for part in np.array_split(np.arange(episodes), count)]
-    returns: list[list[float]] = [[] for _ in range(count)]
-    lengths: list[list[int]] = [[] for _ in range(count)]
-    total, length = np.zeros(count), np.zeros(count, int)
+    ours = np.flatnonzero(~player.theirs)
+    shares = np.zeros(count, int)
+    shares[ours] = [len(part) for part in np.array_split(np.arange(episodes), len(ours))]
+    done: list[list[tuple[float, int, float]]] = [[] for _ in range(count)]
+    total, length, score = np.zeros(count), np.zeros(count, int), np.zeros(count)
     step = environment.reset(seed=seed)
-    while any(len(done) < share for done, share in zip(returns, shares, strict=True)):
+    while any(len(own) < share for own, share in zip(done, shares, strict=True)):
         step = environment.step(player.act(step, greedy=greedy))
         total += step.reward
-        length += 1
+        length += (step.flags & Flags.ABSENT) == 0
+        if step.score is not None:
+            score += step.score
         for row in np.flatnonzero(step.flags & ENDS).tolist():
-            if len(returns[row]) < shares[row]:
-                returns[row].append(float(total[row]))
-                lengths[row].append(int(length[row]))
-            total[row], length[row] = 0.0, 0
-    return sum(returns, []), sum(lengths, [])
+            if len(done[row]) < shares[row]:
+                done[row].append((float(total[row]), int(length[row]), float(score[row])))
+            total[row], length[row], score[row] = 0.0, 0, 0.0
+    returns, lengths, scores = (list(column) for column in zip(*sum(done, []), strict=True))
+    return Episodes(returns, lengths, scores if environment.spec.scored else [])
 
 
 def main(request: str) -> int:
-    """Evaluate as `request` (JSON: checkpoint, episodes, seed, greedy) says, and print the result. The exit code."""
+    """Evaluate as `request` (JSON: the arguments of `_evaluated`) says, and print the result. The exit code."""
     return answer(request, _evaluated)
 
 
-def _evaluated(checkpoint: str, episodes: int, seed: int, greedy: bool) -> dict[str, Any]:
+def _evaluated(
+    checkpoint: str, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None
+) -> dict[str, Any]:
     found = checkpoints.at(Path(checkpoint))
-    num_envs = min(episodes, _LARGEST_GROUP)
-    environment = make_environment(found, num_envs=num_envs, seed=seed)
+    spec = EnvironmentSpec.from_json(found.meta["environment"])
+    num_envs = max(1, min(episodes, _LARGEST_GROUP) // spec.agents) * spec.agents
+    if protocol is None:
+        environment = make_environment(found, num_envs=num_envs, seed=seed)
+    else:
+        environment = _by_protocol(found, protocol, starts, episodes=episodes, num_envs=num_envs, seed=seed)
     try:
         player = load_player(found, num_envs=num_envs, seed=seed)
-        returns, lengths = play_episodes(player, environment, episodes=episodes, seed=seed, greedy=greedy)
+        played = play_episodes(player, environment, episodes=episodes, seed=seed, greedy=greedy)
     finally:
         environment.close()
-    return {"returns": returns, "lengths": lengths, "environment": environment.spec.name}
+    return {**played._asdict(), "environment": environment.spec.name}
+
+
+def _by_protocol(
+    checkpoint: Checkpoint, name: str, starts: str | None, *, episodes: int, num_envs: int, seed: int
+) -> VectorEnvironment:
+    """The checkpoint's game as Atari's protocol `name` has it, for `episodes` episodes in all."""
+    config = RunConfig.from_json(checkpoint.meta["config"])
+    config = config.replaced(environment_options={**config.environment_options, **protocol_of(name).options})
+    game = environments.atari_game(config.environment)
+    if starts is None or game is None:
+        return environments.make_configured(config, num_envs=num_envs, seed=seed)
+    read = read_starts(Path(starts), game=game)
+    shares = np.array_split(np.arange(episodes) % len(read.starts), num_envs)  # as `play_episodes` divides them
+    options = AtariOptions(**config.environment_options)
+    made = AtariFromStarts(config.environment, read, dealt=[share.tolist() for share in shares], options=options)
+    made.spec = dataclasses.replace(made.spec, frame_stack=config.frame_stack or made.spec.frame_stack)
+    return made

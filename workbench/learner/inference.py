@@ -21,7 +21,9 @@ from workbench.config import RunConfig
 from workbench.learner import roles
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
+from workbench.learner.gathered import Gathered
 from workbench.learner.meters import Meters
+from workbench.learner.opponent import Opponent
 from workbench.learner.policy import PublishedPolicy
 from workbench.learner.watch import Tap, thought
 from workbench.replay.queue import UnrollQueue
@@ -32,49 +34,16 @@ from workbench.wire.messages import GroupActions
 
 @dataclass(frozen=True)
 class Episode:
-    """A finished episode: return not clipped, length in steps; `kind` is "training" or "evaluation"."""
+    """A finished episode: return not clipped, length in steps; `kind` is "training" or "evaluation".
+
+    Score: the sum of what the environment itself counts, where it tells that beside a shaped reward; else None.
+    """
 
     kind: str
     env_id: int
     episode_return: float
     length_steps: int
-
-
-@dataclass
-class Gathered:
-    """A batch of groups as single arrays [N, ...]; finals [K, ...] are of rows `final_rows` of the batch."""
-
-    env_ids: Array
-    observation: Array
-    reward: Array
-    flags: Array
-    final_rows: Array
-    final_observation: Array
-    score: Array
-
-    @classmethod
-    def of(cls, requests: list[Request], spec: EnvironmentSpec) -> Gathered:
-        """The groups' arrays, one after the other; the score is the reward where there is no other."""
-        steps = [request.message.step for request in requests]
-        offsets = np.cumsum([0, *(request.size for request in requests)])
-        finals = [step.final_observation for step in steps if step.final_observation is not None]
-        return cls(
-            np.concatenate([request.env_ids for request in requests]),
-            np.concatenate([step.observation for step in steps]),
-            np.concatenate([step.reward for step in steps]),
-            np.concatenate([step.flags for step in steps]),
-            np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)]),
-            np.concatenate([*finals, np.zeros((0, *spec.observation_shape), spec.observation_dtype)]),
-            np.concatenate([step.reward if step.score is None else step.score for step in steps]),
-        )
-
-    def only(self, rows: Array) -> Gathered:
-        """The rows where the mask `rows` is set; no other has a final observation."""
-        place = np.cumsum(rows) - 1
-        return Gathered(
-            self.env_ids[rows], self.observation[rows], self.reward[rows], self.flags[rows],
-            place[self.final_rows], self.final_observation, self.score[rows],
-        )
+    score: float | None = None
 
 
 class Inference:
@@ -94,6 +63,7 @@ class Inference:
         generator: torch.Generator,
         meters: Meters,
         on_episode: Callable[[Episode], None],
+        opponent: Opponent | None = None,
     ) -> None:
         self.spec = spec
         self.steps = 0  # of environments that train
@@ -102,6 +72,7 @@ class Inference:
         self._config = config  # as it is now
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
         self._device, self._meters, self._on_episode = device, meters, on_episode
+        self._opponent = opponent
         with policy.reading() as (network, _):
             states: tuple[torch.Tensor, ...] = network.initial_state(num_envs)  # type: ignore[operator]
         self._states = tuple(device.place(state) for state in states)
@@ -110,6 +81,7 @@ class Inference:
         self._previous_action = np.zeros((num_envs, *spec.actions.shape), spec.actions.dtype)
         self._stack = np.zeros((num_envs, spec.frame_stack, *spec.observation_shape), spec.observation_dtype)
         self._returns = np.zeros(num_envs, np.float64)
+        self._scores = np.zeros(num_envs, np.float64)  # all 0 where the environment tells none
         self._lengths = np.zeros(num_envs, np.int64)
 
     def serve(self, batcher: Batcher) -> None:
@@ -137,13 +109,17 @@ class Inference:
         for request in requests:
             self._begin_life(request)
         gathered = Gathered.of(requests, self.spec)
-        present = (gathered.flags & Flags.ABSENT) == 0
-        sent = np.zeros((len(present), *self.spec.actions.shape), self.spec.actions.dtype)
-        if not present.any():
+        sent = np.zeros((len(gathered.flags), *self.spec.actions.shape), self.spec.actions.dtype)
+        ours = (gathered.flags & Flags.ABSENT) == 0  # the rest gets action 0, or the opponent's
+        if self._opponent is not None:
+            theirs = ours & roles.opposing(gathered.env_ids, self._config(), self.spec.agents)
+            sent[theirs] = self._opponent.act(gathered.only(theirs))
+            ours &= ~theirs
+        if not ours.any():
             self._reply(requests, sent, self._policy.version)
             return []
-        batch = gathered if present.all() else gathered.only(present)
-        evaluating = roles.evaluating(batch.env_ids, self._config())
+        batch = gathered if ours.all() else gathered.only(ours)
+        evaluating = roles.evaluating(batch.env_ids, self._config(), self.spec.agents)
         self._count_episodes(batch, evaluating)
         final_stack = self._final_stack(batch)
         start = (batch.flags & Flags.START) != 0
@@ -153,7 +129,7 @@ class Inference:
         states = self._states_to_keep(batch.env_ids[~evaluating])
         actions, behaviour, bootstrap, version = self._act(batch, stacked, final_stack, previous, start, evaluating)
         self._previous_action[batch.env_ids] = actions
-        sent[present] = self._actions.to_environment(torch.from_numpy(actions)).numpy()
+        sent[ours] = self._actions.to_environment(torch.from_numpy(actions)).numpy()
         self._reply(requests, sent, version)
         kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
         record = StepRecord(
@@ -176,22 +152,29 @@ class Inference:
         self._previous_action[rows] = 0
         self._stack[rows] = 0
         self._returns[rows] = 0
+        self._scores[rows] = 0
         self._lengths[rows] = 0
         for state in self._states:
             state[rows] = 0
         self._assembler.reset(rows, request.run_id)
+        if self._opponent is not None:
+            self._opponent.begin_life(rows)
 
     def _count_episodes(self, batch: Gathered, evaluating: Array) -> None:
-        """Returns and lengths; a first observation after an end carries the reward of the step that ended it."""
+        """Returns, scores, lengths; a first observation after an end carries the reward of the step that ended it."""
         rows = batch.env_ids
         ended = (batch.flags & ENDS) != 0
         counted = ended | ((batch.flags & Flags.START) == 0)
         self._returns[rows] += np.where(counted, batch.reward, 0.0)
+        if self.spec.scored:
+            self._scores[rows] += np.where(counted, batch.score, 0.0)
         self._lengths[rows] += counted
         for row, evaluates in zip(rows[ended].tolist(), evaluating[ended].tolist(), strict=True):
-            kind = "evaluation" if evaluates else "training"
-            self._on_episode(Episode(kind, row, float(self._returns[row]), int(self._lengths[row])))
+            kind, score = "evaluation" if evaluates else "training", float(self._scores[row])
+            self._on_episode(Episode(kind, row, float(self._returns[row]), int(self._lengths[row]),
+                                     score if self.spec.scored else None))
         self._returns[rows[ended]] = 0
+        self._scores[rows[ended]] = 0
         self._lengths[rows[ended]] = 0
 
     def _final_stack(self, batch: Gathered) -> Array:
@@ -234,7 +217,7 @@ class Inference:
         acting = type(output)(*(tensor[:, :number] for tensor in output))
         config = self._config()
         actions, behaviour = self._algorithm.act(
-            acting, roles=Roles(place(roles.ranks(rows, config)), place(evaluating)), greedy=False,
+            acting, roles=Roles(place(roles.ranks(rows, config, self.spec.agents)), place(evaluating)), greedy=False,
             generator=self.generator, config=config.hyperparameters,
         )
         bootstrap = np.zeros(number, np.float32)
@@ -270,7 +253,9 @@ class Inference:
         more = num_envs - len(self._run_ids)
         if more <= 0:
             return
-        for name in ("_run_ids", "_previous_action", "_stack", "_returns", "_lengths"):
+        for name in ("_run_ids", "_previous_action", "_stack", "_returns", "_scores", "_lengths"):
             setattr(self, name, grown(getattr(self, name), more))
         self._states = tuple(torch.cat([state, state.new_zeros(more, *state.shape[1:])]) for state in self._states)
         self._assembler.resize(num_envs)
+        if self._opponent is not None:
+            self._opponent.resize(num_envs)

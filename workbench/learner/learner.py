@@ -23,8 +23,8 @@ from workbench import algorithms, checkpoints, networks
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
-from workbench.errors import CheckpointCorrupt, ConnectionLost, OutOfBounds, StorageFailed, WorkbenchError
-from workbench.learner import checkpointing
+from workbench.errors import CheckpointCorrupt, ConnectionLost, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
+from workbench.learner import checkpointing, frozen, roles
 from workbench.learner.batcher import Batcher
 from workbench.learner.checkpointing import Counters
 from workbench.learner.commands import Commands
@@ -32,6 +32,8 @@ from workbench.learner.device import choose, training_threads
 from workbench.learner.echo import Echo
 from workbench.learner.inference import Episode, Inference
 from workbench.learner.meters import Meters
+from workbench.learner.opponent import Opponent
+from workbench.learner.player import load_opponent
 from workbench.learner.policy import PublishedPolicy
 from workbench.learner.recorder import Clock, EpisodeLog, Recorder
 from workbench.learner.service import ActorStreams, check_same_environment
@@ -99,6 +101,7 @@ class Learner:
         """Everything that depends on the environment: network, algorithm, tables, weights from a checkpoint."""
         assert self.spec is not None
         config, hyperparameters = self.config, self.config.hyperparameters
+        roles.check(config, self.spec)
         torch.set_num_threads(training_threads(config))
         torch.manual_seed(config.seed)
         factory = load_factory(self.run_directory.code / "network.pkl")
@@ -126,12 +129,20 @@ class Learner:
             self.spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
             assembler=UnrollAssembler(layout, num_envs=num_envs), queue=self.experience.queue, device=self.device,
             num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
+            opponent=self._opponent(num_envs),
         )
         self.inference.steps = counters.steps
         self._first_updates = counters.updates
         self.clock = Clock(counters.time_s)
         self.episodes = EpisodeLog(self.writer, counters.episodes)
         self.recorder = Recorder(self)
+
+    def _opponent(self, num_envs: int) -> Opponent | None:
+        if self.config.opponent is None:
+            return None
+        assert self.spec is not None
+        policy = load_opponent(frozen.kept(self.run_directory, self.config.opponent), self.spec)
+        return Opponent(policy, device=self.device, num_envs=num_envs, seed=self.config.seed + 3)
 
     def _layout(self, network: torch.nn.Module, algorithm: algorithms.Algorithm) -> UnrollLayout:
         assert self.spec is not None
@@ -444,12 +455,20 @@ class Learner:
         self._commands.do(apply)
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
-        """New steps of an environment, see `Tap.since`, and names of its actions; none before there is any actor."""
+        """New steps of an environment, see `Tap.since`, its actions' names, what it is, and whether it evaluates.
+
+        None before there is any actor. Raises InvalidInput for one that the opponent plays.
+        """
         if not self._ready.is_set():
             return {"cursor": since, "first": 0, "missed": 0, "steps": 0}
         assert self.spec is not None
+        row, agents = np.array([env]), self.spec.agents
+        if roles.opposing(row, self.config, agents)[0]:
+            raise InvalidInput(f"env={env} is played by the opponent, and only the run's own policy can be watched. "
+                               f"Of {agents} agents of a game the opponent plays the last ones: choose another env.")
         told = self.inference.tap.since(env, since, observation_bytes=self.spec.observation_bytes)
-        return {**told, "action_names": self.streams.action_names}
+        return {**told, "action_names": self.streams.action_names, "environment": self.spec.to_json(),
+                "evaluating": bool(roles.evaluating(row, self.config, agents)[0])}
 
     def stop(self) -> None:
         """End after a last checkpoint."""

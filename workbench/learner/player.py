@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,32 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig, RunConfig
 from workbench.environments.by_value import Factory, load_factory
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.errors import NetworkFailed, WorkbenchError
+from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
+from workbench.learner import frozen, roles
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
 
 
-class Player:
-    """A policy that plays N environments: the per-environment memory (frames, state, action) and the network."""
+@dataclass(frozen=True)
+class Policy:
+    """A checkpoint's network, on the CPU and not to be trained, with what it takes to act by it."""
 
+    network: nn.Module
+    algorithm: algorithms.Algorithm
+    spec: EnvironmentSpec
+    config: LearningConfig
+
+
+class Player:
+    """A policy that plays N environments: the per-environment memory (frames, state, action) and the network.
+
+    Attributes:
+        opponent: plays the rows `theirs` of the games, sampling its actions; None: nobody does.
+        theirs: bool [N].
+    """
+
+    opponent: Player | None = None
+    theirs: Array
     inputs: tuple[Any, ...]  # of the network at the last step: observation, previous action, reward, start, state
     output: NetworkOutput  # at the last step, T=1
 
@@ -37,6 +56,7 @@ class Player:
         self.network = network.eval().requires_grad_(False)
         self.config = config
         self.spec = spec
+        self.theirs = np.zeros(num_envs, bool)
         self._algorithm = algorithm
         self._roles = algorithms.Roles.evaluating(num_envs)
         self._generator = torch.Generator().manual_seed(seed)
@@ -66,11 +86,45 @@ class Player:
         self.output, self.state = self.network(*self.inputs)
         self._action, _ = self._algorithm.act(self.output, roles=self._roles, greedy=greedy, generator=self._generator,
                                                config=self.config)
-        return self._policy.to_environment(self._action).numpy()
+        sent: Array = self._policy.to_environment(self._action).numpy()
+        if self.opponent is not None:
+            sent[self.theirs] = self.opponent.act(step, greedy=False)[self.theirs]
+        return sent
 
 
 def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
-    """The player of a checkpoint. Raises CheckpointCorrupt or NetworkFailed."""
+    """The player of a checkpoint, against the opponent that its run has. Raises CheckpointCorrupt, NetworkFailed, and
+    InvalidInput where the opponent's checkpoint is gone."""
+    policy, config = load_policy(checkpoint), RunConfig.from_json(checkpoint.meta["config"])
+    player = _player(policy, num_envs=num_envs, seed=seed)
+    if config.opponent is not None:
+        player.opponent = _player(
+            load_opponent(frozen.known(checkpoint, config.opponent), policy.spec), num_envs=num_envs, seed=seed + 1)
+        player.theirs = roles.opposing(np.arange(num_envs), config, policy.spec.agents)
+    return player
+
+
+def _player(policy: Policy, *, num_envs: int, seed: int) -> Player:
+    return Player(policy.network, policy.algorithm, policy.spec, config=policy.config, num_envs=num_envs, seed=seed)
+
+
+def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
+    """The policy of a checkpoint, to play games of `spec`.
+
+    Raises ShapeMismatch if it was trained with other spaces, and as `load_policy`.
+    """
+    policy = load_policy(checkpoint)
+    for name in ("observation_shape", "observation_dtype", "parts", "actions"):
+        ours, theirs = getattr(spec, name), getattr(policy.spec, name)
+        if ours != theirs:
+            raise ShapeMismatch(
+                f"the opponent {checkpoint.path} was trained in {policy.spec.name} with {name}={theirs}, "
+                f"and {spec.name} has {ours}. Choose a checkpoint of the same environment and options.")
+    return policy
+
+
+def load_policy(checkpoint: Checkpoint) -> Policy:
+    """The policy of a checkpoint. Raises CheckpointCorrupt or NetworkFailed."""
     config = RunConfig.from_json(checkpoint.meta["config"])
     spec = EnvironmentSpec.from_json(checkpoint.meta["environment"])
     factory = _typed(checkpoint, "network")
@@ -84,7 +138,7 @@ def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
         raise NetworkFailed(f"the weights of {checkpoint.path} are not of its network, {type(network).__name__}. One "
                             "that was typed in a cell is not exported with its weights: play the checkpoint in its "
                             f"run.\n\n{error}") from None
-    return Player(network, algorithm, spec, config=config.hyperparameters, num_envs=num_envs, seed=seed)
+    return Policy(network.eval().requires_grad_(False), algorithm, spec, config.hyperparameters)
 
 
 def make_environment(

@@ -64,6 +64,7 @@ class EpisodeLog:
     def __init__(self, writer: MetricsWriter, episodes: int = 0) -> None:
         self._writer = writer
         self._returns: dict[str, deque[float]] = {kind: deque(maxlen=100) for kind in ("training", "evaluation")}
+        self._scores: dict[str, deque[float]] = {kind: deque(maxlen=100) for kind in ("training", "evaluation")}
         self._lengths: deque[int] = deque(maxlen=100)
         self._lock = threading.Lock()
         self.episodes = episodes  # of training
@@ -71,9 +72,11 @@ class EpisodeLog:
     def add(self, episode: Episode, progress: Progress) -> None:
         """Record a finished episode."""
         self._writer.episode(progress, env_id=episode.env_id, episode_return=episode.episode_return,
-                             length_steps=episode.length_steps, kind=episode.kind)
+                             length_steps=episode.length_steps, kind=episode.kind, score=episode.score)
         with self._lock:
             self._returns[episode.kind].append(episode.episode_return)
+            if episode.score is not None:
+                self._scores[episode.kind].append(episode.score)
             if episode.kind == "training":
                 self.episodes += 1
                 self._lengths.append(episode.length_steps)
@@ -85,7 +88,8 @@ class EpisodeLog:
             return {
                 "episodes": self.episodes, "episode_return": _mean(training), "episode_length": _mean(self._lengths),
                 "episodes_in_mean": len(training), "evaluation_return": _mean(evaluation),
-                "evaluation_episodes": len(evaluation),
+                "evaluation_episodes": len(evaluation), "episode_score": _mean(self._scores["training"]),
+                "evaluation_score": _mean(self._scores["evaluation"]),
             }
 
 
@@ -196,7 +200,7 @@ class Recorder:
                    "queue_occupancy": len(learner.experience.queue) / learner.experience.queue.capacity,
                    **replay, **{f"time_{name}": value for name, value in parts.items()}}
         episodes = learner.episodes.status()
-        for name in ("episode_return", "evaluation_return"):
+        for name in ("episode_return", "evaluation_return", "episode_score", "evaluation_score"):
             if episodes[name] is not None:
                 scalars[f"{name}_mean"] = episodes[name]
         learner.writer.scalars(progress, scalars)

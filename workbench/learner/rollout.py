@@ -7,6 +7,7 @@ checkpoint and seed give the same episode, and its return is what an evaluation 
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +23,10 @@ from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 from workbench.learner.player import Player, answer, load_player, make_environment
 from workbench.learner.saliency import Saliency, saliency_of
 from workbench.rollouts import RolloutWriter
-from workbench.trajectory import ENDS, Array, Flags, StepBatch
+from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, StepBatch
 
 NOT_DRAWN = "this environment draws nothing, and its observations are not images"
+SCORES = {"probability": "policy", "q_value": "q_values", "mean": "means"}  # array by the kind of an outlook
 
 
 class _Stage(NamedTuple):
@@ -50,15 +52,17 @@ def _played(
         stage = _opened(found, seed=seed, render=render)
         environment = stack.enter_context(closing(stage.environment))
         writer = stack.enter_context(RolloutWriter(Path(folder)))
-        player = load_player(found, num_envs=1, seed=seed)
-        explain = saliency_of(player, environment.spec, method=saliency) if saliency else None
+        spec = environment.spec
+        player = load_player(found, num_envs=spec.agents, seed=seed)
+        explain = saliency_of(player, spec, method=saliency) if saliency else None
         flags = play(player, stage, writer, greedy=greedy, max_steps=max_steps, explain=explain)
         writer.finish({
-            "environment": environment.spec.name, "algorithm": config.algorithm, "checkpoint": checkpoint,
+            "environment": spec.name, "algorithm": config.algorithm, "checkpoint": checkpoint,
             "checkpoint_frames": found.frames, "seed": seed, "greedy": greedy, "max_steps": max_steps,
             "terminated": bool(flags & Flags.TERMINATED), "truncated": bool(flags & Flags.TRUNCATED),
             "action_names": environment.action_names, "fps": environment.fps, "note": stage.note,
-            "max_abs_reward": player.config.max_abs_reward,
+            "max_abs_reward": player.config.max_abs_reward, "reward_scale": player.config.reward_scale,
+            "actions": asdict(spec.actions), "parts": [asdict(part) for part in spec.parts],
         })
     return {}
 
@@ -77,7 +81,8 @@ def _opened(checkpoint: Checkpoint, *, seed: int, render: bool) -> _Stage:
 
 
 def _begun(checkpoint: Checkpoint, *, seed: int, drawn: bool) -> _Stage:
-    environment = make_environment(checkpoint, num_envs=1, seed=seed, show="frames" if drawn else "endings")
+    agents = EnvironmentSpec.from_json(checkpoint.meta["environment"]).agents
+    environment = make_environment(checkpoint, num_envs=agents, seed=seed, show="frames" if drawn else "endings")
     try:
         step = environment.reset(seed=seed)
         frame = environment.render(0)
@@ -90,23 +95,33 @@ def _begun(checkpoint: Checkpoint, *, seed: int, drawn: bool) -> _Stage:
 def play(
     player: Player, stage: _Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int, explain: Saliency | None
 ) -> int:
-    """Plays from the first step to the end of the episode or `max_steps`; the flags of the last step."""
-    environment, step, frame, _ = stage
-    observation, shown = step.observation[0], frame is not None
+    """Plays from the first step to the end of the episode or `max_steps`; the flags of the last step.
+
+    Of a game of several agents all are played, and the first is shown as long as it takes part.
+    """
+    environment, step, frame = stage.environment, stage.step, stage.frame
+    observation = step.observation[0]
     for _ in range(max_steps):
-        action = player.act(step, greedy=greedy)
+        action = _of_those_present(step, player.act(step, greedy=greedy))
         thoughts = _thoughts(player)
         if explain is not None:
             thoughts["saliency"] = explain(player.chosen[0])
         _write(writer, frame, observation=observation, actions=action[0], **thoughts)
         step = environment.step(action)
+        while step.flags[0] & Flags.ABSENT:  # what it gets for its last action comes with the game's end
+            step = environment.step(_of_those_present(step, player.act(step, greedy=greedy)))
         ended = bool(step.flags[0] & ENDS)
-        observation, frame = _after(environment, step, ended=ended, shown=shown)
-        writer.append(rewards=step.reward[0])
+        observation, frame = _after(environment, step, ended=ended, shown=stage.frame is not None)
+        writer.append(rewards=step.reward[0], **({} if step.score is None else {"scores": step.score[0]}))
         if ended:
             break
     _write(writer, frame, observation=observation)
     return int(step.flags[0])
+
+
+def _of_those_present(step: StepBatch, actions: Array) -> Array:
+    """The actions, 0 of who is out of a game that others still play."""
+    return np.where((step.flags & Flags.ABSENT).reshape(-1, *[1] * (actions.ndim - 1)), actions.dtype.type(0), actions)
 
 
 def _after(environment: VectorEnvironment, step: StepBatch, *, ended: bool, shown: bool) -> tuple[Array, Array | None]:
@@ -123,12 +138,9 @@ def _after(environment: VectorEnvironment, step: StepBatch, *, ended: bool, show
 def _thoughts(player: Player) -> dict[str, Any]:
     """What the policy said at the last step, by the name of the array that keeps it."""
     said = outlook(player.output, config=player.config, actions=player.spec.actions)
-    found = {
-        "values": said.value[0, 0].numpy(),
-        "policy" if said.kind == "probability" else "q_values": said.scores[0, 0].numpy(),
-    }
+    found = {"values": said.value[0, 0].numpy(), SCORES[said.kind]: said.scores[0, 0].numpy()}
     if player.state:
-        found["state_norm"] = torch.cat([part.float().flatten() for part in player.state]).norm().numpy()
+        found["state_norm"] = torch.cat([part[0].float().flatten() for part in player.state]).norm().numpy()
     return {name: np.asarray(value, np.float32) for name, value in found.items()}
 
 

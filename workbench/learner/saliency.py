@@ -1,7 +1,7 @@
 """Saliency: how much each part of an observation counts for the action that was taken.
 
-Both ways ask of the preference p(a_t): log π(a_t|x_t), or Q(x_t, a_t). The recurrent state is as it was: what the
-network remembers of earlier observations is not followed.
+Both ways ask of the preference p(a_t): log π(a_t|x_t), Q(x_t, a_t), or, of actions that are numbers, the sum of their
+middles. The recurrent state is as it was: what the network remembers of earlier observations is not followed.
 
     gradient    Σ |∂p(a_t)/∂x| over the stacked frames and channels (Simonyan et al. 2013, arXiv 1312.6034); x in 0 … 1
                 where it is an image
@@ -25,7 +25,7 @@ from workbench.algorithms.outlook import preference
 from workbench.errors import InvalidInput, NetworkFailed
 from workbench.learner.player import Player
 from workbench.networks.observed import Observed
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array, EnvironmentSpec, Part
 
 GRID = 12  # patches along each side; the paper has 16, at 1.8 times the time
 _PAPER_SIZE_PX, _PAPER_BLUR_PX, _PAPER_PATCH_PX = 80, 3.0, 5.0  # σ of both on its 80 x 80 images
@@ -36,71 +36,116 @@ Saliency = Callable[[Array], Array]  # of an action as its distribution keeps it
 
 
 def saliency_of(player: Player, spec: EnvironmentSpec, *, method: str) -> Saliency:
-    """From the action that `player` just took to its saliency, float32 [h, w], or [features] for vectors.
+    """From the action that `player` just took in its first row to its saliency, float32 [h, w], or [features].
 
-    Raises InvalidInput for the occlusion of vectors, and for observations of several parts.
+    Of an observation of several parts it is that of the only image; the others stay as they are. Raises InvalidInput
+    where there is no image, or more than one, and for the occlusion of vectors.
     """
-    if len(spec.seen) > 1:
-        names = ", ".join(part.name for part in spec.seen)
-        raise InvalidInput(f"saliency={method!r} shows one array, and observations of {spec.name} have the parts "
-                           f"{names}. Use saliency=None.")
+    eyes = _Eyes(player, spec, _explained(spec, method))
     if method == "gradient":
-        return partial(_gradient, player, spec)
-    if len(spec.seen[0].shape) != 3:
+        return partial(_gradient, eyes)
+    if len(eyes.part.shape) != 3:
         raise InvalidInput(f"saliency='occlusion' blurs images, and observations of {spec.name} are vectors of "
-                           f"{spec.observation_shape[0]}. Use saliency='gradient'.")
-    return _Occlusion(player, spec)
+                           f"{eyes.part.shape[0]}. Use saliency='gradient'.")
+    return _Occlusion(eyes)
+
+
+def _explained(spec: EnvironmentSpec, method: str) -> Part:
+    """The part of an observation whose saliency is asked for."""
+    images = [part for part in spec.seen if len(part.shape) == 3]
+    if len(spec.seen) == 1 or len(images) == 1:
+        return images[0] if images else spec.seen[0]
+    names = ", ".join(part.name for part in spec.seen)
+    raise InvalidInput(f"saliency={method!r} shows one array, and observations of {spec.name} have the parts {names}, "
+                       f"{len(images) or 'none'} of them images. Use saliency=None.")
+
+
+class _Eyes:
+    """What the player's network saw last in its first row, and what it says where it sees another `part`."""
+
+    def __init__(self, player: Player, spec: EnvironmentSpec, part: Part) -> None:
+        self.part, self.spec = part, spec
+        self._player, self._network = player, player.network
+        self._statistics: dict[str, nn.Module] = {}
+        if spec.parts and isinstance(player.network, Observed):
+            self._network = player.network.network
+            vectors = (one.name for one in spec.seen if one.dtype == "float32")
+            self._statistics = dict(zip(vectors, player.network.statistics.values(), strict=False))
+
+    @property
+    def value(self) -> Tensor:
+        """The part, [*seen]."""
+        return self._seen()[self.part.name][0, 0]
+
+    @property
+    def said(self) -> NetworkOutput:
+        """What the network said, [1, 1, ...]."""
+        output = self._player.output
+        return type(output)(*(part[:, :1] for part in output))
+
+    def __call__(self, values: Tensor) -> NetworkOutput:
+        """What it says, [1, B, ...], of `values` [B, *seen] of the part; all else is as it was."""
+        _, *others, state = self._player.inputs
+        rows = len(values)
+        seen = {name: _repeated(one, rows) for name, one in self._seen().items()} | {self.part.name: values[None]}
+        seen = {name: self._statistics[name](one) if name in self._statistics else one for name, one in seen.items()}
+        output, _ = self._network(
+            seen[""] if list(seen) == [""] else seen, *(_repeated(one, rows) for one in others),
+            tuple(part[:1].expand(rows, *part.shape[1:]).clone() for part in state),
+        )
+        found: NetworkOutput = output
+        return found
+
+    def preference(self, output: NetworkOutput, action: Array) -> Tensor:
+        """How much `output` is for the action, [1, B]."""
+        player = self._player
+        return preference(output, action=torch.as_tensor(action), config=player.config, actions=player.spec.actions)
+
+    def _seen(self) -> dict[str, Tensor]:
+        """All parts, [1, 1, *seen]."""
+        observation = self._player.inputs[0][:, :1]
+        if not self.spec.parts:
+            return {"": observation}
+        seen = cast(Observed, self._player.network).seen(observation)
+        return seen if isinstance(seen, dict) else {"": seen}
+
+
+def _repeated(one: Tensor, rows: int) -> Tensor:
+    """[1, rows, ...] of the first of [1, N, ...]; a copy, since one of inference has no gradient."""
+    return one[:, :1].expand(1, rows, *one.shape[2:]).clone()
 
 
 # --- gradient ---------------------------------------------------------------------------------------------------------
 
 
-def _gradient(player: Player, spec: EnvironmentSpec, action: Array) -> Array:
-    observation, output = _differentiable(player)
+def _gradient(eyes: _Eyes, action: Array) -> Array:
+    observation, output = _differentiable(eyes)
     try:
-        preferred = _preference(player, output, action)[0, 0]
-        (slope,) = torch.autograd.grad(preferred, observation)
+        (slope,) = torch.autograd.grad(eyes.preference(output, action)[0, 0], observation)
     except RuntimeError as error:
         raise NetworkFailed(f"the network cannot be differentiated by its observation: {error}. "
                             "Use saliency='occlusion'.") from None
-    channels, *size = spec.seen[0].shape
-    by_frame = slope.abs().view(spec.frame_stack, channels // spec.frame_stack, *size)
+    channels, *size = eyes.part.shape
+    by_frame = slope.abs().view(eyes.spec.frame_stack, channels // eyes.spec.frame_stack, *size)
     found: Array = by_frame.sum((0, 1) if by_frame.ndim == 4 else 0).numpy()
     return found
 
 
-def _differentiable(player: Player) -> tuple[Tensor, NetworkOutput]:
-    """The last observation as a leaf of float32, and the network's output for it.
+def _differentiable(eyes: _Eyes) -> tuple[Tensor, NetworkOutput]:
+    """The last observation [1, *seen] as a leaf of float32, and the network's output for it.
 
     Bytes have no gradient. A network takes floats for bytes in one of two ways: as 0 … 1 (ours), or as 0 … 255 where
     it divides itself; the one that gives the output that the bytes gave is right.
     """
-    network, observation = _eyes(player)
-    _, *others, state = player.inputs
-    others, state = [one.clone() for one in others], tuple(part.clone() for part in state)
-    errors = {}
-    for scale in (1 / 255, 1.0) if observation.dtype == torch.uint8 else (1.0,):
-        leaf = (observation.float() * scale).clone().requires_grad_()
+    value, said = eyes.value, eyes.said
+    for scale in (1 / 255, 1.0) if value.dtype == torch.uint8 else (1.0,):
+        leaf = (value.float() * scale)[None].clone().requires_grad_()
         with torch.enable_grad():
-            output, _ = network(leaf, *others, state)
-        errors[scale] = _difference(output, player.output)
-        if errors[scale] < _SAME:
+            output = eyes(leaf)
+        if _difference(output, said) < _SAME:
             return leaf, output
     raise NetworkFailed("the network says something else of the same observation as float32, so that it has no "
                         "gradient there. Use saliency='occlusion'.")
-
-
-def _eyes(player: Player) -> tuple[nn.Module, Tensor]:
-    """The part of the network that sees, and the last observation as that sees it, [1, 1, *seen]."""
-    network, observation = player.network, player.inputs[0]
-    if isinstance(network, Observed) and player.spec.parts:
-        return network.network, cast(Tensor, network.seen(observation))
-    return network, observation
-
-
-def _preference(player: Player, output: NetworkOutput, action: Array) -> Tensor:
-    chosen = torch.as_tensor(action)
-    return preference(output, action=chosen, config=player.config, actions=player.spec.actions)
 
 
 def _difference(mine: NetworkOutput, theirs: NetworkOutput) -> float:
@@ -115,9 +160,9 @@ def _difference(mine: NetworkOutput, theirs: NetworkOutput) -> float:
 class _Occlusion:
     """Blurs patches of what the player saw last."""
 
-    def __init__(self, player: Player, spec: EnvironmentSpec) -> None:
-        self._player = player
-        height, width = spec.seen[0].shape[1:]
+    def __init__(self, eyes: _Eyes) -> None:
+        self._eyes = eyes
+        height, width = eyes.part.shape[1:]
         self._size = (height, width)
         shrunk = min(height, width) / _PAPER_SIZE_PX
         self._blur = [_gaussian(torch.arange(size), torch.arange(size), _PAPER_BLUR_PX * shrunk)
@@ -130,28 +175,19 @@ class _Occlusion:
     @torch.inference_mode()
     def __call__(self, action: Array) -> Array:
         """The saliency of `action`."""
-        observation = _eyes(self._player)[1][0, 0]  # [channels, H, W]
+        observation = self._eyes.value  # [channels, H, W]
         sharp = observation.float()
         blurred = self._blur[0] @ sharp @ self._blur[1].T
-        before = _preference(self._player, self._player.output, action)[0, 0]
+        before = self._eyes.preference(self._eyes.said, action)[0, 0]
         scores = []
         for patches in torch.split(self._patches, _ROWS):
             images = sharp + patches[:, None] * (blurred - sharp)
             images = images.round() if observation.dtype == torch.uint8 else images
-            after = self._preferences(images.to(observation.dtype), action)
+            after = self._eyes.preference(self._eyes(images.to(observation.dtype)), action)[0]
             scores.append(0.5 * (after - before).square())
         grid = torch.cat(scores).view(1, 1, GRID, GRID)
         found: Array = F.interpolate(grid, self._size, mode="bilinear", align_corners=False)[0, 0].numpy()
         return found
-
-    def _preferences(self, images: Tensor, action: Array) -> Tensor:
-        _, *others, state = self._player.inputs
-        rows = len(images)
-        output, _ = _eyes(self._player)[0](
-            images[None], *(one.expand(1, rows) for one in others),
-            tuple(part.expand(rows, *part.shape[1:]).contiguous() for part in state),
-        )
-        return _preference(self._player, output, action)[0]
 
 
 def _gaussian(centres: Tensor, places: Tensor, sigma: float) -> Tensor:

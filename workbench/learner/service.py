@@ -78,6 +78,9 @@ class ActorStreams:
         if hello.environments != self._envs_per_actor:
             raise ShapeMismatch(f"actor {hello.actor} has {hello.environments} environments, the run's configuration "
                                 f"says envs_per_actor={self._envs_per_actor}.")
+        if hello.environments % hello.spec.agents:
+            raise ShapeMismatch(f"actor {hello.actor} has {hello.environments} environments, which are no whole games "
+                                f"of {hello.spec.agents} agents.")
         if not 0 <= hello.actor < LARGEST_ACTOR:
             raise ShapeMismatch(f"actor number {hello.actor} is out of bounds: it must lie in [0, {LARGEST_ACTOR}).")
 

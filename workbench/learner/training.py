@@ -71,7 +71,7 @@ class Trainer:
             group["lr"] = learning_rate
         self.optimizer.step()
         self.updates += 1
-        if isinstance(self.network, Observed):
+        if isinstance(self.network, Observed) and len(self.network.statistics):
             self.network.observe(stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start))
         self.algorithm.updated(self.network, updates=self.updates, config=config)
         self._add({**loss.scalars, "gradient_norm": norm}, loss.samples, lags)

@@ -35,7 +35,8 @@ class MetricsReader:
     ) -> dict[str, npt.NDArray[Any]]:
         """Arrays frames, steps, updates (int64), time_s, value (float64) of one metric, in the order they came.
 
-        `episode_return`, `episode_length`, `evaluation_return` and `evaluation_length` have a point per episode.
+        `episode_return`, `episode_length`, `episode_score` (where there is one) and the same of `evaluation_` have a
+        point per episode.
 
         Args:
             since_update: only what came after the last row whose `updates` is at most this.
@@ -64,11 +65,20 @@ class MetricsReader:
             return series.empty() if connection is None else series.means(connection, name, points=points)
 
     def episodes(self, *, since_id: int = 0) -> dict[str, npt.NDArray[Any]]:
-        """Arrays id, frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, oldest first."""
-        names = ("id", *_PROGRESS, "kind", "env_id", "episode_return", "length_steps")
-        rows = self._rows(f"SELECT {', '.join(names)} FROM episodes WHERE id > ? ORDER BY id", since_id)
+        """Arrays id, frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, score, oldest first.
+
+        The score is NaN where there is none.
+        """
+        names = ("id", *_PROGRESS, "kind", "env_id", "episode_return", "length_steps", "score")
+        with schema.reading(self._path) as connection:
+            scored = connection is not None and schema.has_scores(connection)
+            wanted = ", ".join(names) if scored else ", ".join(names[:-1]) + ", NULL"
+            rows = [] if connection is None else connection.execute(
+                f"SELECT {wanted} FROM episodes WHERE id > ? ORDER BY id", (since_id,)).fetchall()
         columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-        kinds: dict[str, type] = {"time_s": np.float64, "episode_return": np.float64, "kind": np.str_}
+        kinds: dict[str, type] = {
+            "time_s": np.float64, "episode_return": np.float64, "score": np.float64, "kind": np.str_,
+        }
         return {name: np.array(column, kinds.get(name, np.int64)) for name, column in zip(names, columns, strict=True)}
 
     def events(self, *, since_id: int = 0) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ _TABLES = (
     """CREATE TABLE rollups (name_id INTEGER, level INTEGER, bucket INTEGER, low_row INTEGER, low REAL,
        high_row INTEGER, high REAL, PRIMARY KEY (name_id, level, bucket)) WITHOUT ROWID""",
     """CREATE TABLE episodes (id INTEGER PRIMARY KEY, frames INTEGER, steps INTEGER, updates INTEGER, time_s REAL,
-       kind TEXT, env_id INTEGER, episode_return REAL, length_steps INTEGER)""",
+       kind TEXT, env_id INTEGER, episode_return REAL, length_steps INTEGER, score REAL)""",
     """CREATE TABLE events (id INTEGER PRIMARY KEY, time REAL, kind TEXT, message TEXT, frames INTEGER, steps INTEGER,
        updates INTEGER, time_s REAL, data TEXT)""",
     """CREATE TABLE distributions (name TEXT PRIMARY KEY, frames INTEGER, steps INTEGER, updates INTEGER, time_s REAL,
@@ -69,10 +69,17 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
                 if _version(connection, path) == 0:
                     for statement in _TABLES:
                         connection.execute(statement)
+                elif not has_scores(connection):
+                    connection.execute("ALTER TABLE episodes ADD COLUMN score REAL")
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def has_scores(connection: sqlite3.Connection) -> bool:
+    """Whether episodes have a score; older files have none until somebody writes to them again."""
+    return any(column[1] == "score" for column in connection.execute("PRAGMA table_info(episodes)"))
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

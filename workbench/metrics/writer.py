@@ -29,12 +29,13 @@ _MOST_EVENTS = 1_000
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode; `kind` is "training" or "evaluation"."""
+    """One finished episode; `kind` is "training" or "evaluation". Score: None where there is none but the return."""
 
     kind: str
     env_id: int
     episode_return: float
     length_steps: int
+    score: float | None = None
 
 
 def _queue(most: int) -> Any:
@@ -102,10 +103,12 @@ class MetricsWriter:
             self._pending.distributions[name] = plain
 
     def episode(
-        self, progress: Progress, *, env_id: int, episode_return: float, length_steps: int, kind: str = "training"
+        self, progress: Progress, *, env_id: int, episode_return: float, length_steps: int, kind: str = "training",
+        score: float | None = None,
     ) -> None:
-        """Add a finished episode; `kind` is "training" or "evaluation"."""
-        episode = Episode(kind, int(env_id), float(episode_return), int(length_steps))
+        """Add a finished episode; see `Episode`."""
+        plain_score = None if score is None else float(score)
+        episode = Episode(kind, int(env_id), float(episode_return), int(length_steps), plain_score)
         with self._pending_lock:
             self._pending.add(self._pending.episodes, (time.time(), progress, episode))
 
@@ -161,8 +164,8 @@ def _store(connection: sqlite3.Connection, batch: Batch) -> None:
     for name, new in rows.items():
         series.append(connection, name, new)
     connection.executemany(
-        "INSERT INTO episodes (frames, steps, updates, time_s, kind, env_id, episode_return, length_steps) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO episodes (frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, "
+        "score) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(*progress.columns(), *dataclasses.astuple(episode)) for _, progress, episode in batch.episodes],
     )
     connection.executemany(
@@ -181,7 +184,8 @@ def _store(connection: sqlite3.Connection, batch: Batch) -> None:
 
 def _episode_scalars(episode: Episode) -> dict[str, float]:
     prefix = "episode" if episode.kind == "training" else episode.kind
-    return {f"{prefix}_return": episode.episode_return, f"{prefix}_length": float(episode.length_steps)}
+    told = {"return": episode.episode_return, "length": float(episode.length_steps), "score": episode.score}
+    return {f"{prefix}_{name}": value for name, value in told.items() if value is not None}
 
 
 def _dropped_event(batch: Batch) -> list[tuple[Any, ...]]:

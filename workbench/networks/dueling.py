@@ -38,7 +38,7 @@ class DuelingNetwork(nn.Module):
         self.torso = torso
         self.memory = ResettingLSTM(torso.features + num_actions + 1, size=lstm_size) if lstm_size else None
         if self.memory is not None:
-            _start_remembering(self.memory.lstm)
+            nn.init.xavier_uniform_(next(self.memory.lstm.parameters()))
         features = lstm_size or torso.features
         self.value = _head(features, dueling_size, nn.Linear(dueling_size, 1))
         self.advantage = _head(features, dueling_size, nn.Linear(dueling_size, num_actions, bias=False))
@@ -78,11 +78,3 @@ def _head(features: int, hidden: int, last: nn.Linear) -> nn.Sequential:
     with torch.no_grad():
         last.weight.mul_(_FIRST_VALUES)
     return head
-
-
-def _start_remembering(lstm: nn.LSTM) -> None:
-    """Sets the weights of the inputs and the forget gate's bias as the class says; the rest is so already."""
-    kernel, _, bias, _ = lstm.parameters()
-    nn.init.xavier_uniform_(kernel)
-    with torch.no_grad():
-        bias.view(4, lstm.hidden_size)[1].fill_(1.0)  # gates: in, forget, candidate, out

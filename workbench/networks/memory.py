@@ -27,6 +27,9 @@ class ResettingLSTM(nn.Module):
                 nn.init.orthogonal_(parameter, 1.0)
             else:
                 nn.init.zeros_(parameter)
+        with torch.no_grad():  # gates: in, forget, candidate, out; it starts by remembering (Jozefowicz et al. 2015)
+            _, _, bias, _ = self.lstm.parameters()
+            bias.view(4, size)[1].fill_(1.0)
 
     def initial_state(self, batch: int) -> tuple[Tensor, Tensor]:
         """Zeros (hidden, cell), each [batch, size]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,10 +27,13 @@ class Observed(nn.Module):
             (`observe`); they are buffers, so that checkpoints and the acting copies have them.
     """
 
+    _eights: Tensor
+
     def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, normalise: bool) -> None:
         super().__init__()
         self.network = network
         self._spec = spec
+        self.register_buffer("_eights", _eight_by_eight(), persistent=False)
         vectors = [part for part in spec.seen if normalise and part.dtype == "float32"]
         self.statistics = nn.ModuleDict({_key(part.name): RunningStatistics(part.shape) for part in vectors})
 
@@ -66,8 +70,18 @@ class Observed(nn.Module):
         for part, seen in zip(self._spec.parts, self._spec.seen, strict=True):
             own = frames[..., at : at + part.wire_bytes]
             at += part.wire_bytes
-            found[part.name] = _decoded(own, part).reshape(*frames.shape[:2], *seen.shape)
+            found[part.name] = self._decoded(own, part).reshape(*frames.shape[:2], *seen.shape)
         return found
+
+    def _decoded(self, wire: Tensor, part: Part) -> Tensor:
+        """Values of `part` [..., values] from its bytes [..., bytes]."""
+        if part.dtype == "uint8":
+            return wire
+        if part.dtype == "float32":  # a copy: a view of four bytes as one number must begin at a multiple of four
+            return wire.clone(memory_format=torch.contiguous_format).view(torch.float32)
+        values = int(torch.Size(part.shape).numel())
+        bits = self._eights.index_select(0, wire.flatten().int()).view(torch.uint8)
+        return bits.view(*wire.shape[:-1], -1)[..., :values]
 
     def _normalised(self, name: str, value: Tensor) -> Tensor:
         return self.statistics[_key(name)](value) if _key(name) in self.statistics else value
@@ -87,8 +101,8 @@ class RunningStatistics(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def add(self, rows: Tensor) -> None:
-        """Take in rows [N, *shape]."""
-        rows = rows.double()
+        """Take in rows [N, *shape]; what is not finite counts as the mean, which it would spoil for ever."""
+        rows = torch.where(rows.isfinite(), rows.double(), self.mean)
         number = float(len(rows))
         total = self.count + number
         difference = rows.mean(0) - self.mean
@@ -108,16 +122,10 @@ def needs_observed(spec: EnvironmentSpec, *, normalise: bool) -> bool:
     return bool(spec.parts) or (normalise and any(part.dtype == "float32" for part in spec.seen))
 
 
-def _decoded(wire: Tensor, part: Part) -> Tensor:
-    """Values of `part` [..., values] from its bytes [..., bytes]."""
-    if part.dtype == "uint8":
-        return wire
-    if part.dtype == "float32":
-        return wire.contiguous().view(torch.float32)
-    powers = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=wire.device)  # as np.packbits
-    values = int(torch.Size(part.shape).numel())
-    bits = (wire.unsqueeze(-1) & powers).ne(0).flatten(-2)[..., :values]
-    return bits.to(torch.uint8) * 255
+def _eight_by_eight() -> Tensor:
+    """int64 [256]: the eight bits of each byte as eight bytes, 0 or 255, in the order of np.packbits."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * np.uint8(255)
+    return torch.from_numpy(bits.view(np.int64)[:, 0])
 
 
 def _plain(parts: Mapping[str, Tensor]) -> Observation:
@@ -125,5 +133,5 @@ def _plain(parts: Mapping[str, Tensor]) -> Observation:
 
 
 def _key(name: str) -> str:
-    """A module's name may not be empty nor have dots."""
-    return "part_" + name.replace(".", "_")
+    """A module's name may not be empty nor have dots; different names stay different."""
+    return "part_" + name.replace("_", "__").replace(".", "_dot_")

@@ -36,10 +36,10 @@ NAMES: tuple[str, ...] = tuple(sorted(f"{name}{memory}" for name in _TORSOS for 
 def default_name(spec: EnvironmentSpec, *, recurrent: bool) -> str:
     """The network chosen where none is named: mlp for vectors, nature for images of 84 px or more, else small-cnn.
 
-    "-lstm" follows where it is to be `recurrent`.
+    Of several images the smallest decides. "-lstm" follows where it is to be `recurrent`.
     """
     images = [part.shape for part in spec.seen if len(part.shape) == 3]
-    large = images and max(min(shape[1:]) for shape in images) >= NATURE_SIZE_PX
+    large = images and min(min(shape[1:]) for shape in images) >= NATURE_SIZE_PX
     torso = "mlp" if not images else "nature" if large else "small-cnn"
     return f"{torso}-lstm" if recurrent else torso
 

@@ -24,7 +24,7 @@ from workbench.rollouts.pictures import PictureWriter, StoredFrames
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
-FORMAT = 1
+FORMAT = 2  # 1 had no actions but choices, and no parts
 RECORD, STEPS, FRAMES = "rollout.json", "steps.safetensors", "frames.bin"
 _GREATEST = 0.999  # quantile of an episode's saliency that becomes 255: a few steps far above all would darken the rest
 _SAMPLE = 1_000_000  # values that it is taken from
@@ -229,9 +229,9 @@ def read(folder: Path) -> Stored:
     """What is in a rollout's folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
     try:
         record = json.loads((folder / RECORD).read_text())
-        if record["format"] != FORMAT:
+        if record["format"] not in range(1, FORMAT + 1):
             raise StorageFailed(f"{folder} has format {record['format']!r}, and this version of rl-workbench knows "
-                                f"{FORMAT}. Upgrade it: pip install -U rl-workbench")
+                                f"1 to {FORMAT}. Upgrade it: pip install -U rl-workbench")
         with open(folder / STEPS, "rb") as file:
             arrays = tensorfile.mapped(file)
         frames = None

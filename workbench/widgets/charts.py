@@ -125,9 +125,9 @@ def _alone_layer(
 
 def episode_returns(
     episodes: Series, mean: Series, events: Events = (), *, evaluation: Series = EMPTY, evaluation_mean: Series = EMPTY,
-    title: str = "Episode return", axis: Axis = "frames", wide: bool = True,
+    title: str = "Episode return", axis: Axis = "frames", wide: bool = True, what: str = "return",
 ) -> Figure:
-    """Faint dots, one per episode, the line of their running mean, and a dashed line per event.
+    """Faint dots, one per episode, the line of their running mean, and a dashed line per event; of scores as well.
 
     Evaluation episodes, where there are any, are diamonds with a line of their own, and a legend says which is which.
     """
@@ -138,11 +138,13 @@ def episode_returns(
     tables = {**{name: {"x": x, "value": value} for name, (x, value) in points.items()},
               "alone": _alone({"training mean": points["mean"], "evaluation": points["evaluation_mean"]}),
               "readout": readout(means), **event_table(events, axis)}
-    return Figure(title, _returns(title, axis, evaluated, event_kinds(events)), tables, wide)
+    return Figure(title, _returns(title, axis, evaluated, event_kinds(events), wide, what), tables, wide)
 
 
 @lru_cache(64)
-def _returns(title: str, axis: Axis, evaluated: bool, kinds: tuple[str, ...]) -> alt.LayerChart:
+def _returns(
+    title: str, axis: Axis, evaluated: bool, kinds: tuple[str, ...], wide: bool, what: str
+) -> alt.LayerChart:
     colours = {"training": GREY, "training mean": COLOURS[1], "evaluation": COLOURS[0]}
     y = alt.Y("value:Q", title=None, axis=alt.Axis(labelExpr=NUMBER, tickCount=5), scale=alt.Scale(zero=False))
 
@@ -151,15 +153,15 @@ def _returns(title: str, axis: Axis, evaluated: bool, kinds: tuple[str, ...]) ->
 
     drawn = [layer("training", "training").mark_circle(size=12, fillOpacity=0.4, opacity=1),
              layer("mean", "training mean").mark_line(strokeWidth=2.5),
-             _alone_layer(colours, y, axis, legend=evaluated, across=2 * CARD)]
+             _alone_layer(colours, y, axis, legend=evaluated, across=2 * CARD if wide else CARD)]
     if evaluated:
         diamond = {"shape": "diamond", "size": 24, "strokeWidth": 1, "opacity": 1}
         drawn += [layer("evaluation", "evaluation").mark_point(**diamond),
                   layer("evaluation_mean", "evaluation").mark_line(strokeWidth=2.5)]
-    names = ["mean return", "evaluation"] if evaluated else ["mean return"]
-    legend = alt.Legend(**_LEGEND, orient="right", values=list(kinds)) if kinds else None
+    names = [f"mean {what}", "evaluation"] if evaluated else [f"mean {what}"]
+    legend = alt.Legend(**_LEGEND, orient="right", values=list(kinds)) if kinds and wide else None
     return _over_time(drawn, names, axis, legend=legend, title=title,
-                      description=f"The return of every episode and its running mean over {axis}")
+                      description=f"The {what} of every episode and its running mean over {axis}")
 
 
 def histogram(edges: Sequence[float] | Array, counts: Sequence[float] | Array, *, title: str, x: str) -> Figure:

@@ -19,6 +19,7 @@ from workbench.widgets.snapshot import Snapshot, number
 
 LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline", "entropy_loss": "entropy"}
 RETURNS = ("episode_return", "episode_return_mean", "evaluation_return", "evaluation_return_mean")
+SCORES = tuple(name.replace("return", "score") for name in RETURNS)  # beside rewards that are shaped
 Draw = Callable[[Snapshot, str, Axis], Figure]
 
 
@@ -73,6 +74,12 @@ def _returns(now: Snapshot, title: str, axis: Axis) -> Figure:
     each, mean, evaluation, evaluation_mean = (_series(now, name) for name in RETURNS)
     return charts.episode_returns(
         each, mean, now.events, evaluation=evaluation, evaluation_mean=evaluation_mean, title=title, axis=axis)
+
+
+def _scores(now: Snapshot, title: str, axis: Axis) -> Figure:
+    each, mean, evaluation, evaluation_mean = (_series(now, name) for name in SCORES)
+    return charts.episode_returns(each, mean, now.events, evaluation=evaluation, evaluation_mean=evaluation_mean,
+                                  title=title, axis=axis, wide=False, what="score")
 
 
 def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
@@ -137,6 +144,7 @@ WAITS = {"batch_wait_ms": "batch wait", "inference_ms": "inference", "update_ms"
 MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner", "memory_gb": "machine"}
 SLOTS = {
     "returns": Slot("Episode return", _returns, RETURNS, awaited=lambda now: "no episode has ended yet"),
+    "scores": Slot("Episode score", _scores, SCORES),
     "speed": Slot("Speed", _lines(SPEEDS, zero=True), tuple(SPEEDS), awaited=lambda now: "nothing was measured yet"),
     "losses": Slot("Losses", _losses, ("td_error", *LOSSES), awaited=_before_losses),
     "bottleneck": _Bottleneck("Where the time goes", _lines({})),

@@ -5,20 +5,32 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw
 
+from workbench import observations
 from workbench.trajectory import Array
 
 MOST_FRAMES = 6
 HEIGHT = 160  # pixels of a frame in the strip
-_GAP, _CAPTION = 4, 16
+_GAP, _CAPTION, _STRIP = 4, 16, 28
 _GREY = (128, 128, 128, 255)  # readable on white and on black
-_PLANES = np.array([(86, 180, 233), (230, 159, 0), (240, 228, 66), (0, 158, 115), (213, 94, 0), (204, 121, 167),
-                    (0, 114, 178), (255, 255, 255)])  # as widgets/src/pixels.js
+
+
+class Moment(NamedTuple):
+    """One frame of the strip.
+
+    Attributes:
+        frame: uint8 [H, W, 3].
+        policy: draws what the policy said then, uint8 [height, width, 4] of `size` (width, height); None: nothing.
+    """
+
+    caption: str
+    frame: Array
+    policy: Callable[..., Array] | None = None
 
 
 def chosen(number: int, most: int = MOST_FRAMES) -> list[int]:
@@ -28,30 +40,25 @@ def chosen(number: int, most: int = MOST_FRAMES) -> list[int]:
 
 def seen(observation: Array) -> Array | None:
     """An observation [channels, height, width] as a picture, uint8 [H, W, 3]; None for a vector."""
-    if observation.ndim != 3:
-        return None
-    if len(observation) == 1:
-        return np.repeat(observation.transpose(1, 2, 0), 3, axis=2)
-    if len(observation) == 3:
-        return observation.transpose(1, 2, 0)
-    colours = _PLANES[np.arange(len(observation)) % len(_PLANES)]
-    lit: Array = (observation[..., None] / 255 * colours[:, None, None]).max(0).astype(np.uint8)
-    return lit
+    return observations.picture(observation) if observation.ndim == 3 else None
 
 
-def png(frames: Sequence[tuple[str, Array]]) -> bytes:
-    """Frames, uint8 [H, W, 3], side by side, each above its caption, on a transparent ground."""
-    pictures = [Image.fromarray(np.ascontiguousarray(frame)) for _, frame in frames]
+def png(frames: Sequence[Moment]) -> bytes:
+    """Frames side by side, each above its policy and its caption, on a transparent ground."""
+    pictures = [Image.fromarray(np.ascontiguousarray(one.frame)) for one in frames]
     pictures = [
         one.resize((max(1, round(one.width * HEIGHT / one.height)), HEIGHT), Image.Resampling.NEAREST)
         for one in pictures
     ]
     width = sum(one.width + _GAP for one in pictures) - _GAP
-    strip = Image.new("RGBA", (width, HEIGHT + _CAPTION))
+    below = HEIGHT + (_STRIP + _GAP if any(one.policy for one in frames) else 0)
+    strip = Image.new("RGBA", (width, below + _CAPTION))
     draw, x = ImageDraw.Draw(strip), 0
-    for picture, (caption, _) in zip(pictures, frames, strict=True):
+    for picture, one in zip(pictures, frames, strict=True):
         strip.paste(picture, (x, 0))
-        draw.text((x + 2, HEIGHT + 2), caption, fill=_GREY)
+        if one.policy:
+            strip.paste(Image.fromarray(one.policy(size=(picture.width, _STRIP))), (x, HEIGHT + _GAP))
+        draw.text((x + 2, below + 2), one.caption, fill=_GREY)
         x += picture.width + _GAP
     file = io.BytesIO()
     strip.save(file, "PNG", optimize=True)
@@ -67,7 +74,7 @@ def named(facts: Iterable[tuple[str, str]]) -> str:
     return f'<div style="display:flex;flex-wrap:wrap;margin:.5em 0">{cells}</div>'
 
 
-def bundle(title: str, facts: Mapping[str, str], frames: Sequence[tuple[str, Array]]) -> dict[str, Any]:
+def bundle(title: str, facts: Mapping[str, str], frames: Sequence[Moment]) -> dict[str, Any]:
     """text/html that loads nothing, text/plain, and image/png where there are frames."""
     image = base64.b64encode(png(frames)).decode() if frames else ""
     alternative = html.escape(f"{len(frames)} frames of {title}")

@@ -7,7 +7,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.client.tables import Table
+from workbench.tables import Table
 from workbench.widgets import picture
 from workbench.widgets.inspector_figures import LAYERS
 from workbench.widgets.live import Figure

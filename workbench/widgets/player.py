@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,21 @@ import anywidget
 import numpy as np
 import traitlets
 
+from workbench import observations
+from workbench.client import policy
 from workbench.client.rollout import Rollout
+from workbench.client.strip import domain_of, strip
 from workbench.errors import InvalidInput
-from workbench.trajectory import Array
+from workbench.observations import Drawable
+from workbench.trajectory import ActionSpec, Array
 from workbench.widgets import assets, filmstrip
 from workbench.widgets.background import Actions
+from workbench.widgets.filmstrip import Moment
 from workbench.widgets.snapshot import number
 from workbench.widgets.still import Bundle, Shown
 from workbench.wire import columns
 
+KINDS = {"q_values": "q_value", "means": "mean"}  # of scores, as `Outlook` has them, by the array that keeps them
 FORMATS = ("mp4", "gif")
 
 
@@ -104,6 +111,9 @@ def facts(rollout: Rollout) -> dict[str, str]:
         "return": number(rollout.episode_return),
         "steps": f"{steps:,} ({steps / rollout.fps:,.1f} s), {end}",
         "rewards": f"{np.count_nonzero(rollout.rewards):,} steps with one",
+        **({} if rollout.episode_score is None else {"score": number(rollout.episode_score)}),
+        "an action": policy.kind_in_words(rollout.action_spec),
+        "taken": policy.taken(rollout.action_spec, rollout.action_names, rollout.actions),
         "checkpoint": str(rollout.checkpoint),
     }
 
@@ -112,17 +122,27 @@ def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
     """A rollout as one message: header and table of columns, and the buffers columns, pictures, saliency."""
     mime, pictures = rollout.pictures() if rollout.frames is not None else ("", [])
     saliency = None if rollout.saliency is None else np.asarray(rollout.saliency, np.uint8)
-    table, packed = columns.pack(_columns(rollout, pictures))
+    seen = None
+    if not pictures or rollout.explains_what_frames_do_not_show:
+        seen = observations.drawable(rollout.observation_rows, parts=rollout.parts)
+    table, packed = columns.pack(_columns(rollout, pictures, seen))
     size = np.shape(rollout.frames[0])[:2] if rollout.frames is not None else (0, 0)
     header = {
-        "title": title(rollout), "label": repr(rollout), "names": list(rollout.action_names),
-        "kind": "q_value" if rollout.policy is None else "probability", "fps": float(rollout.fps),
+        "title": title(rollout), "label": repr(rollout), "fps": float(rollout.fps),
+        "kind": next((kind for name, kind in KINDS.items() if getattr(rollout, name) is not None), "probability"),
+        **policy_header(rollout.action_spec, rollout.action_names),
         "picture": {"mime": mime, "height": size[0], "width": size[1]} if pictures else None,
-        "shape": list(np.shape(rollout.observations)[1:]),
+        "shape": [] if seen is None else list(seen.values.shape[1:]),
+        "entries": [] if seen is None else list(seen.names),
         "saliency": None if saliency is None else list(saliency.shape), "note": _note(rollout),
     }
     compressed = b"" if saliency is None else zlib.compress(saliency.tobytes(), 1)
     return {"header": header, "columns": table}, [packed, b"".join(pictures), compressed]
+
+
+def policy_header(actions: ActionSpec, names: Sequence[str]) -> dict[str, Any]:
+    """What the page must know of actions: their kind, and the bars that stand for them."""
+    return {"actions": actions.kind, "groups": [one._asdict() for one in policy.groups(actions, names)]}
 
 
 def _note(rollout: Rollout) -> str:
@@ -132,25 +152,26 @@ def _note(rollout: Rollout) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def _columns(rollout: Rollout, pictures: Sequence[bytes]) -> dict[str, Array]:
+def _columns(rollout: Rollout, pictures: Sequence[bytes], seen: Drawable | None) -> dict[str, Array]:
     """Columns by frame, T+1 rows: what was said and done at x_t, and the reward that came with it."""
     steps = len(rollout.actions)
     rewards = np.concatenate([[0], rollout.rewards]).astype(np.float32)
-    scores = rollout.q_values if rollout.policy is None else rollout.policy
+    kind, nothing = (np.float32, np.nan) if rollout.action_spec.kind == "tanh_normal" else (np.int32, -1)
+    last = np.full((1, *rollout.action_spec.shape), nothing, kind)
     found: dict[str, Array] = {
         "time_s": np.arange(steps + 1) / rollout.fps, "reward": rewards,
         "episode_return": np.cumsum(rewards, dtype=np.float64),
-        "action": np.concatenate([rollout.actions, [-1]]).astype(np.int32), "value": _padded(rollout.values),
+        "action": np.concatenate([rollout.actions.astype(kind), last]), "value": _padded(rollout.values),
+        "scores": _padded(rollout.said),
     }
-    if scores is not None:
-        found["scores"] = _padded(scores)
+    if rollout.scores is not None:
+        found["score"] = np.concatenate([[0], rollout.scores]).astype(np.float32)
     if rollout.state_norm is not None:
         found["state_norm"] = _padded(rollout.state_norm)
     if pictures:
         found["picture_end"] = np.cumsum([len(picture) for picture in pictures]).astype(np.uint32)
-    else:
-        observations = np.asarray(rollout.observations)
-        found["observation"] = observations.astype(np.uint8 if observations.ndim == 4 else np.float32)
+    if seen is not None:
+        found["observation"] = seen.values
     return found
 
 
@@ -160,13 +181,16 @@ def _padded(values: Array) -> Array:
     return np.concatenate([np.asarray(values, np.float32), last])
 
 
-def _few_frames(rollout: Rollout) -> list[tuple[str, Array]]:
-    shown: Any = rollout.frames if rollout.frames is not None else rollout.observations
+def _few_frames(rollout: Rollout) -> list[Moment]:
     found = []
+    domain = domain_of(rollout.action_spec, rollout.q_values)
     for step in filmstrip.chosen(len(rollout.actions) + 1):
-        frame = shown[step] if rollout.frames is not None else filmstrip.seen(np.asarray(shown[step]))
+        frame = rollout.frames[step] if rollout.frames is not None else filmstrip.seen(
+            observations.drawable(rollout.observation_rows[step : step + 1], parts=rollout.parts).values[0])
+        said = None if step == len(rollout.actions) else partial(
+            strip, rollout.action_spec, rollout.said[step], rollout.actions[step], domain=domain)
         if frame is not None:
-            found.append((f"step {step}", frame))
+            found.append(Moment(f"step {step}", frame, said))
     return found
 
 

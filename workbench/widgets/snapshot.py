@@ -83,9 +83,9 @@ def sentence(snapshot: Snapshot) -> str:
         parts.append(f"{number(status.frames_per_second)} frames/s, {number(status.steps_per_second)} steps/s")
     parts.append(f"{number(status.episodes)} episodes")
     if status.episode_return is not None:
-        parts.append(f"mean return {number(status.episode_return)}")
+        parts.append(f"mean return {number(status.episode_return)}{_score(status.episode_score)}")
     if status.evaluation_return is not None:
-        parts.append(f"evaluation {number(status.evaluation_return)}")
+        parts.append(f"evaluation {number(status.evaluation_return)}{_score(status.evaluation_score)}")
     if status.policy_lag is not None:
         lag = f"{status.policy_lag:.1f}" if status.policy_lag < 100 else number(status.policy_lag)
         parts.append(f"policy lag {lag} updates")
@@ -94,6 +94,10 @@ def sentence(snapshot: Snapshot) -> str:
     if (left := seconds_left(snapshot)) is not None:
         parts.append(f"about {duration(left)} left")
     return " · ".join(parts)
+
+
+def _score(score: float | None) -> str:
+    return "" if score is None else f" (score {number(score)})"
 
 
 def reason(snapshot: Snapshot) -> str:
@@ -129,9 +133,13 @@ def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     ]
     if status.episode_return is not None:
         rows.append(("mean return", number(status.episode_return)))
+    if status.episode_score is not None:
+        rows.append(("mean score", number(status.episode_score)))
     if status.evaluation_return is not None:
         of = f" ({number(status.evaluation_episodes)} episodes)" if status.evaluation_episodes else ""
         rows.append(("evaluation", f"{number(status.evaluation_return)}{of}"))
+    if status.evaluation_score is not None:
+        rows.append(("evaluation score", number(status.evaluation_score)))
     rows.append(("replay", status.replay))
     return [(name, value) for name, value in rows if value]
 

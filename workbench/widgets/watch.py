@@ -10,16 +10,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import Any
 
 import anywidget
 import numpy as np
 import traitlets
 
+from workbench.client import policy
+from workbench.client.strip import domain_of, strip
 from workbench.client.watching import Look, Watching
-from workbench.trajectory import Array
 from workbench.widgets import assets, filmstrip
 from workbench.widgets.background import REFRESHER, Actions
+from workbench.widgets.filmstrip import Moment
+from workbench.widgets.player import policy_header
 from workbench.widgets.snapshot import number
 from workbench.widgets.still import Bundle, Shown
 
@@ -100,8 +104,10 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
             return None
         latest = self._kept[-1]
         shape = next(one["shape"][1:] for one in latest.table if one["name"] == "observation")
-        return {"title": self.title, "label": f"Live view: {self.title}", "names": list(latest.action_names),
-                "kind": latest.kind, "fps": 0.0, "picture": None, "shape": shape, "saliency": None, "note": ""}
+        entries = list(latest.entries) or [f"x[{at}]" for at in range(shape[0] if len(shape) == 1 else 0)]
+        return {"title": self.title, "label": f"Live view: {self.title}", "kind": latest.kind, "fps": 0.0,
+                **policy_header(latest.action_spec, latest.action_names), "picture": None, "shape": shape,
+                "entries": entries, "saliency": None, "note": ""}
 
     def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
         """What a page says; in the main thread or in a subshell's."""
@@ -127,6 +133,7 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
             "seen": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(float(last['time_s'][-1])))}",
             "return of the episode so far": number(last["episode_return"][-1]),
             "steps of the episode": f"{last['episode_step'][-1]:,}", "value": number(last["value"][-1]),
+            "action": policy.in_words(kept[-1].action_spec, kept[-1].action_names, last["action"][-1]),
             **({"then": self._last.note} if self._last.note else {}),
         }
         return filmstrip.bundle(self.title, facts, _few_frames(kept))
@@ -146,8 +153,15 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         REFRESHER.add(self)
 
 
-def _few_frames(looks: list[Look]) -> list[tuple[str, Array]]:
-    observations = np.concatenate([one.columns["observation"] for one in looks])
-    steps = np.concatenate([one.columns["episode_step"] for one in looks])
-    frames = [(f"step {steps[at]}", filmstrip.seen(observations[at])) for at in filmstrip.chosen(len(steps))]
-    return [(caption, frame) for caption, frame in frames if frame is not None]
+def _few_frames(looks: list[Look]) -> list[Moment]:
+    names = ("observation", "episode_step", "scores", "action")
+    seen = {name: np.concatenate([one.columns[name] for one in looks]) for name in names}
+    actions = looks[-1].action_spec
+    domain = domain_of(actions, seen["scores"] if looks[-1].kind == "q_value" else None)
+    found = []
+    for at in filmstrip.chosen(len(seen["action"])):
+        frame = filmstrip.seen(seen["observation"][at])
+        said = partial(strip, actions, seen["scores"][at], seen["action"][at], domain=domain)
+        if frame is not None:
+            found.append(Moment(f"step {seen['episode_step'][at]}", frame, said))
+    return found

@@ -12,6 +12,7 @@ metadata of the stream. Each later request is one group of environments, each re
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -136,7 +137,8 @@ class GroupStep:
         if magic != _MAGIC or len(data) != expected or not 0 < count <= 65_536:
             raise ShapeMismatch(
                 f"a step message of {len(data)} bytes does not fit {count} environments of {spec.name} "
-                f"with observations {spec.observation_shape} {spec.observation_dtype}: {expected} bytes expected."
+                f"with observations {spec.observation_shape} {spec.observation_dtype}"
+                f"{' and scores' if spec.scored else ''}: {expected} bytes expected."
             )
         at = _Cursor(data, _REQUEST.size)
         reward, flags = at.take("<f4", count), at.take("u1", count)
@@ -179,7 +181,12 @@ class GroupActions:
 
     @classmethod
     def decode(cls, data: bytes, actions: ActionSpec) -> GroupActions:
-        """The inverse of `encode`."""
-        _, group, _, count, version = _REPLY.unpack_from(data)
+        """The inverse of `encode`. Raises ShapeMismatch if the length does not fit."""
+        header = data[: _REPLY.size].ljust(_REPLY.size, b"\0")
+        magic, group, _, count, version = _REPLY.unpack(header)
+        expected = _REPLY.size + 4 * count * math.prod(actions.shape)
+        if magic != _MAGIC or len(data) != expected:
+            raise ShapeMismatch(f"a message of actions of {len(data)} bytes does not fit {count} actions that are "
+                                f"{actions.kind} {list(actions.sizes)}: {expected} bytes expected.")
         values = _Cursor(data, _REPLY.size).take(actions.wire_dtype, count, actions.shape)
         return cls(group, values.astype(actions.dtype), version)

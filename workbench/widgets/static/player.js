@@ -1,3 +1,29 @@
+// src/canvas.js
+function ink({ text, font }) {
+  const [red, green, blue] = (text.match(/[\d.]+/g) ?? ["0", "0", "0"]).map(Number);
+  const dark = red + green + blue > 384;
+  const faint = dark ? "rgba(255,255,255,.28)" : "rgba(0,0,0,.22)";
+  return { text, font, faint, data: dark ? "#56b4e9" : "#0072b2", mark: dark ? "#e69f00" : "#d55e00" };
+}
+function cleared(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  const context = (
+    /** @type {CanvasRenderingContext2D} */
+    canvas.getContext("2d")
+  );
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+function clipped(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  while (text && context.measureText(`${text}…`).width > width) text = text.slice(0, -1);
+  return `${text}…`;
+}
+
 // src/columns.js
 var TYPES = {
   uint8: Uint8Array,
@@ -158,8 +184,8 @@ function number(value) {
 }
 function whole(value) {
   const below = Math.floor(value), rest = value - below;
-  const rounded = rest < 0.5 || rest === 0.5 && below % 2 === 0 ? below : below + 1;
-  return String(Object.is(rounded, -0) ? 0 : rounded);
+  const rounded2 = rest < 0.5 || rest === 0.5 && below % 2 === 0 ? below : below + 1;
+  return String(Object.is(rounded2, -0) ? 0 : rounded2);
 }
 function nearest(value, digits) {
   const [mantissa, exponent] = value.toExponential(60).split("e");
@@ -221,95 +247,134 @@ function fitted(w, h, roomW, roomH) {
   return { width: Math.round(w * used), height: Math.round(h * used) };
 }
 
-// src/draw.js
+// src/bars.js
 var ROW = 24;
-var LEAST_ROW = 16;
-var LABEL = 92;
+var LEAST_ROW = 18;
+var VECTOR_ROW = 16;
+var LEAST_LABEL = 60;
 var VALUE = 76;
-var STRIP = 46;
-var TITLE = 86;
+var MARK = 16;
+var LABEL_SHARE = 0.4;
 var ENTRIES = 32;
-var STRIPS = [
-  { name: "value", title: "value" },
-  { name: "reward", title: "reward", stems: true },
-  { name: "episode_return", title: "return" },
-  { name: "state_norm", title: "state norm" }
-];
-function ink({ text, font }) {
-  const [red, green, blue] = (text.match(/[\d.]+/g) ?? ["0", "0", "0"]).map(Number);
-  const dark = red + green + blue > 384;
-  const faint = dark ? "rgba(255,255,255,.28)" : "rgba(0,0,0,.22)";
-  return { text, font, faint, data: dark ? "#56b4e9" : "#0072b2", mark: dark ? "#e69f00" : "#d55e00" };
-}
-function cleared(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
-  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  const context = (
-    /** @type {CanvasRenderingContext2D} */
-    canvas.getContext("2d")
-  );
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
-}
-function clipped(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  while (text && context.measureText(`${text}…`).width > width) text = text.slice(0, -1);
-  return `${text}…`;
-}
-function drawScores(canvas, colours, { scores, chosen, names, kind, domain }, width, most) {
-  const actions = shown(scores, chosen, Math.floor(most / LEAST_ROW));
-  const row = Math.max(LEAST_ROW, Math.min(ROW, most / actions.length));
-  const context = cleared(canvas, width, Math.round(row * actions.length) + 2);
-  const room = Math.max(20, width - LABEL - VALUE), places = bars(scores, domain);
-  actions.forEach((action, at) => {
-    const score = scores[action];
-    const text = !Number.isFinite(score) ? "" : kind === "probability" ? `${(100 * score).toFixed(score < 0.0995 ? 1 : 0)} %` : number(score);
-    bar(context, colours, { at, row, room, name: names[action] ?? String(action), text, place: places[action], marked: action === chosen });
+function drawPolicy(canvas, colours, rows2, domain, width, most) {
+  const row = Math.max(LEAST_ROW, Math.min(ROW, most / rows2.length)), height = Math.round(row * rows2.length) + 2;
+  const context = cleared(canvas, width, height);
+  const plot = plotOf(context, colours, rows2.flatMap((one) => "name" in one ? [one.name] : []), width);
+  rows2.forEach((one, at) => {
+    const line2 = { at, row, ...plot };
+    if ("title" in one) heading(context, colours, line2, one.title);
+    else if ("legend" in one) legend(context, colours, line2);
+    else if ("ends" in one) ends(context, colours, line2);
+    else if ("place" in one) bar(context, colours, line2, one);
+    else axis(context, colours, line2, one);
   });
-  if (kind !== "probability") zeroLine(context, colours, domain, room, row * actions.length);
+  if (domain && domain[0] <= 0 && domain[1] >= 0) {
+    context.fillStyle = colours.faint;
+    context.fillRect(plot.left + linear(domain, 0, plot.room)(0), 0, 1, height);
+  }
+  return height;
 }
-function drawVector(canvas, colours, values, domains, counts, width) {
-  const entries = Math.min(values.length, ENTRIES), row = entries > 12 ? LEAST_ROW : ROW;
+function drawVector(canvas, colours, values, names, domains, counts2, width) {
+  const entries = Math.min(values.length, ENTRIES), row = entries > 12 ? VECTOR_ROW : ROW;
   const context = cleared(canvas, width, row * entries + 2);
-  const room = Math.max(20, width - LABEL - VALUE);
+  const plot = plotOf(context, colours, names.slice(0, entries), width);
   for (let at = 0; at < entries; at++) {
     const [place] = bars([values[at]], domains[at]);
-    bar(context, colours, { at, row, room, name: `x[${at}]`, text: number(values[at]), place, marked: false });
-    if (counts) {
-      context.fillStyle = `rgba(230,60,200,${counts[at] / 255})`;
+    bar(context, colours, { at, row, ...plot }, { name: names[at], text: number(values[at]), place, marked: false });
+    if (counts2) {
+      context.fillStyle = `rgba(230,60,200,${counts2[at] / 255})`;
       context.fillRect(0, at * row + 2, 8, row - 4);
     }
   }
 }
-function bar(context, colours, { at, row, room, name, text, place, marked }) {
+var drawnOf = (length) => Math.min(length, ENTRIES);
+function plotOf(context, colours, names, width) {
+  context.font = `bold 13px ${colours.font}`;
+  const widest = names.reduce((most, name) => Math.max(most, context.measureText(name).width), 0);
+  const left = Math.round(Math.max(LEAST_LABEL, Math.min(width * LABEL_SHARE, widest + MARK + 8)));
+  return { left, room: Math.max(20, width - left - VALUE) };
+}
+function named(context, colours, { at, row, left, room }, { name, text, marked = false }) {
   const top = at * row + 2, height = row - 4, middle = top + height / 2 + 1;
   context.font = `${marked ? "bold " : ""}${row < 20 ? 12 : 13}px ${colours.font}`;
   context.textBaseline = "middle";
   context.fillStyle = colours.text;
-  context.fillText(clipped(context, name, LABEL - 22), 16, middle);
+  context.fillText(clipped(context, name, left - MARK - 6), MARK, middle);
   context.textAlign = "right";
-  context.fillText(text, LABEL + room + VALUE - 2, middle);
+  context.fillText(text, left + room + VALUE - 2, middle);
   context.textAlign = "left";
+  return { top, height, middle };
+}
+function bar(context, colours, line2, one) {
+  const { left, room } = line2, { place, marked } = one;
+  const { top, height, middle } = named(context, colours, line2, one);
   context.fillStyle = colours.data;
-  context.fillRect(LABEL + place.from * room, top, Math.max(1, (place.to - place.from) * room), height);
+  context.fillRect(left + place.from * room, top, Math.max(1, (place.to - place.from) * room), height);
   if (!marked) return;
   context.strokeStyle = context.fillStyle = colours.mark;
   context.lineWidth = 2;
-  context.strokeRect(LABEL - 1, top, room + 2, height);
+  context.strokeRect(left - 1, top, room + 2, height);
   context.beginPath();
   context.moveTo(3, middle - 6);
   context.lineTo(12, middle - 1);
   context.lineTo(3, middle + 4);
   context.fill();
 }
-function zeroLine(context, colours, domain, room, height) {
-  if (domain[0] > 0 || domain[1] < 0) return;
+function axis(context, colours, line2, one) {
+  const { left, room } = line2;
+  const { top, height, middle } = named(context, colours, line2, one), across = Math.round(middle) - 1;
   context.fillStyle = colours.faint;
-  context.fillRect(LABEL + linear(domain, 0, room)(0), 0, 1, height);
+  context.fillRect(left, across, room, 1);
+  for (const share of [0, 0.5, 1]) context.fillRect(left + share * room - 0.5, top + height / 4, 1, height / 2);
+  if (!Number.isFinite(one.taken)) return;
+  context.fillStyle = colours.data;
+  context.fillRect(left + one.middle * room - 1.5, top, 3, height);
+  context.fillStyle = colours.mark;
+  context.beginPath();
+  context.arc(left + one.taken * room, across + 0.5, Math.min(5, height / 3), 0, 2 * Math.PI);
+  context.fill();
 }
+function heading(context, colours, { at, row, left, room }, title) {
+  context.font = `bold 12px ${colours.font}`;
+  context.textBaseline = "middle";
+  context.fillStyle = colours.text;
+  context.fillText(clipped(context, title, left + room), 0, (at + 0.5) * row + 1);
+}
+function legend(context, colours, { at, row }) {
+  const middle = (at + 0.5) * row + 1;
+  context.font = `12px ${colours.font}`;
+  context.textBaseline = "middle";
+  context.fillStyle = colours.text;
+  const first = "the policy's middle", second = MARK + context.measureText(first).width + 18;
+  context.fillText(first, MARK, middle);
+  context.fillText("action taken", second + 10, middle);
+  context.fillStyle = colours.data;
+  context.fillRect(6, middle - 7, 3, 12);
+  context.fillStyle = colours.mark;
+  context.beginPath();
+  context.arc(second, middle - 1, 5, 0, 2 * Math.PI);
+  context.fill();
+}
+function ends(context, colours, { at, row, left, room }) {
+  const middle = (at + 0.5) * row + 1;
+  context.font = `12px ${colours.font}`;
+  context.textBaseline = "middle";
+  context.fillStyle = colours.text;
+  context.textAlign = "center";
+  ["−1", "0", "1"].forEach((text, place) => context.fillText(text, left + place / 2 * room, middle));
+  context.textAlign = "left";
+}
+
+// src/draw.js
+var STRIP = 46;
+var TITLE = 86;
+var STRIPS = [
+  { name: "value", title: "value" },
+  { name: "reward", title: "reward", stems: true },
+  { name: "score", title: "score", stems: true },
+  { name: "episode_return", title: "return" },
+  { name: "state_norm", title: "state norm" }
+];
 function drawStrips(canvas, colours, track, strips, width, length) {
   const context = cleared(canvas, width, strips.length * STRIP + 2);
   const room = plotWidth(width);
@@ -359,27 +424,48 @@ var plotWidth = (width) => Math.max(20, Math.floor(width) - TITLE - 4);
 var PLOT_LEFT = TITLE;
 
 // src/pixels.js
-var PLANES = [
+var BRIGHT = [
   [86, 180, 233],
   [230, 159, 0],
+  [255, 255, 255],
   [240, 228, 66],
   [0, 158, 115],
   [213, 94, 0],
   [204, 121, 167],
-  [0, 114, 178],
-  [255, 255, 255]
+  [0, 114, 178]
+];
+var PLANES = [
+  ...BRIGHT,
+  ...BRIGHT.map((one) => one.map((value) => Math.floor(55 * value / 100))),
+  ...BRIGHT.filter((one) => one.some((value) => value < 255)).map((one) => one.map((value) => value + Math.floor((255 - value) / 2)))
 ];
 var HEAT = [230, 60, 200];
 function toRgba(values, [channels, height, width]) {
   const size = height * width, rgba = new Uint8ClampedArray(size * 4).fill(255);
+  const lit = channels === 1 || channels === 3 ? null : counts(values, channels, size);
   for (let pixel = 0; pixel < size; pixel++) {
     for (let colour = 0; colour < 3; colour++) {
-      rgba[pixel * 4 + colour] = channels === 1 ? values[pixel] : channels === 3 ? values[colour * size + pixel] : planes(values, pixel, size, channels, colour);
+      rgba[pixel * 4 + colour] = channels === 1 ? values[pixel] : channels === 3 ? values[colour * size + pixel] : lit ? rarest(values, pixel, size, lit)[colour] : brightest(values, pixel, size, channels, colour);
     }
   }
   return rgba;
 }
-function planes(values, pixel, size, channels, colour) {
+function counts(values, channels, size) {
+  const found = new Array(channels).fill(0);
+  for (let at = 0; at < channels * size; at++) {
+    if (values[at] === 255) found[Math.floor(at / size)] += 1;
+    else if (values[at] !== 0) return null;
+  }
+  return found;
+}
+function rarest(values, pixel, size, lit) {
+  let best = -1;
+  lit.forEach((count, plane) => {
+    if (values[plane * size + pixel] && (best < 0 || count < lit[best])) best = plane;
+  });
+  return best < 0 ? [0, 0, 0] : PLANES[best % PLANES.length];
+}
+function brightest(values, pixel, size, channels, colour) {
   let light = 0;
   for (let plane = 0; plane < channels; plane++) {
     const value = values[plane * size + pixel];
@@ -403,9 +489,9 @@ var Pictures = class {
    * @param {string} mime
    * @param {() => void} ready
    */
-  constructor(data, ends, mime, ready) {
+  constructor(data, ends2, mime, ready) {
     this.data = data;
-    this.ends = ends;
+    this.ends = ends2;
     this.mime = mime;
     this.ready = ready;
     this.decoded = /* @__PURE__ */ new Map();
@@ -443,6 +529,72 @@ var Pictures = class {
   }
 };
 var asPicture = (values, shape) => new ImageData(toRgba(values, shape), shape[2], shape[1]);
+
+// src/policy.js
+var MOST_ROWS = 400;
+var MOST_SAID = 4;
+function done(actions, action) {
+  const parts = typeof action === "number" ? [action] : Array.from(action ?? []);
+  const missing = parts.some((one) => actions === "tanh_normal" ? Number.isNaN(one) : one < 0);
+  return parts.length && !missing ? parts : null;
+}
+function rowsOf({ actions, groups, kind }, scores, action, domain, number2) {
+  const parts = done(actions, action);
+  if (actions === "tanh_normal") return axes(groups[0], scores, parts, number2);
+  const places = bars(scores, domain);
+  const said2 = (score) => !Number.isFinite(score) ? "" : kind === "probability" ? percent(score) : number2(score);
+  if (actions === "bernoulli") {
+    return groups[0].names.map((name, at) => {
+      const on = parts?.[at] === 1, text = said2(scores[at]);
+      return { name, text: text && parts ? `${text} ${on ? "on" : "off"}` : text, place: places[at], marked: on };
+    });
+  }
+  let first = 0;
+  return groups.flatMap(({ title, names }, part) => {
+    const own = Array.from(names, (_, choice) => scores[first + choice]), chosen = parts?.[part] ?? -1, from = first;
+    first += names.length;
+    return [...title ? [{ title }] : [], ...shown(own, chosen, MOST_ROWS).map((choice) => ({
+      name: names[choice],
+      text: said2(own[choice]),
+      place: places[from + choice],
+      marked: choice === chosen
+    }))];
+  });
+}
+function axes({ names }, middles, parts, number2) {
+  const place = linear([-1, 1], 0, 1);
+  return [{ legend: true }, { ends: true }, ...names.map((name, at) => ({
+    name,
+    text: parts ? number2(rounded(parts[at])) : "",
+    middle: place(middles[at]),
+    taken: place(parts?.[at] ?? NaN)
+  }))];
+}
+function inWords({ actions, groups, kind }, scores, action, number2) {
+  const parts = done(actions, action);
+  if (!parts) return "";
+  const brief = parts.length > MOST_SAID;
+  const how = (at) => {
+    if (!scores || brief) return "";
+    return kind === "probability" ? ` (${Math.round(100 * scores[at])} %)` : kind === "mean" ? ` (middle ${number2(rounded(scores[at]))})` : ` (Q ${number2(scores[at])})`;
+  };
+  if (actions === "tanh_normal") {
+    return parts.map((one, at) => `${brief ? "" : `${groups[0].names[at]} `}${number2(rounded(one))}${how(at)}`).join(", ");
+  }
+  if (actions === "bernoulli") {
+    const { names } = groups[0];
+    if (brief) return names.filter((_, at) => parts[at]).join(", ") || "all off";
+    return parts.map((one, at) => `${names[at]} ${one ? "on" : "off"}${how(at)}`).join(", ");
+  }
+  let first = 0;
+  return parts.map((chosen, part) => {
+    const { title, names } = groups[part], at = first + chosen;
+    first += names.length;
+    return `${title && !brief ? `${title}: ` : ""}${names[chosen] ?? chosen}${how(at)}`;
+  }).join(", ");
+}
+var percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+var rounded = (value) => Math.round(100 * value) / 100 + 0;
 
 // src/track.js
 var MOST_LIVE = 1500;
@@ -493,23 +645,21 @@ var Track = class {
     return extra;
   }
 };
-function said(track, at, { names, kind, number: number2 }) {
+function said(track, at, policy, number2) {
   const get = (name) => track.columns[name]?.[at];
   const parts = [];
-  const action = get("action");
-  if (action >= 0) {
-    const score = get("scores")?.[action];
-    const how = kind === "probability" ? `${Math.round(100 * score)} %` : `Q ${number2(score)}`;
-    parts.push(`action ${names[action] ?? action}${score === void 0 ? "" : ` (${how})`}`);
-  }
+  const done2 = inWords(policy, get("scores"), get("action"), number2);
+  if (done2) parts.push(`action ${done2}`);
   if (Number.isFinite(get("value"))) parts.push(`value ${number2(get("value"))}`);
   parts.push(`reward ${number2(get("reward"))}`);
+  if (Number.isFinite(get("score"))) parts.push(`score ${number2(get("score"))}`);
   if (Number.isFinite(get("episode_return"))) parts.push(`return ${number2(get("episode_return"))}`);
   return parts.join(", ");
 }
 
 // src/screen.js
 var TALLEST = 420;
+var SCROLLBAR = 16;
 var SIDE_BY_SIDE = 460;
 var Screen = class {
   /**
@@ -526,22 +676,25 @@ var Screen = class {
     this.track = track;
     this.overlay = { on: false, opacity: 0.7 };
     this.packedSaliency = saliency;
-    this.vector = !header.picture && header.shape.length === 1;
+    this.vector = header.shape.length === 1;
+    this.image = Boolean(header.picture) || !this.vector;
     this.pictures = header.picture && pictures ? new Pictures(pictures, track.columns.picture_end, header.picture.mime, redraw) : null;
     this.saliency = null;
     this.redraw = redraw;
-    this.shownAt = -1;
+    this.scrolls = false;
     this.charts = STRIPS;
     this.domain = [0, 1];
     this.domains = [];
     this.stripsFor = "";
     this.stale = true;
     this.canvas = element("canvas", { class: "wb-picture", role: "img", "aria-label": header.label });
+    this.values = element("canvas", { class: "wb-values", role: "img", "aria-label": "observation" });
     this.scores = element("canvas", { class: "wb-scores", role: "img", "aria-label": "scores of the actions" });
+    this.policy = element("div", { class: "wb-policy", role: "group", "aria-label": "policy" }, this.scores);
     this.strips = element("canvas", { class: "wb-strips", role: "img", "aria-label": "value, reward and return by step" });
     this.drawn = document.createElement("canvas");
     this.words = element("div", { class: "wb-said" });
-    this.top = element("div", { class: "wb-top" }, this.canvas, this.scores);
+    this.top = element("div", { class: "wb-top" }, ...this.image ? [this.canvas] : [this.values], this.policy);
     const note = header.note ? [element("div", { class: "wb-remark" }, header.note)] : [];
     this.el = element(
       "section",
@@ -549,6 +702,7 @@ var Screen = class {
       element("div", { class: "wb-title" }, header.title),
       ...note,
       this.top,
+      ...this.image && this.vector ? [this.values] : [],
       this.words,
       this.strips
     );
@@ -559,9 +713,9 @@ var Screen = class {
   changed() {
     const { columns } = this.track;
     this.charts = STRIPS.filter(({ name }) => name === "reward" || this.track.column(name).length);
-    this.domain = this.header.kind === "probability" ? [0, 1] : extent((columns.scores ?? []).flatMap((row) => Array.from(row)));
+    this.domain = this.header.kind === "q_value" ? extent((columns.scores ?? []).flatMap((row) => Array.from(row))) : [0, 1];
     if (this.vector) {
-      const entries = Array.from({ length: this.header.shape[0] }, (_, i) => i).slice(0, 32);
+      const entries = Array.from({ length: drawnOf(this.header.shape[0]) }, (_, i) => i);
       this.domains = entries.map((i) => extent((columns.observation ?? []).map((row) => row[i]), true));
     }
     this.stale = true;
@@ -575,10 +729,12 @@ var Screen = class {
   show(at, ink2, length) {
     if (!this.track.length) return;
     const width = Math.max(200, this.el.clientWidth);
-    const beside = width >= SIDE_BY_SIDE && !this.vector;
-    this.#size(beside ? width * 0.55 : width);
+    const beside = width >= SIDE_BY_SIDE && this.image;
     if (this.vector) this.#vector(at, ink2, width);
-    else this.#picture(at);
+    if (this.image) {
+      this.#size(beside ? width * 0.55 : width);
+      this.#picture(at);
+    }
     this.#scores(at, ink2, beside ? width - this.canvas.clientWidth - 16 : width);
     if (this.stale || this.stripsFor !== `${width} ${length} ${ink2.text}`) {
       drawStrips(this.drawn, ink2, this.track, this.charts, width, length);
@@ -586,13 +742,12 @@ var Screen = class {
       this.stale = false;
     }
     drawCursor(this.strips, this.drawn, ink2, this.track, this.charts, at, width, length);
-    const how = { names: this.header.names, kind: this.header.kind, number };
-    this.words.textContent = said(this.track, at, how);
+    this.words.textContent = said(this.track, at, this.header, number);
   }
   /** @param {number} room  CSS pixels for the picture */
   #size(room) {
-    if (this.vector) return;
-    const [width, height] = this.header.picture ? [this.header.picture.width, this.header.picture.height] : [this.header.shape[2], this.header.shape[1]];
+    const { picture, shape } = this.header;
+    const [width, height] = picture && !this.#explained() ? [picture.width, picture.height] : [shape[2], shape[1]];
     if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     const css = fitted(width, height, room, TALLEST);
     Object.assign(this.canvas.style, { width: `${css.width}px`, height: `${css.height}px` });
@@ -603,7 +758,7 @@ var Screen = class {
       /** @type {CanvasRenderingContext2D} */
       this.canvas.getContext("2d")
     );
-    if (this.pictures) {
+    if (this.pictures && !this.#explained()) {
       const picture = this.pictures.at(at);
       if (!picture) return;
       context.imageSmoothingEnabled = false;
@@ -611,8 +766,12 @@ var Screen = class {
     } else {
       context.putImageData(asPicture(this.track.columns.observation[at], this.header.shape), 0, 0);
     }
-    this.shownAt = at;
-    if (this.overlay.on && this.saliency) this.#heat(context, at);
+    this.canvas.dataset.step = String(this.track.first + at);
+    if (this.overlay.on && this.saliency && this.header.saliency?.length === 3) this.#heat(context, at);
+  }
+  /** Whether the observation stands in for the picture, since the saliency that is switched on is not of that. */
+  #explained() {
+    return this.overlay.on && this.header.shape.length === 3;
   }
   /**
    * @param {CanvasRenderingContext2D} context
@@ -640,9 +799,8 @@ var Screen = class {
    */
   #vector(at, ink2, width) {
     const [steps, entries] = this.header.saliency ?? [0, 0];
-    const counts = this.overlay.on && this.saliency && at < steps ? this.saliency.subarray(at * entries, (at + 1) * entries) : null;
-    drawVector(this.canvas, ink2, this.track.columns.observation[at], this.domains, counts, width);
-    this.shownAt = at;
+    const counts2 = this.overlay.on && this.saliency && at < steps ? this.saliency.subarray(at * entries, (at + 1) * entries) : null;
+    drawVector(this.values, ink2, this.track.columns.observation[at], this.header.entries, this.domains, counts2, width);
   }
   /**
    * @param {number} at
@@ -650,13 +808,14 @@ var Screen = class {
    * @param {number} width
    */
   #scores(at, ink2, width) {
-    const last = this.track.columns.action?.[at] < 0 && at > 0 ? at - 1 : at;
-    const scores = this.track.columns.scores?.[last];
-    if (!scores) return;
-    const { names, kind } = this.header;
-    const chosen = last === at ? this.track.columns.action[at] : -1;
-    const empty = last === at ? scores : new Float32Array(scores.length).fill(NaN);
-    drawScores(this.scores, ink2, { scores: empty, chosen, names, kind, domain: this.domain }, width, TALLEST);
+    const { scores, action } = this.track.columns;
+    const rows2 = rowsOf(this.header, scores[at], action[at], this.domain, number);
+    const zero = this.header.kind === "q_value" ? this.domain : null;
+    const height = drawPolicy(this.scores, ink2, rows2, zero, this.scrolls ? width - SCROLLBAR : width, TALLEST);
+    if (height > TALLEST + 2 === this.scrolls) return;
+    this.scrolls = height > TALLEST + 2;
+    if (this.scrolls) this.policy.tabIndex = 0;
+    this.#scores(at, ink2, width);
   }
   /**
    * Switch the overlay.

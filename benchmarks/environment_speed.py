@@ -1,0 +1,259 @@
+"""How close an actor comes to the bare environment; a part of environments.py, which says how to start it.
+
+Each way is measured in a process of its own on one core, with random actions drawn before, sixteen games, in turn for
+several rounds. "bare": the environment as its own package gives it, stepped in a plain loop (or by its own vector
+environment), with a reset where an episode ends, and what the adapter asks for where that costs time (the same screen,
+the same frame skip). "adapter": our vector environment alone. "actor": our actor's own loop, `actor.main.play`, whose
+messages travel over a real socket to a learner on another core that answers at once.
+
+Beside steps/s of the clock there are steps per second of processor time, of all processes of that core: on a machine
+that others use as well they say more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+from throughput import ONE_THREAD
+
+GAMES = 16  # of an actor, and its groups, as a run has them by default
+GROUPS = 2
+NAMES = ("CartPole-v1", "ALE/Pong-v5", "HalfCheetah-v5", "MiniGrid-MemoryS7-v0", "football/academy_empty_goal_close",
+         "vizdoom/basic")
+_DRAWN = 64  # rounds of actions, played again and again
+
+
+class Rate(NamedTuple):
+    """Steps per second of the clock and of processor time."""
+
+    per_second: float
+    per_cpu_second: float
+
+
+def measured(step: Callable[[], int], seconds: float) -> Rate:
+    """The rate of `step`, which returns how many steps it did; a fifth of the time warms up."""
+    for limit in (seconds / 5, seconds):
+        done, started, cpu = 0, time.perf_counter(), cpu_seconds(psutil.Process())
+        while (elapsed := time.perf_counter() - started) < limit:
+            done += step()
+    return Rate(done / elapsed, done / (cpu_seconds(psutil.Process()) - cpu))
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """Of a process, and of those that it has started (a ViZDoom engine is one)."""
+    return sum(one.cpu_times().user + one.cpu_times().system for one in (process, *process.children(recursive=True)))
+
+
+# --- bare environments ------------------------------------------------------------------------------------------------
+
+
+def bare(name: str, seconds: float) -> Rate:
+    """The environment as its package gives it."""
+    family = name.partition("/")[0]
+    make = {"ALE": _bare_atari, "football": _bare_football, "vizdoom": _bare_vizdoom}.get(family, _bare_gymnasium)
+    return measured(make(name), seconds)
+
+
+def _bare_gymnasium(name: str) -> Callable[[], int]:
+    import gymnasium
+
+    from workbench import environments
+
+    environments.check_name(name)  # so that Gymnasium knows it
+    games = [gymnasium.make(name, disable_env_checker=True) for _ in range(GAMES)]
+    for number, game in enumerate(games):
+        game.reset(seed=number)
+        game.action_space.seed(number)
+    chosen = itertools.cycle([[game.action_space.sample() for game in games] for _ in range(_DRAWN)])
+
+    def step() -> int:
+        for game, action in zip(games, next(chosen), strict=True):
+            _, _, terminated, truncated, _ = game.step(action)
+            if terminated or truncated:
+                game.reset()
+        return GAMES
+
+    return step
+
+
+def _bare_atari(name: str) -> Callable[[], int]:
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    games = gymnasium.make_vec(name, num_envs=GAMES, num_threads=1, stack_num=1, reward_clipping=False)
+    games.reset(seed=0)
+    chosen = itertools.cycle(np.random.default_rng(0).integers(0, games.single_action_space.n, (_DRAWN, GAMES)))
+
+    def step() -> int:
+        games.step(next(chosen))
+        return GAMES
+
+    return step
+
+
+def _bare_football(name: str) -> Callable[[], int]:
+    import envpool
+
+    games = envpool.make_gymnasium(f"gfootball/{name.partition('/')[2]}-v1", num_envs=GAMES, num_threads=1, seed=0)
+    games.reset()
+    chosen = itertools.cycle(np.random.default_rng(0).integers(0, 19, (_DRAWN, GAMES)).astype(np.int32))
+
+    def step() -> int:
+        games.step(next(chosen))  # a reset is a step here
+        return GAMES
+
+    return step
+
+
+def _bare_vizdoom(name: str) -> Callable[[], int]:
+    import vizdoom
+
+    from workbench.environments import vizdoom_engine
+    from workbench.environments.vizdoom_scenarios import SCENARIOS, presses
+    from workbench.environments.vizdoom_screen import smaller
+
+    games = []
+    for number in range(GAMES):
+        game = vizdoom.DoomGame()
+        game.load_config(f"{vizdoom.scenarios_path}/{SCENARIOS[name].file}.cfg")
+        game.set_mode(vizdoom.Mode.PLAYER)
+        game.set_window_visible(False)
+        game.set_sound_enabled(False)
+        game.set_screen_format(vizdoom.ScreenFormat.CRCGCB)
+        game.set_screen_resolution(vizdoom.ScreenResolution.RES_160X120)
+        game.set_seed(number)
+        vizdoom_engine.start(game)
+        games.append(game)
+    buttons = presses(games[0].get_available_buttons()).buttons
+    shrink = smaller(120, 160, 72, 96)
+    chosen = itertools.cycle(np.random.default_rng(0).integers(0, len(buttons), (_DRAWN, GAMES)).tolist())
+
+    def step() -> int:
+        for game, action in zip(games, next(chosen), strict=True):
+            game.make_action(buttons[action], 4)
+            if game.is_episode_finished():
+                game.new_episode()
+            shrink(game.get_state().screen_buffer)
+        return GAMES
+
+    return step
+
+
+# --- our own ----------------------------------------------------------------------------------------------------------
+
+
+def _drawn(spec: Any, count: int) -> Iterator[Any]:
+    random = np.random.default_rng(0)
+    if spec.actions.kind == "tanh_normal":
+        rounds = random.uniform(-1, 1, (_DRAWN, count, *spec.actions.shape)).astype(np.float32)
+    else:
+        sizes = spec.actions.sizes if spec.actions.shape else spec.actions.sizes[0]
+        rounds = random.integers(0, sizes, (_DRAWN, count, *spec.actions.shape))
+    return itertools.cycle(rounds)
+
+
+def adapter(name: str, seconds: float) -> Rate:
+    """Our vector environments alone, as an actor has them."""
+    groups = _groups(name)
+    for number, group in enumerate(groups):
+        group.reset(seed=number)
+    chosen = _drawn(groups[0].spec, groups[0].num_envs)
+
+    def step() -> int:
+        for group in groups:
+            group.step(next(chosen))
+        return sum(group.num_envs for group in groups)
+
+    return measured(step, seconds)
+
+
+def _groups(name: str) -> list[Any]:
+    from workbench import environments
+
+    return [environments.make(name, num_envs=GAMES // GROUPS, seed=number) for number in range(GROUPS)]
+
+
+def actor(name: str, seconds: float) -> Rate:
+    """The actor's loop in a process of its own; this one, on another core, is its learner."""
+    from workbench.wire.rpc import serve
+
+    done, cores = [0], _cores()
+    with tempfile.TemporaryDirectory(prefix="wb") as folder:
+        address = f"unix:{folder}/learner"
+        os.sched_setaffinity(0, {cores[-1]})
+        server = serve(address, "token", calls={}, streams={"play": lambda said, context: _answers(said, done)})
+        process = subprocess.Popen([sys.executable, __file__, "play", name, address, str(cores[0])])
+        try:
+            return _watched(done, psutil.Process(process.pid), seconds)
+        finally:
+            process.kill()
+            process.wait()
+            server.stop(0)
+
+
+def _answers(requests: Iterator[bytes], done: list[int]) -> Iterator[bytes]:
+    """What a learner says to an actor: actions at once. Counts groups in `done[0]`."""
+    from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+
+    spec = Hello.decode(next(requests)).spec
+    chosen = _drawn(spec, GAMES // GROUPS)
+    yield Welcome(0).encode()
+    for data in requests:
+        done[0] += 1
+        yield GroupActions(GroupStep.decode(data, spec).group, next(chosen), 0).encode()
+
+
+def _watched(done: list[int], process: psutil.Process, seconds: float) -> Rate:
+    """The rate at which groups are counted, and the processor time that they took `process`."""
+    while done[0] < 4 * GROUPS:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            raise SystemExit("the actor ended before it played")
+        time.sleep(0.05)
+    for limit in (seconds / 5, seconds):
+        first, started, cpu = done[0], time.perf_counter(), cpu_seconds(process)
+        time.sleep(limit)
+        steps = (done[0] - first) * GAMES // GROUPS
+        elapsed, spent = time.perf_counter() - started, cpu_seconds(process) - cpu
+    return Rate(steps / elapsed, steps / spent)
+
+
+def play(name: str, address: str, core: str) -> None:
+    """An actor's process."""
+    os.sched_setaffinity(0, {int(core)})
+    from workbench.actor.main import connect_and_play
+
+    connect_and_play(_groups(name), address, "token", 0)
+
+
+def _cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+WAYS = {"bare": bare, "adapter": adapter, "actor": actor}
+
+
+def in_own_process(way: str, name: str, seconds: float) -> Rate:
+    """The rate of one way; raises CalledProcessError where it fails, which says why on stderr."""
+    done = subprocess.run([sys.executable, __file__, way, name, str(seconds)], env={**os.environ, **ONE_THREAD},
+                          check=True, stdout=subprocess.PIPE, text=True)
+    return Rate(*json.loads(done.stdout.splitlines()[-1]))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "play":
+        play(*sys.argv[2:])
+    else:
+        if sys.argv[1] != "actor":
+            os.sched_setaffinity(0, {_cores()[0]})
+        print(json.dumps(WAYS[sys.argv[1]](sys.argv[2], float(sys.argv[3]))))

@@ -1,0 +1,215 @@
+"""Environments of every family: how close a run's actor comes to the bare environment, and that a run learns in them.
+
+    python benchmarks/environments.py speed [NAME ...] [--rounds 5] [--seconds 5] [--write]
+    python benchmarks/environments.py learn NAME [FIELD=VALUE ...] [--minutes 60] [--target ...] [--seed 1] [--report]
+
+`learn` takes a name of `TASKS`, or any environment with a --target. The run has the environment's preset, but for the
+fields that are given; it ends when the mean of 100 episodes reaches the target, or after --minutes of training. If this
+script ends before, the run goes on, and the same command goes on with it. Results: results/learning-NAME.csv, .png,
+.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import statistics
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from environment_speed import GAMES, GROUPS, NAMES, WAYS, Rate, in_own_process
+from learning import (
+    RESULTS,
+    WINDOW,
+    changes_by_hand,
+    chosen,
+    episodes_of,
+    found_or_launched,
+    measure_of,
+    outcome,
+    settings_list,
+)
+from throughput import hardware
+
+import workbench as wb
+from workbench.command_line import parse_value
+from workbench.config import RunConfig
+
+LOOK_S = 10.0
+POINTS = 500  # of the CSV, at most twice as many
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment, and the mean of 100 episodes (its own score, or the return) that counts as learnt."""
+
+    environment: str
+    target: float
+
+
+TASKS = {
+    "academy_empty_goal_close": Task("football/academy_empty_goal_close", 0.9),  # goals per episode, at most 1
+    "vizdoom-basic": Task("vizdoom/basic", 80.0),  # +101 for the kill, -1 a tic, -5 a shot; chance: about -100
+    "vizdoom-health-gathering": Task("vizdoom/health-gathering", 800.0),  # tics alive, at most 2100; chance: 300 to 400
+    "halfcheetah": Task("HalfCheetah-v5", 1500.0),  # standing still: 0; chance: -280
+    "minigrid-memory": Task("MiniGrid-MemoryS7-v0", 0.8),  # 1 - 0.9 steps/limit where right; without memory: 0.5
+    "cartpole": Task("CartPole-v1", 475.0),
+}
+
+
+def learn(given: argparse.Namespace) -> None:
+    """Start or go on with a learning run, follow it to its target, end it, and write its results."""
+    task = TASKS.get(given.task) or Task(given.task, given.target)
+    target = task.target if given.target is None else given.target
+    if target is None:
+        sys.exit(f"{given.task} is no task that has a target ({', '.join(TASKS)}); give one: --target 475")
+    title = given.task.rpartition("/")[2].lower()
+    name = given.name or f"learning-{title}"
+    run = wb.attach(name) if given.report else found_or_launched(
+        name, task.environment, seed=given.seed, **fields_of(given.fields))
+    if not given.report:
+        follow(run, target, minutes=given.minutes)
+        run.stop()
+    command = "python " + shlex.join(["benchmarks/environments.py", *sys.argv[1:]])
+    write_results(run, target, title, command=command.replace(" --report", ""))
+
+
+def fields_of(words: list[str]) -> dict[str, Any]:
+    """Fields of a run, of words such as learning_rate=3e-4, in Python's types."""
+    given = dict(word.split("=", 1) for word in words)
+    known = RunConfig.build("", algorithm=given.get("algorithm", "vtrace")).all_settings()
+    return {name: parse_value(known[name], text) if name in known else text for name, text in given.items()}
+
+
+def follow(run: wb.Run, target: float, *, minutes: float) -> None:
+    """Return when the mean of 100 episodes reaches `target`, or after `minutes` of training; say each minute where it
+    stands. Raises RunFailed."""
+    said = 0.0
+    while (status := run.status).time_s < 60 * minutes:
+        if "episode_return" in run.metric_names:
+            recent = episodes_of(run)[measure_of(run)].tail(WINDOW)
+            if status.time_s - said >= 60:
+                said = status.time_s
+                print(f"{said / 60:.0f} min: {measure_of(run)} {recent.mean():.3f} of {len(recent)}; {status.line()}",
+                      flush=True)
+            if len(recent) == WINDOW and recent.mean() >= target:
+                return
+        with suppress(wb.errors.WaitTimeout):
+            run.wait(timeout_s=LOOK_S, progress=False)
+            return
+
+
+def write_results(run: wb.Run, target: float, title: str, *, command: str) -> None:
+    """The curve as CSV and PNG, and the facts as Markdown."""
+    episodes, measure = episodes_of(run), measure_of(run)
+    file = RESULTS / f"learning-{title}"
+    thin = episodes.iloc[:: max(1, len(episodes) // POINTS)].copy()
+    thin.insert(0, "minutes", thin["time_s"] / 60)
+    thin = thin.drop(columns="time_s").round(3)
+    RESULTS.mkdir(exist_ok=True)
+    thin.to_csv(file.with_suffix(".csv"), index=False)
+    draw(thin, measure, target, run.config).save(file.with_suffix(".png"), scale_factor=1.5)
+    file.with_suffix(".md").write_text(facts(run, target, file.name, command=command))
+    print(file.with_suffix(".md").read_text())
+
+
+def draw(thin: Any, measure: str, target: float, config: RunConfig) -> Any:
+    """Episodes, their mean of 100, and the target against frames."""
+    import altair as alt
+
+    words = f"episode {measure.removeprefix('episode_')}"
+    base = alt.Chart(thin).encode(x=alt.X("frames:Q", title="frames"))
+    dots = base.mark_circle(opacity=0.25, size=12).encode(y=alt.Y(f"{measure}:Q", title=words))
+    mean = base.mark_line(color="#d95f02").encode(y="mean_100:Q")
+    goal = alt.Chart(alt.Data(values=[{"target": target}])).mark_rule(strokeDash=[4, 4]).encode(y="target:Q")
+    return alt.layer(dots, mean, goal).properties(
+        width=640, height=320, title=f"{config.algorithm} on {config.environment}: mean of {WINDOW} and target")
+
+
+def facts(run: wb.Run, target: float, file: str, *, command: str) -> str:
+    """What was run, on what, and what came of it, with the run as a row of a table."""
+    episodes, config, measure = episodes_of(run), run.config, measure_of(run)
+    last, scored = episodes.iloc[-1], measure == "episode_score"
+    tail = episodes.tail(WINDOW)
+    score = f"{tail['episode_score'].mean():.3g}" if scored else ""
+    row = (f"| {config.environment} | {config.algorithm} | {config.seed} | {last.time_s / 60:.1f} | {last.frames:,.0f} "
+           f"| {last.frames / last.time_s:,.0f} | {len(episodes):,} | {tail['episode_return'].mean():.4g} | {score} |")
+    return (f"# {config.environment} by {config.algorithm}\n\n{outcome(episodes, target, measure)}\n\n"
+            "| environment | algorithm | seed | minutes | frames | frames/s | episodes | return | score |\n"
+            f"|---|---|---|---|---|---|---|---|---|\n{row}\n\nReturn and score: means of the last {len(tail)} episodes."
+            f" Settings that are not the algorithm's defaults:\n\n{settings_list(chosen(config))}\n\n"
+            f"{hardware()}.\n\n`{command}`\n\n{changes_by_hand(run)}![curve]({file}.png)\n")
+
+
+def speed(given: argparse.Namespace) -> None:
+    """Measure every environment in every way, in turn for several rounds, and say what came of it."""
+    names = given.names or [name for name in NAMES if installed(name)]
+    rates: dict[tuple[str, str], list[Rate]] = {(name, way): [] for name in names for way in WAYS}
+    for number in range(given.rounds):
+        for (name, way), found in rates.items():
+            found.append(in_own_process(way, name, given.seconds))
+            print(f"round {number + 1}: {name} {way} {found[-1].per_second:,.0f} steps/s, "
+                  f"{found[-1].per_cpu_second:,.0f} per CPU-second", file=sys.stderr, flush=True)
+    table = speed_table(rates, names, f"python benchmarks/environments.py {shlex.join(sys.argv[1:])}", given.rounds)
+    print(table)
+    if given.write:
+        (RESULTS / "environments.md").write_text(table)
+
+
+def installed(name: str) -> bool:
+    """Whether the environment's package is there; says so where it is not."""
+    try:
+        wb.environments.check_name(name)
+    except wb.errors.MissingPackage as error:
+        print(f"left out: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def speed_table(rates: dict[tuple[str, str], list[Rate]], names: list[str], command: str, rounds: int) -> str:
+    """The results, as Markdown."""
+    rows = []
+    for name in names:
+        clock = {way: statistics.median(one.per_second for one in rates[name, way]) for way in WAYS}
+        cpu = {way: statistics.median(one.per_cpu_second for one in rates[name, way]) for way in WAYS}
+        frames = clock["actor"] * wb.environments.make(name, num_envs=GAMES // GROUPS, seed=0).spec.frames_per_step
+        rows.append(f"| {name} | {clock['bare']:,.0f} | {clock['adapter']:,.0f} | {clock['actor']:,.0f} | "
+                    f"{frames:,.0f} | {clock['actor'] / clock['bare']:.0%} | {cpu['bare']:,.0f} | "
+                    f"{cpu['adapter']:,.0f} | {cpu['actor']:,.0f} | {cpu['actor'] / cpu['bare']:.0%} |")
+    return "\n".join([
+        "# Environments: the actor against the bare environment", "",
+        f"`{command}`", "",
+        f"{hardware()}; {GAMES} games, one core each way, random actions; medians of {rounds} rounds.", "",
+        "bare: as the environment's own package steps it. adapter: our vector environment alone. actor: our actor's",
+        "process, whose messages go over a socket to a learner on another core that answers at once. The right half",
+        "counts processor time instead of the clock, which other programs on the machine do not change.", "",
+        "| environment | bare, steps/s | adapter | actor | actor, frames/s | actor / bare | bare, steps/CPU-s | "
+        "adapter | actor | actor / bare |", "|---|---|---|---|---|---|---|---|---|---|", *rows, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    fast = commands.add_parser("speed", help="an actor against the bare environments")
+    fast.add_argument("names", nargs="*", metavar="NAME", help=f"environments; default: {', '.join(NAMES)}")
+    fast.add_argument("--rounds", type=int, default=5)
+    fast.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    fast.add_argument("--write", action="store_true", help="write the table to environments.md as well")
+    fast.set_defaults(command=speed)
+    one = commands.add_parser("learn", help="a learning run to its target")
+    one.add_argument("task", metavar="NAME", help=f"one of {', '.join(TASKS)}, or an environment with --target")
+    one.add_argument("fields", nargs="*", metavar="FIELD=VALUE", help="fields of the run that are not the preset's")
+    one.add_argument("--minutes", type=float, default=60.0, help="of training, after which the run ends anyway")
+    one.add_argument("--target", type=float, help="mean score, or return, of 100 episodes")
+    one.add_argument("--name", help="of the run; default: learning-NAME")
+    one.add_argument("--seed", type=int, default=1)
+    one.add_argument("--report", action="store_true", help="write results of what is there only")
+    one.set_defaults(command=learn)
+    given = parser.parse_args()
+    given.command(given)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What the benchmarks that learn share: a run by name, its episodes with running means, and its facts in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import workbench as wb
+from workbench.config import RunConfig
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = Path(__file__).parent / "results"
+WINDOW = 100  # episodes behind a mean
+
+
+def found_or_launched(name: str, environment: str, **fields: Any) -> wb.Run:
+    """The run of that name: attached, resumed, or new."""
+    try:
+        run = wb.attach(name)
+    except wb.errors.RunNotFound:
+        return wb.launch(environment, name=name, **fields)
+    return run if run.status.alive else wb.resume(name)
+
+
+def measure_of(run: wb.Run) -> str:
+    """What the run's episodes are judged by: the environment's own score where it has one, else the return."""
+    return "episode_score" if "episode_score" in run.metric_names else "episode_return"
+
+
+def episodes_of(run: wb.Run) -> pd.DataFrame:
+    """Training episodes, oldest first: frames, steps, updates, time_s, episode_return, episode_score where the
+    environment has one, and mean_100, the mean of the last 100 (none before there are so many)."""
+    table = run.metrics("episode_return").rename(columns={"value": "episode_return"})
+    measure = measure_of(run)
+    if measure == "episode_score":
+        table["episode_score"] = run.metrics("episode_score")["value"]  # an episode more, if one ended in between
+    table["mean_100"] = table[measure].rolling(WINDOW).mean()
+    return table
+
+
+def outcome(episodes: pd.DataFrame, target: float, measure: str = "episode_return") -> str:
+    """Whether and when the mean of 100 episodes reached `target`, in words."""
+    what = measure.removeprefix("episode_")
+    reached, last = episodes[episodes["mean_100"] >= target], episodes.iloc[-1]
+    if len(reached):
+        first = reached.iloc[0]
+        return (f"A mean {what} of {target:g} over {WINDOW} episodes was reached after {first.frames:,.0f} frames "
+                f"({first.steps:,.0f} steps, {first.updates:,.0f} updates) and {first.time_s / 60:.1f} minutes.")
+    tail = episodes[measure].tail(WINDOW)
+    return (f"A mean {what} of {target:g} was not reached: {tail.mean():.2f} over the last {len(tail)} episodes after "
+            f"{last.frames:,.0f} frames and {last.time_s / 60:.1f} minutes.")
+
+
+def changes_by_hand(run: wb.Run) -> str:
+    """What was tuned while it learnt, as Markdown with a heading line; "" if nothing was."""
+    events = run.events
+    tuned = [f"- {one.frames:,.0f} frames: {one.message}" for one in events[events["kind"] == "tune"].itertuples()]
+    return "Changed by hand while it learnt:\n\n" + "\n".join(tuned) + "\n\n" if tuned else ""
+
+
+def chosen(config: RunConfig) -> dict[str, Any]:
+    """The fields in which a configuration is not the defaults of its algorithm."""
+    plain = RunConfig.build("", algorithm=config.algorithm)
+    given = {field.name: (getattr(one, field.name), getattr(other, field.name))
+             for one, other in ((config, plain), (config.hyperparameters, plain.hyperparameters))
+             for field in dataclasses.fields(one) if field.name != "hyperparameters"}
+    return {name: value for name, (value, default) in given.items() if value != default}
+
+
+def settings_list(values: dict[str, Any]) -> str:
+    """Settings as a Markdown list."""
+    return "\n".join(f"- {name} = {value}" for name, value in values.items())

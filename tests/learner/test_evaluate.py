@@ -1,0 +1,28 @@
+"""Episodes of an evaluation where several agents play a game; tests/client/test_scores.py has scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments.games import CountingGame
+from tests.played import checkpoint_in
+from workbench.learner import evaluate
+
+
+def evaluated(checkpoint: Any, episodes: int) -> dict[str, Any]:
+    return evaluate._evaluated(str(checkpoint.path), episodes=episodes, seed=0, greedy=True, protocol=None, starts=None)
+
+
+@pytest.mark.parametrize(("episodes", "lengths"), [(1, [2]), (2, [2, 5]), (5, [2, 2, 5, 2, 5])])
+def test_every_agent_has_episodes_of_its_own_and_steps_without_it_do_not_count(
+    tmp_path: Path, episodes: int, lengths: list[int]
+) -> None:
+    def game() -> CountingGame:
+        return CountingGame(lengths=(2, 5))  # the first agent is out for three of five steps
+
+    told = evaluated(checkpoint_in(tmp_path, game, agents=2), episodes)
+    assert told["lengths"] == lengths and len(told["returns"]) == episodes
+    assert told["scores"] == []

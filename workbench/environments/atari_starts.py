@@ -1,0 +1,202 @@
+"""Human starts on Atari: episodes that begin where a person's recorded play stands.
+
+The start points of Nair et al. 2015 were never published, so they come from a file of one's own. JSON:
+
+    {"game": "pong", "frames_per_action": 1, "starts": [[0, 1, 1, 2, ...], [0, 0, 3, ...]]}
+
+game                its name in ale-py.
+frames_per_action   how long each action is held: 1 where every frame was recorded, 4 where every step was.
+starts              for each start point the actions from the reset on, by ALE's numbers (0 NOOP, 1 FIRE, ... 17).
+
+After a reset (no no-ops, no FIRE, no sticky actions: all is deterministic) the actions are played, and the episode
+begins at the screen they lead to: their frames and rewards do not count. ale-py's native vector environment cannot play
+in one game while the others wait, so this one steps the bare emulator; its screens are those of `atari.AtariVector` to
+a rounding of 1 grey level.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.environments.atari import FRAME_STACK, FRAMES_PER_STEP, RAW_FRAMES_PER_SECOND, SCREEN, AtariOptions
+from workbench.environments.contract import Array, Ending, checked_actions
+from workbench.errors import InvalidInput
+from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+
+ALL_ACTIONS = 18  # of the joystick
+_FORM = ('A file of starts is JSON: {"game": "pong", "frames_per_action": 1, "starts": [[0, 1, ...], ...]}, the '
+         "actions by ALE's numbers from the reset on; see docs/environments.md.")
+
+
+@dataclass(frozen=True)
+class Starts:
+    """What a file of starts holds; see the module."""
+
+    game: str
+    frames_per_action: int
+    starts: tuple[tuple[int, ...], ...]
+
+
+def read_starts(path: Path, *, game: str) -> Starts:
+    """The starts in a file, for `game`. Raises InvalidInput that says what is wrong with it."""
+    try:
+        told = json.loads(path.expanduser().read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"cannot read the starts in {path}: {error.strerror}. {_FORM}") from None
+    except ValueError as error:
+        raise InvalidInput(f"{path} is no JSON: {error}. {_FORM}") from None
+    if not isinstance(told, dict) or set(told) != {"game", "frames_per_action", "starts"}:
+        keys = sorted(told) if isinstance(told, dict) else type(told).__name__
+        raise InvalidInput(f"{path} has {keys} where game, frames_per_action and starts are wanted. {_FORM}")
+    if told["game"] != game:
+        raise InvalidInput(f"{path} holds starts of {told['game']!r}, and the policy plays {game!r}.")
+    if told["frames_per_action"] not in (1, FRAMES_PER_STEP):
+        raise InvalidInput(f"{path}: frames_per_action={told['frames_per_action']!r} must be 1 or {FRAMES_PER_STEP}.")
+    starts = told["starts"]
+    if not isinstance(starts, list) or not starts:
+        raise InvalidInput(f"{path} has no starts. {_FORM}")
+    for number, actions in enumerate(starts):
+        if not isinstance(actions, list) or not all(type(one) is int and 0 <= one < ALL_ACTIONS for one in actions):
+            raise InvalidInput(f"{path}: start {number} must be a list of whole numbers from 0 to {ALL_ACTIONS - 1}.")
+    return Starts(game, told["frames_per_action"], tuple(map(tuple, starts)))
+
+
+class AtariFromStarts:
+    """N games whose episodes begin at given starts. See `contract.VectorEnvironment`; nothing in it is random.
+
+    Args:
+        starts: the start points.
+        dealt: for each game the numbers of the starts that its episodes begin at, in turn, over and over.
+        options: only the action set and the time limit are read; it counts from where the episode begins.
+
+    Raises InvalidInput for a start after which the game is over.
+    """
+
+    fps = RAW_FRAMES_PER_SECOND / FRAMES_PER_STEP
+
+    def __init__(self, name: str, starts: Starts, *, dealt: Sequence[Sequence[int]], options: AtariOptions) -> None:
+        self.num_envs = len(dealt)
+        self._games = [_Game(starts.game, full_action_space=options.full_action_space) for _ in dealt]
+        self.spec = EnvironmentSpec(
+            name, (1, *SCREEN), "uint8", len(self._games[0].actions), FRAME_STACK, FRAMES_PER_STEP)
+        self._starts = starts
+        self._dealt = [tuple(numbers) for numbers in dealt]
+        self._next: list[Iterator[int]] = []
+        self._limit_steps = options.max_frames_per_episode // FRAMES_PER_STEP
+        self._steps = np.zeros(self.num_envs, np.int64)  # of the episode
+        self._endings: dict[int, Ending] = {}  # of the last step, by index
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions, in the order of their numbers: NOOP, FIRE, ..."""
+        return tuple(action.name for action in self._games[0].actions)
+
+    def reset(self, *, seed: int | None = None) -> StepBatch:
+        """The first step of each game's first start; `seed` changes nothing."""
+        self._next = [cycle(numbers) for numbers in self._dealt]
+        self._steps[:], self._endings = 0, {}
+        return StepBatch(
+            np.stack([self._started(index) for index in range(self.num_envs)]),
+            np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+
+    def step(self, actions: Array) -> StepBatch:
+        """The step that follows `actions`; FRAMES_PER_STEP frames, fewer where the game ended."""
+        actions = checked_actions(actions, self.spec, self.num_envs)
+        played = [game.step(action) for game, action in zip(self._games, actions.tolist(), strict=True)]
+        screens, rewards, over = (np.array(column) for column in zip(*played, strict=True))
+        self._steps += 1
+        late = (self._steps >= self._limit_steps) & ~over
+        flags = np.where(over, Flags.TERMINATED | Flags.START, np.where(late, Flags.TRUNCATED | Flags.START, 0))
+        batch = StepBatch(screens, rewards.astype(np.float32), flags.astype(np.uint8))
+        if late.any():
+            batch.final_index = np.flatnonzero(late).astype(np.int32)
+            batch.final_observation = screens[late]
+        ended = np.flatnonzero(over | late).tolist()
+        self._endings = {index: Ending(screens[index].copy(), self.render(index)) for index in ended}
+        for index in ended:
+            batch.observation[index] = self._started(index)
+            self._steps[index] = 0
+        return batch
+
+    def render(self, index: int) -> Array | None:
+        """The colour screen of game `index`, uint8 [210, 160, 3] (a few games are taller)."""
+        frame: Array = self._games[index].ale.getScreenRGB()
+        return frame
+
+    def ending(self, index: int) -> Ending | None:
+        """How the game `index` ended that the last step ended, else None."""
+        return self._endings.get(index)
+
+    def close(self) -> None:
+        """Lets the emulators go."""
+        self._games = []
+
+    def _started(self, index: int) -> Array:
+        """The first observation of the next start of game `index`."""
+        number = next(self._next[index])
+        screen = self._games[index].restart(self._starts.starts[number], frames=self._starts.frames_per_action)
+        if screen is None:
+            raise InvalidInput(f"start {number} of {self._starts.game} cannot be played from: the game is over before "
+                               "its last action. Record a shorter one.")
+        return screen
+
+
+class _Game:
+    """One bare emulator."""
+
+    def __init__(self, game: str, *, full_action_space: bool) -> None:
+        import ale_py
+        from ale_py import roms
+
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        self.ale: Any = ale_py.ALEInterface()
+        self.ale.setInt("random_seed", 0)
+        self.ale.setFloat("repeat_action_probability", 0.0)
+        self.ale.loadROM(roms.get_rom_path(game))
+        self._legal = self.ale.getLegalActionSet()
+        self.actions = self._legal if full_action_space else self.ale.getMinimalActionSet()
+        height, width = self.ale.getScreenDims()
+        self._rows, self._columns = _by_area(height, SCREEN[0]), _by_area(width, SCREEN[1]).T
+
+    def restart(self, actions: Sequence[int], *, frames: int) -> Array | None:
+        """The observation [1, 84, 84] after a reset and `actions`, each for `frames`; None if the game is over then."""
+        self.ale.reset_game()
+        before = self.ale.getScreenGrayscale()
+        screen = before
+        for action in actions:
+            for _ in range(frames):
+                before = screen
+                self.ale.act(self._legal[action])
+                screen = self.ale.getScreenGrayscale()
+        return None if self.ale.game_over() else self._seen(before, screen)
+
+    def step(self, action: int) -> tuple[Array, float, bool]:
+        """Observation [1, 84, 84], reward and whether the game is over."""
+        reward, screens = 0.0, [self.ale.getScreenGrayscale()]
+        for _ in range(FRAMES_PER_STEP):
+            reward += self.ale.act(self.actions[action])
+            screens.append(self.ale.getScreenGrayscale())
+            if self.ale.game_over():
+                break
+        return self._seen(*screens[-2:]), reward, self.ale.game_over()
+
+    def _seen(self, before: Array, last: Array) -> Array:
+        """The pixel-wise maximum of two raw screens, shrunk by area, as AtariVector has it."""
+        shrunk = self._rows @ np.maximum(before, last).astype(np.float32) @ self._columns
+        seen: Array = np.rint(shrunk).astype(np.uint8)[None]
+        return seen
+
+
+def _by_area(old: int, new: int) -> Array:
+    """The matrix float32 [new, old] that shrinks an axis: every new pixel is the mean of what it covers."""
+    edges = np.arange(new + 1) * old / new
+    low, high = np.maximum(edges[:-1, None], np.arange(old)), np.minimum(edges[1:, None], np.arange(old) + 1)
+    weights: Array = (np.maximum(high - low, 0) * new / old).astype(np.float32)
+    return weights

@@ -1,0 +1,238 @@
+"""DeepMind Lab, where `deepmind_lab` can be imported. It has no wheel: it is built with Bazel from its repository.
+
+As in SEED RL (dmlab/env.py): nine actions, each held for 4 frames of 60 a second, RGB of 72x96, rewards as they are.
+
+This follows the package's documentation and its Python module's source. It has been tested against a stand-in that
+does so too, and never against the package itself.
+
+- Episodes end by the level, for nearly all by its clock. That is the task's own end, so it is TERMINATED, as
+  in SEED and IMPALA, and nothing is bootstrapped. The package shows nothing after it: `ending` has the screen before.
+- Levels that say what to do give their words as a part of the observation, see `dmlab_levels.words_as_bits`.
+- The package keeps Python's lock while it steps, so that threads would not help: use more actors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.config import setting, settings
+from workbench.config.settings import validate
+from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.dmlab_cache import LevelCache
+from workbench.environments.dmlab_levels import (
+    ACTIONS,
+    BITS,
+    NAMES,
+    WORDS,
+    gives_instructions,
+    is_held_out,
+    level_of,
+    words_as_bits,
+)
+from workbench.environments.failures import broken, called, raised
+from workbench.errors import UnknownName
+from workbench.trajectory import EnvironmentSpec, Flags, Part, StepBatch
+
+FRAMES_PER_SECOND = 60
+_EVALUATION_SEED = 0x600D5EED  # SEED's and IMPALA's `mixerSeed` for levels never met in training
+_ENDED = np.uint8(Flags.TERMINATED | Flags.START)
+
+
+@dataclass(frozen=True)
+class DmlabOptions:
+    """Options of a DeepMind Lab level."""
+
+    width: int = setting(96, "of the observation", unit="pixels", low=16, high=1920, source="SEED RL")
+    height: int = setting(72, "of the observation", unit="pixels", low=16, high=1080, source="SEED RL")
+    frame_skip: int = setting(4, "frames for which an action is held", unit="frames", low=1, high=64, source="SEED RL")
+    level_cache: str = setting("", "directory that keeps compiled levels; empty: none are kept")
+    instruction: str = setting("auto", "whether the level's words are observed; auto: of the language_ levels",
+                               choices=("auto", "on", "off"))
+    evaluation: bool = setting(False, "levels and seeds that training never meets", source="SEED RL, IMPALA")
+    renderer: str = setting("software", "what draws", choices=("software", "hardware"))
+    dataset: str = setting("", "directory of the pictures that psychlab levels show")
+    runfiles: str = setting("", "directory of the package's own files, where it does not find them")
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+
+def names() -> tuple[str, ...]:
+    """The levels with short names; any other is `dmlab/` and its path."""
+    return NAMES
+
+
+def check(name: str, options: Mapping[str, Any]) -> None:
+    """Raises UnknownName for the name or an option, OutOfBounds for an option's value."""
+    _asked_for(name, options)
+
+
+def make(
+    name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show = None
+) -> DmlabVector:
+    """`num_envs` copies of the level `name`. Raises as `check`, and EnvironmentFailed."""
+    level, given = _asked_for(name, options)
+    return DmlabVector(name, level, num_envs=num_envs, seed=seed, options=given, show=show)
+
+
+def _asked_for(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions]:
+    level = level_of(name)
+    if level is None:
+        raise UnknownName.among("environment", name, NAMES, "Other levels go by their path, which has a slash.")
+    known = settings(DmlabOptions)
+    for one in options:
+        if one not in known:
+            raise UnknownName.among("DeepMind Lab option", one, known)
+    return level, DmlabOptions(**options)
+
+
+def _opened(level: str, options: DmlabOptions, *, instructed: bool) -> Any:
+    """A `deepmind_lab.Lab`."""
+    import deepmind_lab
+
+    if options.runfiles:
+        deepmind_lab.set_runfiles_path(options.runfiles)
+    config = {"width": str(options.width), "height": str(options.height), "logLevel": "WARN"}
+    if options.evaluation or is_held_out(level):
+        config["allowHoldOutLevels"] = "true"
+    if options.evaluation:
+        config["mixerSeed"] = str(_EVALUATION_SEED)
+    if options.dataset:
+        config["datasetPath"] = options.dataset
+    observations = ["RGB_INTERLEAVED", "INSTR"] if instructed else ["RGB_INTERLEAVED"]
+    cache = LevelCache(Path(options.level_cache).expanduser()) if options.level_cache else None
+    return deepmind_lab.Lab(level, observations, config=config, renderer=options.renderer, level_cache=cache)
+
+
+def _numbers(action_spec: list[dict[str, Any]]) -> list[Array]:
+    """SEED's actions as the arrays that the package wants, by the names of their entries. Raises KeyError."""
+    places = {entry["name"]: place for place, entry in enumerate(action_spec)}
+    made = []
+    for action in ACTIONS.values():
+        numbers = np.zeros(len(places), np.intc)
+        for name, value in action.items():
+            numbers[places[name]] = value
+        made.append(numbers)
+    return made
+
+
+class DmlabVector:
+    """N copies of one level, stepped one after another. See `contract.VectorEnvironment`.
+
+    Raises EnvironmentFailed if one fails.
+    """
+
+    def __init__(
+        self, name: str, level: str, *, num_envs: int, seed: int, options: DmlabOptions, show: Show = None
+    ) -> None:
+        self.num_envs = num_envs
+        self.fps = FRAMES_PER_SECOND / options.frame_skip
+        self._name, self._seed, self._skip = name, seed, options.frame_skip
+        self._instructed = options.instruction == "on" or (options.instruction == "auto" and gives_instructions(level))
+        self._keeps_endings = show is not None
+        self._endings: dict[int, Ending] = {}  # of the last step, by index
+        self._labs: list[Any] = []
+        try:
+            for index in range(num_envs):
+                self._labs.append(called(name, index, "constructor", _opened, level, options,
+                                         instructed=self._instructed))
+            self._actions: list[Array] = called(name, 0, "action_spec", lambda: _numbers(self._labs[0].action_spec()))
+        except BaseException:
+            self.close()
+            raise
+        self._frame_shape = (options.height, options.width, 3)
+        image = (3, options.height, options.width)
+        self._seeds = [np.random.default_rng()] * num_envs
+        if self._instructed:
+            parts = (Part("image", image, "uint8"), Part("instruction", (WORDS * BITS,), "bits"))
+            self.spec = EnvironmentSpec(name, (sum(part.wire_bytes for part in parts),), "uint8", len(ACTIONS),
+                                        frames_per_step=self._skip, parts=parts)
+        else:
+            self.spec = EnvironmentSpec(name, image, "uint8", len(ACTIONS), frames_per_step=self._skip)
+        self._frames = np.zeros((num_envs, *self._frame_shape), np.uint8)  # what is shown now
+        self._shown = self._empty()  # the last observations
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """SEED's nine."""
+        return tuple(ACTIONS)
+
+    def reset(self, *, seed: int | None = None) -> StepBatch:
+        """The first step of a new episode everywhere."""
+        observation = self._empty()
+        self._endings = {}
+        for index, one in enumerate(seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()):
+            self._seeds[index] = np.random.default_rng(one)
+            called(self._name, index, "reset", self._begin, index, observation[index])
+        self._shown = observation
+        return StepBatch(
+            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+
+    def step(self, actions: Array) -> StepBatch:
+        """The step that follows `actions`."""
+        chosen = checked_actions(actions, self.spec, self.num_envs).tolist()
+        before = self._shown
+        batch = StepBatch(self._empty(), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
+        self._endings = {}
+        for index, lab in enumerate(self._labs):
+            try:
+                batch.reward[index] = lab.step(self._actions[chosen[index]], num_steps=self._skip)
+                running = lab.is_running()
+            except Exception as error:
+                raise raised(self._name, index, "step", error) from error
+            if running:
+                called(self._name, index, "observations", self._look, index, batch.observation[index])
+                continue
+            batch.flags[index] = _ENDED
+            if self._keeps_endings:
+                self._endings[index] = Ending(before[index].copy(), self._frames[index].copy())
+            called(self._name, index, "reset", self._begin, index, batch.observation[index])
+        if not np.isfinite(batch.reward).all():
+            wrong = int(np.flatnonzero(~np.isfinite(batch.reward))[0])
+            raise broken(self._name, wrong, "step", f"reward {batch.reward[wrong]} is not finite")
+        self._shown = batch.observation
+        return batch
+
+    def render(self, index: int) -> Array | None:
+        """What the level `index` shows, uint8 [height, width, 3]."""
+        frame: Array = self._frames[index].copy()
+        return frame
+
+    def ending(self, index: int) -> Ending | None:
+        """Where `show` is set: how the episode of level `index` ended that the last step ended, else None."""
+        return self._endings.get(index)
+
+    def close(self) -> None:
+        """Closes every level."""
+        while self._labs:
+            with contextlib.suppress(Exception):
+                self._labs.pop().close()
+
+    def _empty(self) -> Array:
+        return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)
+
+    def _begin(self, index: int, row: Array) -> None:
+        """Starts the next episode of level `index`, and writes what it shows into `row`."""
+        self._labs[index].reset(seed=int(self._seeds[index].integers(2**31)))
+        self._look(index, row)
+
+    def _look(self, index: int, row: Array) -> None:
+        """Writes what level `index` shows and says into `row`."""
+        seen = self._labs[index].observations()
+        frame = seen["RGB_INTERLEAVED"]
+        if frame.shape != self._frame_shape or frame.dtype != np.uint8:
+            raise broken(self._name, index, "observations", f"RGB_INTERLEAVED must be uint8 {self._frame_shape}, not "
+                                                            f"{frame.dtype} {frame.shape}")
+        self._frames[index] = frame
+        image = frame.transpose(2, 0, 1)
+        if not self._instructed:
+            row[...] = image
+            return
+        row[: image.size] = image.reshape(-1)
+        row[image.size :] = words_as_bits(seen["INSTR"])

@@ -1,0 +1,91 @@
+"""MiniGrid's symbolic view as planes: what stands where, for a convolution, at an eighth of a byte a plane and cell.
+
+MiniGrid says of each cell that the agent sees what it is (11 objects), its colour (6) and its state (3), as numbers
+(`minigrid.core.constants`). Numbers that name things are no image, so each choice becomes a plane:
+
+    planes       hold 255 where
+    0 to 10      unseen, empty, wall, floor, door, key, ball, box, goal, lava, agent
+    11 to 16     red, green, blue, purple, yellow, grey
+    17 to 19     open, closed, locked
+
+The planes are [20, V, V], rows from top to bottom as in a picture of the view: the agent stands in the middle of the
+lowest row and looks up. V is 7 unless `agent_view_size` is given. The agent's direction is a one-hot beside them; the
+mission is words, and left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.environments.contract import Array
+from workbench.environments.spaces import Layout, Member, packed
+from workbench.environments.spaces import layout_of as layout_of_space
+from workbench.trajectory import Part
+
+CHOICES = (11, 6, 3)  # objects, colours, states
+
+
+def is_minigrid(env: Any) -> bool:
+    """Whether the bare environment is MiniGrid's or BabyAI's."""
+    return any((cls.__module__, cls.__name__) == ("minigrid.minigrid_env", "MiniGridEnv")
+               for cls in type(getattr(env, "unwrapped", env)).__mro__)
+
+
+def layout_of(env: Any, name: str) -> Layout | None:
+    """The layout with planes where `env` shows what MiniGrid itself shows; None where a wrapper changed that."""
+    if not is_minigrid(env) or env.observation_space != env.unwrapped.observation_space:
+        return None
+    space = env.observation_space
+    plain = layout_of_space(space, name)
+    view = space["image"].shape[0]
+    planes = Member(("image",), Part("image", (sum(CHOICES), view, view), "bits"), (view, view, len(CHOICES)),
+                    np.dtype(np.uint8), PackedPlanes(view))
+    others = (member for member in plain.members if member.path != ("image",))
+    return packed((planes, *others), left_out=plain.left_out)
+
+
+def action_names(env: Any) -> tuple[str, ...]:
+    """left, right, forward, pickup, drop, toggle, done; () where `env` is not MiniGrid's."""
+    if not is_minigrid(env):
+        return ()
+    return tuple(action.name for action in env.unwrapped.actions)
+
+
+class PackedPlanes:
+    """From symbolic views uint8 [..., V (x), V (y), 3] to their planes [20, V (y), V (x)], packed: [..., bytes].
+
+    Raises ValueError for a number that names nothing.
+    """
+
+    def __init__(self, view: int) -> None:
+        self._size = sum(CHOICES) * view * view
+        cells = np.arange(view * view).reshape(view, view).T  # by x and y, where y counts rows in a plane
+        self._cells = cells.repeat(len(CHOICES)).astype(np.intp)  # of each number in a view
+        planes = np.full((len(CHOICES), 256), self._size, np.intp)  # by kind and number; none: out of range
+        for kind, choices in enumerate(CHOICES):
+            planes[kind, :choices] = (sum(CHOICES[:kind]) + np.arange(choices)) * view * view
+        self._planes = planes.reshape(-1)
+        self._kinds = np.tile(256 * np.arange(len(CHOICES)), view * view)
+
+    def __call__(self, views: Array) -> Array:
+        flat = views.reshape(*views.shape[:-3], -1)
+        lit = self._planes[flat + self._kinds] + self._cells
+        planes = np.zeros((*flat.shape[:-1], self._size), np.uint8)
+        try:
+            if planes.ndim == 1:
+                planes[lit] = 1  # faster than what does the same for a batch
+            else:
+                np.put_along_axis(planes, lit, 1, axis=-1)
+        except IndexError:
+            raise ValueError(_unknown(views)) from None
+        return np.packbits(planes, axis=-1)
+
+
+def _unknown(views: Array) -> str:
+    """Which symbol names nothing."""
+    most = views.reshape(-1, len(CHOICES)).max(0).tolist()
+    what, found, choices = next(one for one in zip(("object", "colour", "state"), most, CHOICES, strict=True)
+                                if one[1] >= one[2])
+    return f"observation 'image' has {found} as its {what}; there are {choices}"

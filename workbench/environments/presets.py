@@ -1,0 +1,184 @@
+"""Presets: what a run of an environment is launched with where nobody says otherwise. Sources stand beside the numbers.
+
+A preset gives fields of the run and of its algorithm; whatever `launch` is given itself wins, and run.json records what
+came of it. Most environments have none: then the algorithm's own defaults hold, which are meant for Atari.
+
+    wb.launch("football/academy_empty_goal_close")                          the environment's own, "football"
+    wb.launch("football/11_vs_11_easy_stochastic", preset="seed-scoring")   a published set
+    wb.launch("football/academy_empty_goal_close", preset="none")           only the algorithm's defaults
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.errors import InvalidInput, UnknownName
+
+NONE = "none"
+
+_MUJOCO = ("Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|"
+           "Swimmer|Walker2d")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Fields for the environments whose names `fits` matches from their beginning.
+
+    Attributes:
+        title: what it is for, in words.
+        source: where its numbers come from.
+        run: fields of the run, whatever its algorithm.
+        algorithms: more fields by algorithm.
+        own: whether it is what such an environment gets where none is named.
+    """
+
+    name: str
+    fits: str
+    title: str
+    source: str
+    run: Mapping[str, Any] = field(default_factory=dict)
+    algorithms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    own: bool = False
+
+    def fields(self, algorithm: str) -> dict[str, Any]:
+        """What it sets for that algorithm, by flat names."""
+        return {**self.run, **self.algorithms.get(algorithm, {})}
+
+
+def _seed_football(name: str, title: str, **more: Any) -> Preset:
+    """SEED's Adam has Keras' ε, no warm-up and no clipping; its losses are means, as ours."""
+    rewards = more.pop("rewards")
+    return Preset(
+        name, "football/", title, "SEED RL (arXiv 1910.06591), its football scripts",
+        run={"frame_stack": 4, "total_frames": 500_000_000, "environment_options": {"rewards": rewards}},
+        algorithms={"vtrace": {
+            "network": "football", "unroll_length": 32, "batch_size": 32, "discount": 0.997, "max_abs_reward": 0.0,
+            "adam_beta1": 0.9, "adam_epsilon": 1e-7, "warmup_updates": 0, "max_gradient_norm": 0.0, **more}},
+    )
+
+
+def _seed_dmlab(name: str, title: str, **more: Any) -> Preset:
+    return Preset(
+        name, "dmlab/", title, "SEED RL, dmlab scripts",
+        run={"total_frames": 1_000_000_000},
+        algorithms={"vtrace": {
+            "network": "impala-deep-lstm", "unroll_length": 100, "batch_size": 32, "discount": 0.99,
+            "max_abs_reward": 1.0, "adam_beta1": 0.0, "learning_rate_schedule": "linear", "warmup_updates": 0,
+            "max_gradient_norm": 0.0, **more}},
+    )
+
+
+PRESETS = (
+    Preset(
+        "academy", "football/academy_", "a scenario of the academy in minutes on a few cores",
+        "ours, measured on academy_empty_goal_close (benchmarks/results)",
+        run={"total_frames": 20_000_000},
+        algorithms={
+            "vtrace": {"network": "nature", "unroll_length": 32, "batch_size": 16, "max_abs_reward": 0.0,
+                       "lambda_": 0.95, "learning_rate": 3e-4, "entropy_cost": 3e-3},
+            "r2d2": {"network": "nature-lstm"},
+        },
+        own=True,
+    ),
+    Preset(
+        "football", "football/", "a whole match",
+        "network and unroll: SEED RL; the rest between SEED's two sets and IMPALA's, for fewer frames",
+        run={"frame_stack": 4, "total_frames": 200_000_000},
+        algorithms={
+            "vtrace": {"network": "football", "unroll_length": 32, "discount": 0.993, "max_abs_reward": 0.0,
+                       "lambda_": 0.95, "learning_rate": 2e-4, "entropy_cost": 1e-3},
+            "r2d2": {"network": "football-lstm"},
+        },
+        own=True,
+    ),
+    _seed_football("seed-scoring", "goals alone, 500 M frames", rewards="scoring", lambda_=0.9, learning_rate=5.534e-5,
+                   entropy_cost=3.195e-5),
+    _seed_football("seed-checkpoints", "goals and checkpoints on the way there, 500 M frames",
+                   rewards="scoring,checkpoints", lambda_=1.0, learning_rate=1.254e-4, entropy_cost=7.331e-4),
+    Preset(
+        "vizdoom", "vizdoom/", "first-person, with memory",
+        "network, rewards' clip and discount: IMPALA (arXiv 1802.01561) and SEED RL on DMLab; the rest ours",
+        run={"total_frames": 20_000_000},
+        algorithms={
+            "vtrace": {"network": "impala-deep-lstm", "unroll_length": 32, "discount": 0.99, "max_abs_reward": 1.0,
+                       "learning_rate": 2e-4, "entropy_cost": 3e-3},
+            "r2d2": {"network": "impala-deep-lstm"},
+        },
+        own=True,
+    ),
+    Preset(
+        "dmlab", "dmlab/", "first-person, with memory",
+        "SEED RL, dmlab scripts (explore_goal_locations_small), gradients clipped as elsewhere here",
+        run={"total_frames": 1_000_000_000},
+        algorithms={
+            "vtrace": {"network": "impala-deep-lstm", "unroll_length": 100, "discount": 0.99, "max_abs_reward": 1.0,
+                       "lambda_": 0.95, "learning_rate": 2.259e-4, "entropy_cost": 9.706e-4,
+                       "learning_rate_schedule": "linear"},
+            "r2d2": {"network": "impala-deep-lstm"},
+        },
+        own=True,
+    ),
+    _seed_dmlab("seed-explore-goal", "explore_goal_locations_small", lambda_=0.95, learning_rate=2.259e-4,
+                entropy_cost=9.706e-4, adam_epsilon=3.125e-9),
+    _seed_dmlab("seed-keys-doors", "the keys and doors puzzle", lambda_=0.922, learning_rate=1e-4, entropy_cost=2e-3,
+                adam_epsilon=3.125e-11),
+    _seed_dmlab("seed-watermaze", "the water maze", lambda_=0.99, learning_rate=1e-4, entropy_cost=1e-5,
+                adam_epsilon=3.125e-7),
+    Preset(
+        "mujoco", rf"(?:{_MUJOCO})-v\d+$", "locomotion with continuous actions",
+        "normalised observations, discount and λ: arXiv 2006.05990; the rest ours, measured on HalfCheetah-v5",
+        run={"total_frames": 10_000_000},
+        algorithms={"vtrace": {
+            "network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
+            "discount": 0.99, "lambda_": 0.95, "max_abs_reward": 0.0, "learning_rate": 3e-4,
+            "learning_rate_schedule": "linear", "entropy_cost": 1e-3}},
+        own=True,
+    ),
+    Preset(
+        "minigrid", "(?:MiniGrid|BabyAI)-", "a small view and few rewards, with memory",
+        "IMPALA's, but rewards are not clipped; memory for the tasks that need it: ours",
+        run={"total_frames": 10_000_000},
+        algorithms={
+            "vtrace": {"network": "small-cnn-lstm", "unroll_length": 32, "discount": 0.99, "max_abs_reward": 0.0,
+                       "learning_rate": 6e-4, "entropy_cost": 0.01},
+            "r2d2": {"network": "small-cnn-lstm"},
+        },
+        own=True,
+    ),
+)
+
+
+def presets_of(environment: str) -> tuple[Preset, ...]:
+    """The presets that fit an environment of that name, its own first; () where there are none."""
+    bare = environment.rpartition(":")[2]
+    return tuple(sorted((one for one in PRESETS if re.match(one.fits, bare)), key=lambda one: not one.own))
+
+
+def preset_of(environment: str, name: str | None, *, algorithm: str) -> Preset | None:
+    """The preset of that name, or the environment's own one; None where there is none, or it is to be "none".
+
+    Raises UnknownName for one that is not for this environment, and InvalidInput for one that is not for the algorithm.
+    """
+    fitting = presets_of(environment)
+    if name is None:
+        return next((one for one in fitting if one.own), None)
+    if name == NONE:
+        return None
+    for one in fitting:
+        if one.name == name:
+            if algorithm not in one.algorithms:
+                raise InvalidInput(f"preset={name!r} is for {' and '.join(one.algorithms)}, not for {algorithm!r}.")
+            return one
+    raise UnknownName.among(f"preset of {environment}", str(name), [*(one.name for one in fitting), NONE])
+
+
+def with_preset(preset: Preset | None, fields: Mapping[str, Any], *, algorithm: str) -> dict[str, Any]:
+    """`fields` as given over those of the preset; options of the environment one by one."""
+    if preset is None:
+        return dict(fields)
+    below = preset.fields(algorithm)
+    options = {**below.get("environment_options", {}), **(fields.get("environment_options") or {})}
+    return {**below, **fields, "environment_options": options}

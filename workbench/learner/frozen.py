@@ -1,0 +1,43 @@
+"""A run's own copy of the checkpoint that its opponent plays, so that it stays when the run that wrote it is pruned.
+
+It lies in `<run>/opponent/`, as a run directory in small: the weights (hard links, which cost no space), and the
+network's code where that was typed in a cell.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workbench import checkpoints
+from workbench.checkpoints import Checkpoint
+from workbench.errors import InvalidInput
+from workbench.rundir import RunDirectory, write_atomically
+
+
+def kept(run: RunDirectory, path: str) -> Checkpoint:
+    """The copy of the checkpoint in `path`, made now if there is none. Raises InvalidInput where both are gone."""
+    own = RunDirectory(run.path / "opponent")
+    if not checkpoints.every(own.checkpoints):
+        given = _at(path)
+        own.code.mkdir(mode=0o700, parents=True, exist_ok=True)
+        theirs = RunDirectory(given.path.parent.parent)
+        code = theirs.code / "network.pkl"
+        if theirs.record.exists() and code.exists():
+            write_atomically(own.code / "network.pkl", code.read_bytes())
+        write_atomically(own.record, b"{}")  # the code beside it is this user's, and may be loaded
+        checkpoints.copy(given, own.checkpoints, without=[group for group in given.groups if group != "model"])
+    return checkpoints.every(own.checkpoints)[-1]
+
+
+def known(checkpoint: Checkpoint, path: str) -> Checkpoint:
+    """The opponent of the run that wrote `checkpoint`: that run's copy of what is in `path`, else that itself."""
+    found = checkpoints.every(RunDirectory(checkpoint.path.parent.parent).path / "opponent" / "checkpoints")
+    return found[-1] if found else _at(path)
+
+
+def _at(path: str) -> Checkpoint:
+    try:
+        return checkpoints.at(Path(path))
+    except InvalidInput as error:
+        raise InvalidInput(f"the opponent's checkpoint is gone: {error} Move it back, or choose another one in a fork: "
+                           "run.fork(opponent=...).") from None

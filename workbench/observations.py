@@ -1,0 +1,93 @@
+"""Observations cut into their parts, as `networks.observed` does it on the device, and as pictures. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.trajectory import Array, EnvironmentSpec, Part
+
+Observation = Array | dict[str, Array]
+
+# Okabe & Ito's colours that stand out from black, then the same darker, then paler: planes of an observation that is no
+# picture. widgets/src/pixels.js has the same.
+_BRIGHT = ((86, 180, 233), (230, 159, 0), (255, 255, 255), (240, 228, 66), (0, 158, 115), (213, 94, 0), (204, 121, 167),
+           (0, 114, 178))
+PLANES = np.array([
+    *_BRIGHT, *((55 * r // 100, 55 * g // 100, 55 * b // 100) for r, g, b in _BRIGHT),
+    *((r + (255 - r) // 2, g + (255 - g) // 2, b + (255 - b) // 2) for r, g, b in _BRIGHT if r + g + b < 765),
+])
+
+
+class Drawable(NamedTuple):
+    """What can be drawn of observations.
+
+    Attributes:
+        values: uint8 [..., channels, height, width] of an image, or float32 [..., entries].
+        names: of the entries; () of an image.
+    """
+
+    values: Array
+    names: tuple[str, ...]
+
+
+def decode(rows: Array, parts: Sequence[Part]) -> Observation:
+    """Arrays [..., *shape] by the name of their part, from rows uint8 [..., bytes]; bits are 0 or 255.
+
+    One part named "" gives its array, no parts the rows as they are.
+    """
+    if not parts:
+        return rows
+    found, at = {}, 0
+    for part in parts:
+        own = rows[..., at : at + part.wire_bytes]
+        at += part.wire_bytes
+        found[part.name] = _decoded(own, part).reshape(*rows.shape[:-1], *part.shape)
+    return found[""] if list(found) == [""] else found
+
+
+def _decoded(wire: Array, part: Part) -> Array:
+    if part.dtype == "uint8":
+        return wire
+    if part.dtype == "float32":
+        return np.ascontiguousarray(wire).view("<f4").astype(np.float32, copy=False)
+    values = int(np.prod(part.shape))
+    return np.unpackbits(wire, axis=-1, count=values) * np.uint8(255)
+
+
+def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
+    """What can be drawn of observations [N, *frame]: the first image among their parts, or all numbers side by side."""
+    decoded = decode(rows, parts)
+    by_name = decoded if isinstance(decoded, dict) else {"": decoded}
+    for values in by_name.values():
+        if values.ndim == 4 and values.dtype == np.uint8:
+            return Drawable(values, ())
+    flat = {name: values.reshape(len(values), -1).astype(np.float32) for name, values in by_name.items()}
+    names = tuple(f"{name or 'x'}[{at}]" for name, values in flat.items() for at in range(values.shape[1]))
+    return Drawable(np.concatenate(list(flat.values()), axis=1), names)
+
+
+def picture_of(row: Array, spec: EnvironmentSpec) -> Array | None:
+    """One observation [*frame] as a picture, uint8 [H, W, 3]; None where no part of it is an image."""
+    values = drawable(row[None], parts=spec.parts).values[0]
+    return picture(values) if values.ndim == 3 else None
+
+
+def picture(image: Array) -> Array:
+    """An image, uint8 [channels, height, width], as uint8 [H, W, 3]: one channel is grey, three are colours.
+
+    Others are planes, each in a colour of its own. Where all are 0 or 255 and several are lit in one place, the one
+    that is lit in the fewest places is seen there (a ball before a pitch); else the brightest of each colour.
+    """
+    channels = len(image)
+    if channels in (1, 3):
+        return np.ascontiguousarray(np.broadcast_to(image, (3, *image.shape[1:])).transpose(1, 2, 0))
+    colours = PLANES[np.arange(channels) % len(PLANES)]
+    if not np.isin(image, (0, 255)).all():
+        blended: Array = (image[..., None] / 255 * colours[:, None, None]).max(0).astype(np.uint8)
+        return blended
+    lit = image != 0
+    rarest = np.where(lit, lit.sum((1, 2))[:, None, None], np.iinfo(np.int64).max).argmin(0)
+    return np.where(lit.any(0)[..., None], colours[rarest], 0).astype(np.uint8)

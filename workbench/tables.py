@@ -1,0 +1,61 @@
+"""Small tables that show well in a notebook and in a terminal, and are plain sequences of rows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+from workbench.errors import UnknownName
+
+Row = TypeVar("Row")
+Columns = Mapping[str, Callable[[Any], str]]
+
+
+class Table(Sequence[Row], Generic[Row]):
+    """Rows that have a `name`; `table[0]` and `table["name"]` both find one."""
+
+    def __init__(self, rows: Sequence[Row], columns: Columns, *, empty: str) -> None:
+        self._rows = tuple(rows)
+        self._columns = columns
+        self._empty = empty
+
+    @overload
+    def __getitem__(self, at: int | str) -> Row: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Row]: ...
+    def __getitem__(self, at: int | str | slice) -> Row | Sequence[Row]:
+        if not isinstance(at, str):
+            return self._rows[at]
+        by_name = {str(getattr(row, "name", "")): row for row in self._rows}
+        if at not in by_name:
+            raise UnknownName.among("row", at, by_name)
+        return by_name[at]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def _cells(self) -> list[list[str]]:
+        return [[show(row) for show in self._columns.values()] for row in self._rows]
+
+    def __repr__(self) -> str:
+        if not self._rows:
+            return self._empty
+        lines = [list(self._columns), *self._cells()]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self._columns))]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        )
+
+    def _repr_html_(self) -> str:
+        if not self._rows:
+            return f"<p>{html.escape(self._empty)}</p>"
+        head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in self._columns)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in line) + "</tr>"
+            for line in self._cells()
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
