@@ -77,7 +77,10 @@ def learn(given: argparse.Namespace) -> None:
 
 
 def fields_of(words: list[str]) -> dict[str, Any]:
-    """Fields of a run, of words such as learning_rate=3e-4, in Python's types."""
+    """Fields of a run, of words such as learning_rate=3e-4, in Python's types. Raises InvalidInput for others."""
+    for word in words:
+        if "=" not in word:
+            raise wb.errors.InvalidInput(f"{word!r} is no FIELD=VALUE, such as learning_rate=3e-4.")
     given = dict(word.split("=", 1) for word in words)
     known = RunConfig.build("", algorithm=given.get("algorithm", "vtrace")).all_settings()
     return {name: parse_value(known[name], text) if name in known else text for name, text in given.items()}

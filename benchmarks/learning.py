@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import workbench as wb
+from workbench.client.start import with_opponent
 from workbench.config import RunConfig
 
 if TYPE_CHECKING:
@@ -17,12 +18,28 @@ WINDOW = 100  # episodes behind a mean
 
 
 def found_or_launched(name: str, environment: str, **fields: Any) -> wb.Run:
-    """The run of that name: attached, resumed, or new."""
+    """The run of that name: attached, resumed, or new. Raises InvalidInput where it is there and is another one."""
     try:
         run = wb.attach(name)
     except wb.errors.RunNotFound:
         return wb.launch(environment, name=name, **fields)
+    check_same(run, {"environment": environment, **fields})
     return run if run.status.alive else wb.resume(name)
+
+
+def check_same(run: wb.Run, given: dict[str, Any]) -> None:
+    """Raises InvalidInput where the run did not start with these fields; what was tuned since does not count."""
+    events = run.events
+    changed = events[events["kind"].isin(("tune", "scale"))]["data"]
+    before = {field: old for data in reversed(changed.tolist()) for field, old in data.get("old", {}).items()}
+    known = run.config.all_settings()
+    for field, value in with_opponent(given).items():
+        if field not in known:
+            raise wb.errors.UnknownName.among("field", field, known)
+        started = before.get(field, run.config.value(field))
+        if started != value:
+            raise wb.errors.InvalidInput(f"the run {run.name!r} is there already, and started with "
+                                         f"{field}={started!r}, not {value!r}. Give what it has, or another --name.")
 
 
 def measure_of(run: wb.Run) -> str:

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from workbench.environments import atari, make, registry
+from workbench.environments import atari, make, register_environment, registry
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.testing import (
@@ -365,7 +365,42 @@ def test_an_ending_that_is_not_told_is_said(ending, rule):
 
     Untold.ending = ending
     with pytest.raises(EnvironmentFailed, match=f"'ending'.*{rule}"):
-        check_environment(lambda num_envs, seed: Untold(lambda batch, _: batch, num_envs, seed))
+        check_environment(lambda num_envs, seed, show: Untold(lambda batch, _: batch, num_envs, seed))
+
+
+def test_endings_are_asked_of_a_vector_of_ones_own_only_where_it_is_told_that_it_is_looked_at():
+    class Keeping(Broken):
+        def __init__(self, num_envs, seed, show=None):
+            super().__init__(lambda batch, _: batch, num_envs, seed)
+            self.shown = show
+
+        def ending(self, index):
+            return self._env.ending(index) if self.shown else None
+
+    asked = []
+
+    def told(num_envs, seed, show):
+        asked.append(show)
+        return Keeping(num_envs, seed, show)
+
+    assert check_environment(lambda num_envs, seed: Keeping(num_envs, seed)).episodes > 0
+    assert check_environment(told).episodes > 0 and asked == [None, None, None, "frames"]
+    assert check_environment(lambda num_envs, seed: make("testing/catch-v0", num_envs=num_envs, seed=seed)).episodes > 0
+
+
+def test_an_environment_that_says_that_it_draws_and_gives_no_frame_is_said():
+    class Blank(CountingEnv):
+        metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+        def __init__(self, *, render_mode=None):
+            super().__init__(life=1)
+            self.render_mode = render_mode
+
+        def render(self):
+            return None
+
+    with pytest.raises(EnvironmentFailed, match=r"'render': render\(\) gave None"):
+        check_environment(Blank, steps=20)
 
 
 def test_threads_that_change_what_happens_are_said(monkeypatch):
@@ -438,6 +473,16 @@ def test_an_observation_outside_its_space_is_said(observation, words):
 
     with pytest.raises(EnvironmentFailed, match=f"observation space.*{words}"):
         check_environment(Outside)
+    register_environment("outside", Outside)
+    with pytest.raises(EnvironmentFailed, match=f"observation space.*{words}"):
+        check_environment("outside")
+    gymnasium.register("Outside-v0", entry_point=Outside, disable_env_checker=True)
+    try:
+        with pytest.raises(EnvironmentFailed, match=f"observation space.*{words}"):
+            check_environment("Outside-v0")
+    finally:
+        del gymnasium.registry["Outside-v0"]
+        registry._factories.pop("outside")
 
 
 def test_a_member_outside_its_space_is_said_by_its_name():

@@ -19,6 +19,7 @@ PLANES = np.array([
     *_BRIGHT, *((55 * r // 100, 55 * g // 100, 55 * b // 100) for r, g, b in _BRIGHT),
     *((r + (255 - r) // 2, g + (255 - g) // 2, b + (255 - b) // 2) for r, g, b in _BRIGHT if r + g + b < 765),
 ])
+MOST_ENTRIES = 32  # of a vector that the page draws: ENTRIES in widgets/src/bars.js
 
 
 class Drawable(NamedTuple):
@@ -67,6 +68,12 @@ def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
     flat = {name: values.reshape(len(values), -1).astype(np.float32) for name, values in by_name.items()}
     names = tuple(f"{name or 'x'}[{at}]" for name, values in flat.items() for at in range(values.shape[1]))
     return Drawable(np.concatenate(list(flat.values()), axis=1), names)
+
+
+def on_page(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
+    """What the page draws of observations [N, *frame]: as `drawable`, but of many numbers the first ones."""
+    values, names = drawable(rows, parts=parts)
+    return Drawable(values[:, :MOST_ENTRIES] if names else values, names[:MOST_ENTRIES])
 
 
 def picture_of(row: Array, spec: EnvironmentSpec) -> Array | None:

@@ -22,13 +22,16 @@ An unroll of length T holds T+1 steps. Its last step is only for the bootstrap a
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+_MOST, _MOST_CHOICES, _MOST_BYTES = 2**31, 2**20, 2**28  # that a spec from outside may ask for
 
 
 class Flags(enum.IntFlag):
@@ -108,7 +111,7 @@ class Part:
     @property
     def wire_bytes(self) -> int:
         """Bytes of it on the wire."""
-        values = int(np.prod(self.shape))
+        values = math.prod(self.shape)
         return -(-values // 8) if self.dtype == "bits" else values * np.dtype(self.dtype).itemsize
 
     @property
@@ -130,7 +133,8 @@ class EnvironmentSpec:
         actions: what an action is; None: one of `num_actions` choices.
         parts: what the bytes of an observation are, one after another; (): the observation as it is on the wire.
         scored: whether steps carry a score beside the reward, where the reward is shaped.
-        agents: rows that belong to one game, side by side; the number of rows is a multiple of it.
+        agents: rows that belong to one game, side by side; the number of rows is a multiple of it. Steps and frames are
+            counted per row.
     """
 
     name: str
@@ -168,7 +172,7 @@ class EnvironmentSpec:
     @property
     def observation_bytes(self) -> int:
         """Bytes of one frame."""
-        return int(np.prod(self.observation_shape)) * np.dtype(self.observation_dtype).itemsize
+        return math.prod(self.observation_shape) * np.dtype(self.observation_dtype).itemsize
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` is its inverse."""
@@ -176,12 +180,47 @@ class EnvironmentSpec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> EnvironmentSpec:
-        """The spec that `to_json` wrote."""
+        """The spec that `to_json` wrote. Raises ValueError or TypeError for anything else, KeyError for what lacks."""
         given = {**data, "observation_shape": tuple(data["observation_shape"])}
         if given.get("actions") is not None:
             given["actions"] = ActionSpec(data["actions"]["kind"], tuple(data["actions"]["sizes"]))
         given["parts"] = tuple(Part(one["name"], tuple(one["shape"]), one["dtype"]) for one in data.get("parts", ()))
-        return cls(**given)
+        spec = cls(**given)
+        _check(spec)
+        return spec
+
+
+def _check(spec: EnvironmentSpec) -> None:
+    """Raises ValueError for what no environment can be: whoever reads it makes tables and networks of these sizes."""
+    actions, parts = spec.actions, spec.parts
+    for part in (*parts, Part("", spec.observation_shape, spec.observation_dtype)):
+        if not (type(part.name) is str and part.shape and all(_whole(size) for size in part.shape)
+                and part.dtype in ("uint8", "float32", "bits")):
+            raise ValueError(f"no observation has the part {part!r}")
+    sizes = {"num_actions": spec.num_actions, "frame_stack": spec.frame_stack, "agents": spec.agents,
+             "frames_per_step": spec.frames_per_step}
+    for name, size in sizes.items():
+        if not _whole(size):
+            raise ValueError(f"{name}={size!r} is not a number from 1 to {_MOST:,}")
+    least = 0 if actions.kind == "tanh_normal" else 1
+    if not (actions.kind in get_args(ActionKind) and 0 < len(actions.sizes) <= _MOST_CHOICES
+            and all(type(size) is int and least <= size <= _MOST_CHOICES * least for size in actions.sizes)
+            and (actions.kind != "categorical" or len(actions.sizes) == 1)
+            and spec.num_actions == actions.encoded_size):
+        raise ValueError(f"no action is {actions!r} with num_actions={spec.num_actions}")
+    if type(spec.scored) is not bool:
+        raise ValueError(f"scored={spec.scored!r} is neither true nor false")
+    if spec.observation_dtype == "bits" or spec.frame_stack * spec.observation_bytes > _MOST_BYTES:
+        raise ValueError(f"observations of {spec.observation_shape} {spec.observation_dtype}, {spec.frame_stack} of "
+                         f"them at once, are more than {_MOST_BYTES:,} bytes or of no known kind")
+    names = [part.name for part in parts]
+    if parts and (spec.observation_dtype != "uint8" or sum(part.wire_bytes for part in parts) != spec.observation_bytes
+                  or len(set(names)) != len(names)):
+        raise ValueError(f"the parts {names} do not make up an observation of {spec.observation_bytes} bytes")
+
+
+def _whole(size: Any) -> bool:
+    return type(size) is int and 1 <= size <= _MOST
 
 
 @dataclass

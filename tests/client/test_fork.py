@@ -121,6 +121,7 @@ def looks(run: wb.Run) -> tuple[Any, ...]:
         ({"network": "mlp-lstm"}, InvalidInput, "network cannot change from None to 'mlp-lstm'.*would not fit"),
         ({"network": lambda spec: None}, InvalidInput, "network cannot change"),
         ({"frame_stack": 2}, InvalidInput, "frame_stack cannot change from 0 to 2"),
+        ({"normalize_observations": True}, InvalidInput, "normalize_observations cannot change from False to True"),
         ({"learning_rte": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
         ({"hyperparameters": {}}, UnknownName, "hyperparameters"),
         ({"learning_rate": 7.0}, OutOfBounds, "learning_rate=7.0 is out of bounds"),

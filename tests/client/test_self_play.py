@@ -1,5 +1,8 @@
 """Two players of one game, one of them frozen: the other learns to beat it, through the real processes."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -96,6 +99,13 @@ def test_against_a_frozen_checkpoint_the_other_player_learns_to_win(home):
     forked = run.fork(mine, opponent=mine, opponent_agents=1, total_frames=10**7)
     assert forked.config.opponent == str(mine.path)
     eventually(lambda: forked.status.episode_return is not None, what="episodes against its own weights")
+    forked.stop()
+    shutil.rmtree(checkpoint.path.parent.parent)
+    forked = run.fork(mine, total_frames=10**7)
+    own = run.directory.path / "opponent" / "checkpoints"
+    assert Path(forked.config.opponent).parent == own, "the run's own copy, as the one that it names is gone"
+    eventually(lambda: forked.status.episode_return is not None, what="episodes against the parent's copy")
+    assert (forked.directory.path / "opponent" / "code" / "network.pkl").exists()
     forked.stop()
 
 

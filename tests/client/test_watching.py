@@ -81,6 +81,21 @@ def test_actions_and_parts_of_every_kind_reach_the_page(kind, parts, monkeypatch
     view.close()
 
 
+@pytest.mark.parametrize("shape", [(1, 6, 8), (3, 6, 8), (6, 8), (100,)])
+def test_of_observations_of_many_numbers_the_first_are_shown(shape):
+    spec = EnvironmentSpec("mine", shape, "float32", 2)
+    learner = Learner(spec)
+    view = LiveView(Watching(learner, 0))  # type: ignore[arg-type]
+    rows = np.random.default_rng(0).normal(size=(5, *shape)).astype(np.float32)
+    learner.see(rows, action=1, scores=[0.5, 0.5], kind="probability")
+    view.look()
+    header = view._header()
+    assert header is not None and header["shape"] == [32] and header["entries"] == [f"x[{at}]" for at in range(32)]
+    np.testing.assert_array_equal(view._kept[-1].columns["observation"], rows.reshape(5, -1)[:, :32])
+    assert "action" in view.still()["text/plain"] and "image/png" not in view.still()
+    view.close()
+
+
 def test_a_learner_of_an_earlier_version_has_choices():
     spec = EnvironmentSpec("mine", (3,), "float32", 2)
     learner = Learner(spec, says=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import cloudpickle
 import pytest
@@ -96,6 +97,13 @@ def test_what_is_not_installed_comes_with_its_command(monkeypatch: pytest.Monkey
     for name in ("HalfCheetah-v5", "football/academy_corner", "MiniGrid-Nowhere-v0"):
         with pytest.raises(MissingPackage, match="pip install"):
             check_name(name)
+
+
+def test_levels_whose_files_the_wheel_lacks_are_not_listed() -> None:
+    minigrid = pytest.importorskip("minigrid", reason="minigrid is not installed")
+    there = Path(minigrid.__file__).with_name("envs").joinpath("wfc", "patterns").exists()
+    assert bool(wb.environments("MiniGrid-WFC-")) == there
+    assert wb.environments("MiniGrid-Empty-5x5")
 
 
 def test_what_a_single_name_needs_beside_its_family_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

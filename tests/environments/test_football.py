@@ -13,9 +13,12 @@ import torch
 from workbench import environments
 from workbench.environments import football
 from workbench.environments.contract import seeds_of
-from workbench.environments.football_planes import packed, picture, unpacked
-from workbench.errors import MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
+from workbench.environments.football_engine import EngineGames, Setup
+from workbench.environments.football_planes import PLANES, packed, picture
+from workbench.environments.football_screen import Screen
+from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.networks.observed import Observed
+from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags, StepBatch
 
@@ -103,7 +106,7 @@ def test_planes_come_out_of_their_bits_as_a_network_sees_them() -> None:
     assert bits.shape == (3, 72 * 96 * 4 // 8) and bits.dtype == np.uint8
     channels_first = planes.transpose(0, 3, 1, 2)
     assert (bits == np.packbits(channels_first.reshape(3, -1) > 0, axis=-1)).all()
-    assert (unpacked(bits) == channels_first).all()
+    assert (decode(bits, (PLANES,)) == channels_first).all()
     with closing(environments.make(CLOSE, num_envs=1, seed=0)) as games:
         spec = games.spec
     assert spec.observation_shape == (3456,) and spec.seen[0].shape == (4, 72, 96) and spec.num_actions == 19
@@ -175,6 +178,26 @@ def test_frames_of_the_game_itself_and_more_than_envpool_has_say_that_they_need_
 def test_options_that_cannot_be_are_refused_in_words(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OutOfBounds, match=message):
         football.check(CLOSE, options)
+
+
+def test_a_frame_that_could_not_be_drawn_is_not_replaced_by_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen(Setup("academy_empty_goal_close"), CLOSE)
+    seen, picture = np.zeros((1, 4), np.uint8), np.zeros((2, 2, 3), np.uint8)
+    answers = iter([("", picture, seen), ("no luck", None, None), ("", picture + 1, seen)])
+    monkeypatch.setattr(screen, "_start", lambda: None)
+    monkeypatch.setattr(screen, "_asked", lambda played: next(answers))
+    screen.begin(0, 2)
+    assert not screen.frame(seen).any()
+    screen.step(np.zeros(1, np.int64))
+    with pytest.raises(EnvironmentFailed, match="no luck"):
+        screen.frame(seen)
+    assert screen.frame(seen).all()
+
+
+def test_only_envpools_games_ask_for_a_new_process_when_they_are_seeded_anew() -> None:
+    with closing(environments.make(CLOSE, num_envs=1, seed=0)) as games:
+        assert games.keeps_memory_at_reset  # type: ignore[attr-defined]
+    assert not EngineGames.keeps_memory
 
 
 def test_misspelt_names_come_with_the_nearest() -> None:

@@ -11,10 +11,11 @@ import torch
 
 from workbench import environments
 from workbench.environments import football
-from workbench.environments.football_planes import unpacked
+from workbench.environments.football_planes import PLANES
 from workbench.environments.football_screen import Screen
 from workbench.errors import EnvironmentFailed, OutOfBounds
 from workbench.networks.observed import Observed
+from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags
 
@@ -58,7 +59,7 @@ def test_each_controlled_player_is_a_row_and_sees_itself_as_the_active_one() -> 
     with made(THREE, num_envs=6, left_players=3) as games:
         assert games.spec.agents == 3
         step = games.reset()
-        left, right, ball, active = unpacked(step.observation).transpose(1, 0, 2, 3)
+        left, right, ball, active = decode(step.observation, (PLANES,)).transpose(1, 0, 2, 3)
         for planes in (left, right, ball):
             assert (planes[0] == planes[1]).all() and (planes[0] == planes[2]).all()
         places = [tuple(np.argwhere(plane)[0].tolist()) for plane in active]
@@ -74,7 +75,7 @@ def test_each_controlled_player_is_a_row_and_sees_itself_as_the_active_one() -> 
 def test_the_rows_of_both_teams_have_opposite_rewards_and_mirrored_pitches() -> None:
     with made("football/1_vs_1_easy", num_envs=2, left_players=1, right_players=1) as games:
         step = games.reset()
-        left, right = unpacked(step.observation)
+        left, right = decode(step.observation, (PLANES,))
         assert abs(int(left[0].sum()) - int(right[0].sum())) == 0
         mirrored = left[1][::-1, ::-1]  # what the left row sees of the right team, from the other side
         own = np.argwhere(right[0])[0]
@@ -90,7 +91,7 @@ def test_the_right_team_alone_can_be_controlled() -> None:
     with made(CLOSE, num_envs=2, left_players=0, right_players=1) as games:
         assert games.spec.agents == 1
         step = games.reset()
-        assert unpacked(step.observation)[0, 3].any()
+        assert decode(step.observation, (PLANES,))[0, 3].any()
         games.step(np.array([0, 5]))
 
 

@@ -12,6 +12,7 @@ from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, RGBImgPartialObsWr
 from workbench.environments import make  # noqa: E402
 from workbench.environments.contract import random_actions, seeds_of  # noqa: E402
 from workbench.environments.minigrid import CHOICES, PackedPlanes  # noqa: E402
+from workbench.environments.wrapping import Wrapped  # noqa: E402
 from workbench.errors import EnvironmentFailed  # noqa: E402
 from workbench.observations import decode  # noqa: E402
 from workbench.testing import check_environment  # noqa: E402
@@ -85,7 +86,7 @@ def test_views_of_a_batch_are_packed_as_one_by_one():
 
 
 @pytest.mark.parametrize("wrapper, shape, parts", [
-    (ImgObsWrapper, (3, 7, 7), ()),
+    (ImgObsWrapper, (123,), (Part("", (20, 7, 7), "bits"),)),
     (RGBImgPartialObsWrapper, (139 - 123 + 56 * 56 * 3,),
      (Part("direction", (4,), "float32"), Part("image", (3, 56, 56), "uint8"))),
     (FullyObsWrapper, (16 + 75,), (Part("direction", (4,), "float32"), Part("image", (3, 5, 5), "uint8"))),
@@ -100,6 +101,18 @@ def test_a_wrapper_of_the_user_decides_what_is_seen(wrapper, shape, parts):
 def test_the_actions_are_named():
     assert make(NAME, num_envs=1, seed=0).action_names == (
         "left", "right", "forward", "pickup", "drop", "toggle", "done")
+
+
+def test_a_level_with_fewer_actions_names_those_that_it_takes():
+    env = make("MiniGrid-Dynamic-Obstacles-5x5-v0", num_envs=1, seed=0)
+    assert env.action_names == ("left", "right", "forward")
+
+
+def test_the_view_alone_is_the_same_planes():
+    whole = make(NAME, num_envs=1, seed=0)
+    alone = make(NAME, num_envs=1, seed=0, factory=Wrapped(None, (ImgObsWrapper,)))
+    planes = decode(alone.reset().observation, alone.spec.parts)
+    assert np.array_equal(planes, decode(whole.reset().observation, whole.spec.parts)["image"])
 
 
 def test_another_size_of_view_has_planes_of_that_size():

@@ -126,6 +126,18 @@ def test_gymnasiums_own_vector_of_cartpole_resets_a_row_in_a_step_of_its_own_tha
         assert all(np.abs(step[0]).max() <= 0.05 for step in ends)  # a reset state
 
 
+def test_an_error_in_another_process_says_where_its_line_is():
+    failing = {"where": "step", "at": 2}
+    for mode, said in (("async", "vectorization_mode=\"sync\""), ("sync", "raise RuntimeError(self._message)")):
+        env = make("testing/failing-v0", num_envs=2, seed=0, options={"vectorization_mode": mode, **failing})
+        env.reset()
+        with pytest.raises(EnvironmentFailed, match="on purpose") as caught:
+            for _ in range(3):
+                env.step(np.zeros(2, np.int64))
+        env.close()
+        assert said in str(caught.value)
+
+
 def test_an_unknown_vectorization_mode_is_refused():
     with pytest.raises(OutOfBounds, match="vectorization_mode='fast' must be 'sync'"):
         vector_by_id("CartPole-v1", vectorization_mode="fast", num_envs=2, seed=0, show=None, options={})

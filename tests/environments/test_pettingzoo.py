@@ -154,6 +154,9 @@ class Broken(CountingGame):
             self.agents = ["a0"]
         return told
 
+    def render(self):
+        return np.zeros((4, 4))
+
     def step(self, actions):
         told = super().step(actions)
         if self.how == "stays":
@@ -169,6 +172,14 @@ class Broken(CountingGame):
         return told
 
 
+def test_a_frame_that_is_none_is_told():
+    env = ParallelVector("broken", lambda: Broken("draws"), num_envs=2, seed=0)
+    env._games[0].render_mode = "rgb_array"
+    env.reset()
+    with pytest.raises(EnvironmentFailed, match=r"in render: a frame must be uint8 \[H, W, 3\], not float64 \[4, 4\]"):
+        env.render(1)
+
+
 @pytest.mark.parametrize(("where", "what"), list(enumerate(["observation", "reward", "termination", "truncation"])))
 def test_what_is_not_said_of_an_agent_is_named_with_the_agent(where, what):
     env = ParallelVector("forgets", lambda: LeavesOut(where), num_envs=4, seed=0)
@@ -182,7 +193,7 @@ def test_what_is_not_said_of_an_agent_is_named_with_the_agent(where, what):
     [
         ("stays", "agent 'a0': it is in `agents`, and was terminated or truncated"),
         ("leaves", "agent 'a1': it is not in `agents`, and was neither terminated nor truncated"),
-        ("nan", "agent 'a1': its observation has a value that is not finite"),
+        ("nan", "agent 'a1': its observation has the value nan, which is not finite"),
         ("reward", "agent 'a1': reward inf is not a finite float32"),
         ("raises", "raised KeyError in step: 'on purpose'"),
         ("late", "agent 'a1': it is not in `agents`"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gymnasium.wrappers import FlattenObservation
 
 from workbench import algorithms, networks
 from workbench.client.start import _checked
 from workbench.config import NETWORKS, RunConfig
 from workbench.environments import check_name, make_configured
 from workbench.environments.families import family_of
-from workbench.environments.presets import PRESETS, preset_of, presets_of
+from workbench.environments.presets import PRESETS, preset_of, presets_of, with_preset
 from workbench.errors import InvalidInput, MissingPackage, UnknownName
 from workbench.testing import CountingEnv
 
@@ -118,8 +119,21 @@ def test_an_environment_of_ones_own_has_no_preset_whatever_it_is_called() -> Non
     factory.__name__ = "HalfCheetah-v5"
     config, chosen = config_of(factory)
     assert chosen is None and config.network is None
-    with pytest.raises(UnknownName, match="'mujoco'"):
+    with pytest.raises(InvalidInput, match="'mujoco': presets are for environments by name, and HalfCheetah-v5 is"):
         config_of(factory, preset="mujoco")
+    assert config_of(factory, preset="none")[1] is None
+
+
+def test_a_presets_network_is_left_out_where_something_else_is_seen() -> None:
+    pytest.importorskip("minigrid", reason="the extra minigrid is not installed")
+    config, _, chosen = _checked("MiniGrid-Empty-5x5-v0", "vtrace", None, None, [FlattenObservation], {})
+    assert (chosen, config.network, config.value("discount")) == ("minigrid", None, 0.99)
+    config, _, _ = _checked("MiniGrid-Empty-5x5-v0", "vtrace", "mlp", None, [FlattenObservation], {})
+    assert config.network == "mlp"
+    academy = preset_of("football/academy_corner", None, algorithm="vtrace")
+    for representation, network in (("extracted", "nature"), ("simple115v2", None)):
+        options = {"environment_options": {"representation": representation}}
+        assert with_preset(academy, options, algorithm="vtrace").get("network") == network
 
 
 def test_another_algorithm_gets_what_is_not_of_v_trace() -> None:

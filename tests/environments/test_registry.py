@@ -91,6 +91,7 @@ def test_a_registered_factory_is_made_by_its_name_and_may_be_given_anew(own_name
     ("CartPole-v1", CountingEnv, "exists in Gymnasium already"),
     ("mine", 3, "must be a class or a callable"),
     ("two words", CountingEnv, "letters, digits"),
+    ("football/mine", CountingEnv, "begin with football/ are those of Google Research Football"),
 ])  # fmt: skip
 def test_a_wrong_registration_is_refused(name, factory, words):
     with pytest.raises(InvalidInput, match=words):

@@ -223,6 +223,18 @@ def test_engines_end_with_their_process_and_leave_nothing(
     assert list(tmp_path.iterdir()) == []  # nothing in the working directory either
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="engines are started by a program in memory on Linux alone")
+def test_engines_start_by_a_python_whose_path_has_a_blank_or_is_long(tmp_path: Path) -> None:
+    folder = tmp_path / "it's a folder" / ("long" * 50) / ("longer" * 20)
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+    code = PROGRAM.replace("env = make", f"sys.executable = {str(folder / 'python')!r}\nenv = make")
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-c", code], input="", text=True, capture_output=True, timeout=60,
+                          env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ready\n"), done.stderr
+
+
 def test_an_engine_that_dies_is_told_with_the_number_of_its_game() -> None:
     with closing(make("vizdoom/basic", num_envs=2, seed=0)) as env:
         env.reset()

@@ -1,11 +1,16 @@
 """The unroll machinery against an environment and a network that count, through real actors and real gRPC."""
 
 import itertools
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
-from tests.learner.counting import CountingEnv, Flags, actor, check_consecutive, check_replayed, check_unroll, rig
+from tests.learner.counting import CountingEnv, Flags, Rig, actor, check_consecutive, check_replayed, check_unroll, rig
+from workbench import rundir
+from workbench.config import RunConfig
+from workbench.environments import by_value, make
 from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
@@ -97,6 +102,28 @@ def test_an_actor_that_is_killed_and_comes_back_mixes_no_two_lives():
     check_consecutive(running.unrolls, shared=1)
     assert len(lives_of(running, range(4))) == 4
     assert len(lives_of(running, range(4, 8))) == 1, "the other actor was disturbed"
+
+
+def test_where_a_reset_leaves_memory_behind_an_actor_replaces_itself_and_its_supervisor_sees_nothing(home):
+    def factory(num_envs, seed):
+        with open(made, "a") as file:
+            print(os.getpid(), file=file)
+        env = make("testing/counting-v0", num_envs=num_envs, seed=seed)
+        env.keeps_memory_at_reset = True
+        return env
+
+    made = str(home / "made.txt")
+    config = RunConfig.build("testing/counting-v0", actors=1, envs_per_actor=2, groups_per_actor=1, unroll_length=7)
+    run = rundir.create("counting", {"config": config.to_json(), "created": 0.0},
+                        code={"environment.pkl": by_value.dumps(factory)})
+    with actor(run, 0) as process:
+        for number in (1, 2, 3):
+            with Rig(run, config, VECTOR).running() as running:  # a learner, which then goes away
+                running.collect(4)
+            assert Path(made).read_text().split() == [str(process.pid)] * number
+        assert process.poll() is None
+        process.stdin.close()  # as when its supervisor dies
+        assert process.wait(10) == 0
 
 
 def test_returns_and_lengths_of_episodes_are_the_environments_own():

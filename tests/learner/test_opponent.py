@@ -1,5 +1,6 @@
 """A frozen opponent: its rows get its own actions, and nothing of them is learnt."""
 
+import pickle
 import shutil
 
 import numpy as np
@@ -132,6 +133,14 @@ def written(folder, spec, **fields):
         meta={"steps": 1, "updates": 1, "time_s": 0.0, "config": config.to_json(), "environment": spec.to_json()})
 
 
+def recorded(folder) -> RunDirectory:
+    """A run's directory as far as its record makes it one."""
+    folder.mkdir()
+    run = RunDirectory(folder)
+    run.record.write_text("{}")
+    return run
+
+
 def test_an_opponent_of_other_spaces_or_one_that_is_gone_is_refused_in_words(tmp_path):
     found = written(tmp_path, spec_of(2))
     assert load_opponent(found, spec_of(2)).spec == spec_of(2)
@@ -147,7 +156,7 @@ def test_an_opponent_of_other_spaces_or_one_that_is_gone_is_refused_in_words(tmp
 
 def test_the_opponents_checkpoint_stays_when_its_run_is_pruned(tmp_path):
     given = written(tmp_path / "theirs" / "checkpoints", spec_of(2))
-    run = RunDirectory(tmp_path / "run")
+    run = recorded(tmp_path / "run")
     copied = frozen_copy.kept(run, str(given.path))
     assert copied.groups == ["model"]
     ours = written(run.checkpoints, spec_of(2), opponent=str(given.path))
@@ -161,7 +170,8 @@ def test_the_opponents_checkpoint_stays_when_its_run_is_pruned(tmp_path):
 
 def test_a_player_of_such_a_run_plays_against_its_opponent(tmp_path):
     opponent = written(tmp_path / "frozen", spec_of(2))
-    found = written(tmp_path / "ours", spec_of(2), opponent=str(opponent.path))
+    run = recorded(tmp_path / "run")
+    found = written(run.checkpoints, spec_of(2), opponent=str(opponent.path))
     player = load_player(found, num_envs=4, seed=0)
     assert player.theirs.tolist() == [False, True] * 2 and player.opponent is not None
     step = StepBatch(np.ones((4, 4), np.float32), np.zeros(4, np.float32), np.full(4, Flags.START, np.uint8))
@@ -170,3 +180,25 @@ def test_a_player_of_such_a_run_plays_against_its_opponent(tmp_path):
     alone = load_player(opponent, num_envs=4, seed=0)
     assert not alone.theirs.any() and alone.opponent is None
     assert CountingEnv.decode(step.observation[0]).step == 1
+
+
+def test_a_checkpoint_that_lies_in_no_run_does_not_choose_whose_code_is_loaded(tmp_path):
+    """An exported one, from anybody: its meta.json names a folder whose run has a network typed in a cell."""
+    theirs = recorded(tmp_path / "theirs")
+    theirs.code.mkdir()
+    (theirs.code / "network.pkl").write_bytes(pickle.dumps(Touches(str(tmp_path / "loaded"))))
+    opponent = written(theirs.checkpoints, spec_of(2))
+    alone = written(tmp_path / "exported", spec_of(2), opponent=str(opponent.path))
+    with pytest.raises(InvalidInput, match="was trained against an opponent, which lies with its run"):
+        load_player(alone, num_envs=4, seed=0)
+    assert not (tmp_path / "loaded").exists()
+
+
+class Touches:
+    """Whose unpickling leaves a file behind."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")

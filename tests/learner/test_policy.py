@@ -44,6 +44,32 @@ def test_a_reader_never_sees_half_an_update():
     assert policy.version == 299
 
 
+class Mixed(nn.Module):
+    """Weights of three dtypes, and buffers that are in checkpoints and that are not."""
+
+    def __init__(self):
+        super().__init__()
+        self.brief = nn.Parameter(torch.zeros(3, dtype=torch.bfloat16))
+        self.single = nn.Linear(2, 2)
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("scratch", torch.zeros(2, dtype=torch.int64), persistent=False)
+
+
+def test_weights_of_several_dtypes_are_published_each_with_its_own(monkeypatch):
+    source, copied = Mixed(), []
+    policy = PublishedPolicy(source, version=0)
+    real = torch._foreach_copy_
+    monkeypatch.setattr(torch, "_foreach_copy_", lambda mine, theirs: (copied.append(mine), real(mine, theirs)))
+    for tensor in (*source.parameters(), *source.buffers()):
+        tensor.data.fill_(3)
+    policy.publish(1)
+    with policy.reading() as (network, _):
+        for mine, theirs in zip((*network.parameters(), *network.buffers()),
+                                (*source.parameters(), *source.buffers()), strict=True):
+            assert mine.dtype == theirs.dtype and torch.equal(mine, theirs)
+    assert [len({tensor.dtype for tensor in group}) for group in copied] == [1] * 4
+
+
 def test_training_does_not_move_what_inference_holds():
     source = filled(1.0)
     policy = PublishedPolicy(source, version=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -96,7 +97,7 @@ def test_the_player_and_a_saved_notebook_show_them(tmp_path, kind):
     checkpoint = checkpoint_in(tmp_path, Kinds, environment_options={"kind": kind, "planes": True})
     played = rolled_out(checkpoint, tmp_path / "played", greedy=False)
     content, buffers = player.episode(played)
-    told, header = columns.unpack(content["columns"], buffers[0]), content["header"]
+    told, header = columns.unpack(content["columns"], zlib.decompress(buffers[0])), content["header"]
     assert (header["actions"], header["kind"]) == (SPECS[kind].kind, KINDS[kind])
     assert told["scores"].shape[1] == (5 if kind == "parts" else len(SPECS[kind].sizes))
     assert np.array_equal(told["action"][:6], played.actions) and len(told["action"]) == 7
@@ -129,7 +130,7 @@ def test_observations_of_several_parts_come_by_name_and_the_image_is_shown(tmp_p
         assert frame[6 - t, 5].tolist() == [86, 180, 233] and not frame[20].any()  # the first plane
     blind = rolled_out(checkpoint, tmp_path / "blind", render=False)
     content, buffers = player.episode(blind)
-    seen = columns.unpack(content["columns"], buffers[0])["observation"]
+    seen = columns.unpack(content["columns"], zlib.decompress(buffers[0]))["observation"]
     assert content["header"]["shape"] == [2, 36, 36] and np.array_equal(
         seen.reshape(7, 2, 36, 36), blind.observations["planes"])
 
@@ -183,7 +184,7 @@ def test_what_an_environment_counts_itself_stands_beside_the_rewards(tmp_path, m
     assert played.scores.tolist() == [1.0] * 6 and (played.episode_return, played.episode_score) == (3.0, 6.0)
     assert "return 3, score 6" in repr(played) and player.facts(played)["score"] == "6"
     content, buffers = player.episode(played)
-    assert columns.unpack(content["columns"], buffers[0])["score"].tolist() == [0.0, *[1.0] * 6]
+    assert columns.unpack(content["columns"], zlib.decompress(buffers[0]))["score"].tolist() == [0.0, *[1.0] * 6]
 
 
 @pytest.mark.parametrize(("lengths", "ends"), [((3, 5), "terminated"), ((5, 2), "terminated"), ((2, 4), "truncated")])

@@ -16,6 +16,8 @@ from PIL import Image
 from tests.conftest import eventually
 from workbench.client.rollout import Rollout
 from workbench.errors import InvalidInput
+from workbench.observations import MOST_ENTRIES, decode
+from workbench.trajectory import Part
 from workbench.widgets import filmstrip, player
 from workbench.widgets.player import RolloutPlayer
 from workbench.wire import columns
@@ -46,6 +48,11 @@ def sent(shown: RolloutPlayer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[di
     return messages
 
 
+def told_of(content: dict[str, Any], buffers: list[bytes]) -> dict[str, np.ndarray]:
+    """The columns of an episode's message."""
+    return columns.unpack(content["columns"], zlib.decompress(buffers[0]))
+
+
 def test_an_episode_is_one_message_with_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     saliency = np.random.default_rng(0).integers(0, 255, (T, 7, 5)).astype(np.uint8)
     norm = np.full(T, 2.5, np.float32)
@@ -55,7 +62,7 @@ def test_an_episode_is_one_message_with_all_of_it(monkeypatch: pytest.MonkeyPatc
     shown._received(shown, {"type": "hello", "view": "v1"}, [])
     [(content, [packed, pictures, compressed])] = messages
     assert (content["type"], content["view"], content["index"], content["count"]) == ("episode", "v1", 0, 1)
-    header, told = content["header"], columns.unpack(content["columns"], packed)
+    header, told = content["header"], told_of(content, [packed])
     assert header["groups"] == [{"title": "", "names": ("NOOP", "UP", "DOWN")}] and header["actions"] == "categorical"
     assert header["kind"] == "probability" and header["fps"] == 15.0
     assert (header["picture"]["height"], header["picture"]["width"]) == (210, 160)
@@ -71,7 +78,7 @@ def test_an_episode_is_one_message_with_all_of_it(monkeypatch: pytest.MonkeyPatc
 
 def test_rewards_come_with_the_frame_after_the_action_and_the_last_frame_has_no_action() -> None:
     content, buffers = player.episode(rollout())
-    told = columns.unpack(content["columns"], buffers[0])
+    told = told_of(content, buffers)
     assert np.flatnonzero(told["reward"]).tolist() == [4, 9]
     assert told["episode_return"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1, -1, -1, -1, -1]
     assert told["action"].tolist() == [*(t % A for t in range(T)), -1]
@@ -85,7 +92,7 @@ def test_an_episode_of_values_is_told_by_its_q_values() -> None:
     q_values = np.arange(T * A, dtype=np.float32).reshape(T, A)
     content, buffers = player.episode(rollout(policy=None, q_values=q_values, algorithm="r2d2"))
     assert content["header"]["kind"] == "q_value"
-    np.testing.assert_array_equal(columns.unpack(content["columns"], buffers[0])["scores"][:T], q_values)
+    np.testing.assert_array_equal(told_of(content, buffers)["scores"][:T], q_values)
 
 
 def test_an_environment_that_draws_nothing_shows_its_observations() -> None:
@@ -94,8 +101,27 @@ def test_an_environment_that_draws_nothing_shows_its_observations() -> None:
     content, buffers = player.episode(made)
     assert content["header"]["picture"] is None and content["header"]["shape"] == [4]
     assert content["header"]["note"] == "No pictures: CartPole draws nothing."
-    np.testing.assert_array_equal(columns.unpack(content["columns"], buffers[0])["observation"], observations)
+    np.testing.assert_array_equal(told_of(content, buffers)["observation"], observations)
     assert "image/png" not in RolloutPlayer([made]).still()
+
+
+def test_packed_planes_travel_compressed_and_of_thousands_of_numbers_only_those_that_are_drawn() -> None:
+    planes = (Part("", (16, 72, 96), "bits"),)
+    rows = np.zeros((T + 1, 16 * 72 * 96 // 8), np.uint8)
+    rows[:, ::1000] = 129
+    content, buffers = player.episode(rollout(frames=None, observation_rows=rows, parts=planes, note="no pictures"))
+    assert content["header"]["shape"] == [16, 72, 96] and content["header"]["entries"] == []
+    np.testing.assert_array_equal(told_of(content, buffers)["observation"], decode(rows, planes))
+    assert sum(map(len, buffers)) < rows.nbytes / 2
+    many = np.random.default_rng(0).normal(size=(T + 1, 3, 40, 50)).astype(np.float32)
+    for seen, parts in ((many, ()), (many.reshape(T + 1, -1), ()),
+                        (many.reshape(T + 1, -1).view(np.uint8), (Part("far", (6000,), "float32"),))):
+        content, buffers = player.episode(rollout(frames=None, observation_rows=seen, parts=parts, note="none"))
+        assert content["header"]["shape"] == [MOST_ENTRIES] and len(content["header"]["entries"]) == MOST_ENTRIES
+        np.testing.assert_array_equal(
+            told_of(content, buffers)["observation"], many.reshape(T + 1, -1)[:, :MOST_ENTRIES])
+    bars = (Path(player.__file__).parents[2] / "widgets" / "src" / "bars.js").read_text()
+    assert f"const ENTRIES = {MOST_ENTRIES};" in bars
 
 
 def test_two_rollouts_are_two_messages_and_three_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

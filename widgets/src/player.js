@@ -103,18 +103,19 @@ class Player {
    */
   receive(content, buffers) {
     if (content.view && content.view !== this.id) return; // an answer to another view of the same widget
-    if (content.type === "episode") this.#episode(content, buffers.map(bytes));
+    if (content.type === "episode") this.queue = this.queue.then(() => this.#episode(content, buffers.map(bytes)));
     else if (content.type === "live") this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
     else if (content.type === "saved") this.#saved(content);
   }
 
   /**
    * @param {any} content
-   * @param {ArrayBuffer[]} buffers  columns, pictures, saliency
+   * @param {ArrayBuffer[]} buffers  columns and saliency, compressed, with the pictures between them
    */
-  #episode({ index, count, header, columns }, [packed, pictures, saliency]) {
-    const track = new Track();
-    track.append({ life: "", first: 0 }, rows(columns, packed));
+  async #episode({ index, count, header, columns }, [packed, pictures, saliency]) {
+    const track = new Track(), unpacked = await inflated(packed);
+    if (this.closed) return;
+    track.append({ life: "", first: 0 }, rows(columns, unpacked));
     const screen = new Screen(header, track, {
       pictures, saliency, seek: step => this.seek(step), redraw: () => this.draw(),
     });

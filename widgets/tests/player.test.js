@@ -205,15 +205,16 @@ function opened(gone) {
   return { made, el, close: player.render({ model: made, el: /** @type {any} */ (el) }) };
 }
 
-test("a player is there though the kernel has gone, and says that nothing can be saved", () => {
+test("a player is there though the kernel has gone, and says that nothing can be saved", async () => {
   const { made, el, close } = opened(true);
   const header = {
     title: "", label: "", actions: "categorical", groups: [{ title: "", names: ["NOOP"] }], kind: "probability", fps: 15,
     picture: null, shape: [1], entries: ["x[0]"], saliency: null, note: "",
   };
-  const buffer = new Float64Array([0, 0]).buffer;
+  const buffer = new Uint8Array(deflateSync(new Uint8Array(new Float64Array([0, 0]).buffer))).buffer;
   const columns = ["time_s", "reward"].map((name, at) => ({ name, dtype: "float64", shape: [1], offset: 8 * at }));
   made.tell({ type: "episode", index: 0, count: 1, header, columns }, [buffer, new ArrayBuffer(0), new ArrayBuffer(0)]);
+  while (!el.all("wb-save-mp4").length) await new Promise(resolve => setTimeout(resolve, 1));
   /** @type {any} */ (el.all("wb-save-mp4")[0]).onclick();
   const [told] = el.all("wb-saved");
   assert.equal(told.textContent, "not saved: the kernel has gone");

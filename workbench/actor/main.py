@@ -2,7 +2,8 @@
 
 Each group is a vector environment of its own. All first observations are sent at once; from then on whichever group
 gets its actions is stepped and sent again, so that one group steps while the others wait for inference. When the
-learner goes away the actor connects anew, as a new life: new run id, environments reset.
+learner goes away the actor connects anew, as a new life: new run id, environments reset. Where environments say that a
+reset with a seed leaves memory behind (`keeps_memory_at_reset`), the process is replaced instead, in its place.
 """
 
 from __future__ import annotations
@@ -126,6 +127,13 @@ def _raise_if_final(error: grpc.RpcError) -> None:
     print(f"connection ended: {error.code().name} {error.details()}", file=sys.stderr, flush=True)
 
 
+def _replace_this_process() -> None:
+    """Starts the same command in this process: same id and standard streams, so its supervisor sees nothing."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
 def main(run_dir: str, index: int) -> int:
     """Run actor `index` of the run in `run_dir` until its supervisor ends it. The exit code."""
     end_with_parent()
@@ -136,5 +144,7 @@ def main(run_dir: str, index: int) -> int:
         while True:
             connect_and_play(groups, run.learner_address, run.token(), index)
             time.sleep(_RECONNECT_S)
+            if any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
+                _replace_this_process()
     except WorkbenchError as error:
         return leave_error(run.logs / f"actor-{index}.error.json", error)

@@ -26,7 +26,7 @@ from workbench.rundir import RunDirectory
 # What weights depend on, and what a stored unroll depends on besides.
 _WEIGHTS = (
     "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "network", "lstm_size",
-    "dueling_size", "value_rescaling", "value_rescaling_epsilon",
+    "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
 )  # fmt: skip
 _UNROLLS = ("unroll_length", "burn_in")
 
@@ -51,7 +51,7 @@ def fork(
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, replay=replay, changes=changes)
     before = RunConfig.from_json(source.meta["config"])
-    config = _changed(before, changes, frames=source.frames, replay=replay)
+    config = _with_own_opponent(_changed(before, changes, frames=source.frames, replay=replay), before, run.directory)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
                            "run.checkpoint(replay=True).")
@@ -66,6 +66,14 @@ def fork(
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
     )
     return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
+
+
+def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:
+    """The same opponent by the run's own copy of it, which stays when the run that wrote it is pruned."""
+    copies = checkpoints.every(run.path / "opponent" / "checkpoints")
+    if not copies or config.opponent is None or config.opponent != before.opponent:
+        return config
+    return config.replaced(opponent=str(copies[-1].path))
 
 
 def _check_free(name: str) -> None:

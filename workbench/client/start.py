@@ -19,7 +19,7 @@ from workbench.client.control import Control, stored_status
 from workbench.client.run import Run
 from workbench.config import ALGORITHMS, NETWORKS, RunConfig
 from workbench.environments import by_value
-from workbench.environments.presets import preset_of, with_preset
+from workbench.environments.presets import NONE, preset_of, with_preset
 from workbench.environments.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.errors import (
     ConnectionLost,
@@ -150,8 +150,11 @@ def _checked(
         raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
     if factory is None:
         environments.check_name(label, fields.get("environment_options"))  # before its preset is looked for
-    chosen = preset_of("" if factory is not None else label, preset, algorithm=algorithm)
-    fields = with_preset(chosen, with_opponent(fields), algorithm=algorithm)
+    elif preset not in (None, NONE):
+        raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
+                           "Give the fields themselves: learning_rate=..., network=...")
+    chosen = None if factory is not None else preset_of(label, preset, algorithm=algorithm)
+    fields = with_preset(chosen, with_opponent(fields), algorithm=algorithm, wrapped=bool(wrappers))
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None
     around = Wrapped(factory, checked_wrappers(wrappers))

@@ -16,6 +16,7 @@ from typing import Any
 from workbench import observations
 from workbench.client.control import Control
 from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError
+from workbench.observations import MOST_ENTRIES
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
 from workbench.wire import columns
 
@@ -34,7 +35,8 @@ class Look:
         kind: of the scores: "probability", "q_value" or "mean".
         action_names: what the actions, or their parts, are called.
         action_spec: what an action is.
-        entries: names of an observation's numbers where it is no image.
+        entries: names of an observation's numbers (the first ones, where it has many) where it is no image; () where
+            they have none.
         table, packed: the steps as `wire.columns` packs them, compressed by zlib.
         note: why there is nothing new, in plain words; "" if there is.
         over: nothing will be new again: the run has ended.
@@ -117,11 +119,14 @@ def _spec(told: Mapping[str, Any]) -> EnvironmentSpec:
 def _drawable(
     table: Sequence[dict[str, Any]], packed: bytes, parts: Sequence[Part]
 ) -> tuple[Sequence[str], Sequence[dict[str, Any]], bytes]:
-    """Entries, table and bytes in which observations of several parts, or of bits, became what can be drawn of them."""
-    if not parts:
+    """Entries, table and bytes in which observations became what the page draws of them; images, and short vectors,
+    are that already."""
+    [kept] = [one for one in table if one["name"] == "observation"]
+    shape = kept["shape"][1:]
+    if not parts and (len(shape) == 3 if kept["dtype"] == "uint8" else len(shape) == 1 and shape[0] <= MOST_ENTRIES):
         return (), table, packed
     steps = columns.unpack(table, zlib.decompress(packed))
-    seen = observations.drawable(steps["observation"], parts=parts)
+    seen = observations.on_page(steps["observation"], parts=parts)
     table, data = columns.pack({**steps, "observation": seen.values})
     return seen.names, table, zlib.compress(data, 1)
 

@@ -75,8 +75,9 @@ class VTraceConfig(LearningConfig):
                                  live=True, scale="log", source="IMPALA section 4.2")
     entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0, live=True, scale="log",
                                   source="IMPALA table D.3")
-    target_entropy: float | None = setting(None, "entropy that the weight is adapted to; None: fixed weight",
-                                           unit="nats", low=0.0, high=100.0, live=True, source="SEED vtrace/learner.py")
+    target_entropy: float | None = setting(None, "entropy that the weight is adapted to, negative where actions are "
+                                           "numbers; None: fixed weight", unit="nats", low=-1000.0, high=1000.0,
+                                           live=True, source="SEED vtrace/learner.py")
     entropy_cost_speed: float = setting(10.0, "speed at which the entropy weight adapts", low=0.0, high=1000.0,
                                         source="SEED vtrace/learner.py")
     baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0, live=True, scale="log",

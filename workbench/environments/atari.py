@@ -22,8 +22,9 @@ import numpy as np
 
 from workbench.config import setting, settings
 from workbench.environments.atari_screen import ColourScreens, screen_size
-from workbench.environments.contract import Array, Ending, Show, checked_actions, picture_of, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
 from workbench.errors import InvalidInput, UnknownName
+from workbench.observations import picture_of
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 FRAMES_PER_STEP = 4
@@ -162,7 +163,7 @@ class AtariVector:
         if self._screens is not None and self._screens.frames is not None:
             frame: Array = self._screens.frames[index]
             return frame
-        return None if self._shown is None else picture_of(self._shown[index])
+        return None if self._shown is None else picture_of(self._shown[index], self.spec)
 
     def ending(self, index: int) -> Ending | None:
         """Where `show` is set: how the game `index` ended that the last step ended, else None."""
@@ -171,7 +172,7 @@ class AtariVector:
     def _ending(self, index: int, observations: Array) -> Ending:
         finals = None if self._screens is None else self._screens.finals
         observation = observations[index].copy()
-        return Ending(observation, picture_of(observation) if finals is None else finals[index])
+        return Ending(observation, picture_of(observation, self.spec) if finals is None else finals[index])
 
     def close(self) -> None:
         """Ends the native threads, which ale-py's destructor joins."""

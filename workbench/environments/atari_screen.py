@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments.area import area_matrix
 from workbench.environments.contract import Array
 from workbench.errors import EnvironmentFailed
 
@@ -63,7 +64,7 @@ class ColourScreens:
         if height != _COMPARED:
             return  # rewards, ends and lives must do
         if self._shrink is None:
-            self._shrink = _area(height, grey.shape[-2]), _area(width, grey.shape[-1]).T
+            self._shrink = area_matrix(height, grey.shape[-2]), area_matrix(width, grey.shape[-1]).T
         down, across = self._shrink
         too_bright = grey[:, 0] - down @ (self.frames @ _LUMINANCE) @ across
         if too_bright.max() > _TOLERANCE:
@@ -84,11 +85,3 @@ def screen_size(game: str) -> tuple[int, int]:
     emulator.loadROM(roms.get_rom_path(game))
     height, width = emulator.getScreenDims()
     return int(height), int(width)
-
-
-def _area(old: int, new: int) -> Array:
-    """The matrix float32 [new, old] that shrinks an axis by area: every new pixel is the mean of what it covers."""
-    edges = np.arange(new + 1) * old / new
-    low, high = np.maximum(edges[:-1, None], np.arange(old)), np.minimum(edges[1:, None], np.arange(old) + 1)
-    shares: Array = (np.maximum(high - low, 0) * new / old).astype(np.float32)
-    return shares

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments.area import area_matrix
 from workbench.environments.atari import FRAME_STACK, FRAMES_PER_STEP, RAW_FRAMES_PER_SECOND, SCREEN, AtariOptions
 from workbench.environments.contract import Array, Ending, checked_actions
 from workbench.errors import InvalidInput
@@ -163,7 +164,7 @@ class _Game:
         self._legal = self.ale.getLegalActionSet()
         self.actions = self._legal if full_action_space else self.ale.getMinimalActionSet()
         height, width = self.ale.getScreenDims()
-        self._rows, self._columns = _by_area(height, SCREEN[0]), _by_area(width, SCREEN[1]).T
+        self._rows, self._columns = area_matrix(height, SCREEN[0]), area_matrix(width, SCREEN[1]).T
 
     def restart(self, actions: Sequence[int], *, frames: int) -> Array | None:
         """The observation [1, 84, 84] after a reset and `actions`, each for `frames`; None if the game is over then."""
@@ -192,11 +193,3 @@ class _Game:
         shrunk = self._rows @ np.maximum(before, last).astype(np.float32) @ self._columns
         seen: Array = np.rint(shrunk).astype(np.uint8)[None]
         return seen
-
-
-def _by_area(old: int, new: int) -> Array:
-    """The matrix float32 [new, old] that shrinks an axis: every new pixel is the mean of what it covers."""
-    edges = np.arange(new + 1) * old / new
-    low, high = np.maximum(edges[:-1, None], np.arange(old)), np.minimum(edges[1:, None], np.arange(old) + 1)
-    weights: Array = (np.maximum(high - low, 0) * new / old).astype(np.float32)
-    return weights

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench.environments import registry
-from workbench.environments.families import FAMILIES, PACKAGES, Package, importing, package_of
+from workbench.environments.families import FAMILIES, PACKAGES, Package, importing, lacking, package_of
 from workbench.environments.presets import presets_of
 from workbench.tables import Columns, Table
 
@@ -136,7 +136,7 @@ def _families() -> list[_Family]:
     """All families, those with adapters of their own behind Gymnasium's."""
     for package in PACKAGES:
         importing(package.starts[0])  # MiniGrid's ids are there only then
-    known = registry.known_ids()
+    known = {name: spec for name, spec in registry.known_ids().items() if not lacking(name)}
     listed: set[str] = set()
     found = []
     for name, what, starts, example in _GYMNASIUM:

@@ -3,6 +3,8 @@
     check_environment("CartPole-v1")
     check_environment(MyEnv)                                              # a gymnasium.Env class or a factory
     check_environment(lambda num_envs, seed: MyVector(num_envs, seed))    # a vector environment of one's own
+
+Of a vector environment of one's own `ending` is tested where its factory takes `show`, which says when to keep endings.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array, Show, VectorEnvironment, random_actions
-from workbench.environments.registry import make
+from workbench.environments.failures import called
+from workbench.environments.gymnasium_vector import without_display
+from workbench.environments.registry import factory_call, make
 from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch
 from workbench.observations import decode
 from workbench.trajectory import ENDS, EnvironmentSpec, Flags, StepBatch
@@ -171,7 +175,7 @@ def check_environment(
 
     Args:
         make_env: a name, a gymnasium.Env class or a zero-argument factory of one, or a callable with the arguments
-            `num_envs` and `seed` that returns a vector environment: see `made.vector_of`.
+            `num_envs` and `seed` (and `show`) that returns a vector environment: see `made.vector_of`.
         options: as in `make`.
         num_envs: at least 2, and a multiple of the agents of a game.
 
@@ -195,9 +199,8 @@ def check_environment(
     with contextlib.closing(build(threads=2)) as env:
         _check_same(trajectory, _rollout(env, steps, seed)[1], "threads",
                     "with 2 threads the trajectory must be the same as with 1")
-    seen.frames = _check_shown(build, trajectory, seed)
-    if not isinstance(make_env, str) and "num_envs" not in inspect.signature(make_env).parameters:
-        _check_spaces(make_env, dict(options or {}), steps, seed)
+    seen.frames = _check_shown(build, trajectory, seed, told=callable(make_env) and _takes(make_env, "show"))
+    _check_one(make_env, dict(options or {}), steps, seed)
     seen.left_out = getattr(env, "left_out", ())
     return seen
 
@@ -206,8 +209,7 @@ def _builder(
     make_env: str | Callable[..., Any], options: dict[str, Any], num_envs: int, seed: int
 ) -> Callable[..., VectorEnvironment]:
     """Makes the environment, given threads= and show= as `make` takes them."""
-    factory = None if isinstance(make_env, str) else make_env
-    label = make_env if isinstance(make_env, str) else getattr(make_env, "__name__", "environment")
+    label, factory = _named(make_env)
 
     def build(threads: int = 1, show: Show = None) -> VectorEnvironment:
         return make(label, num_envs=num_envs, seed=seed, threads=threads, options=options, factory=factory, show=show)
@@ -215,18 +217,31 @@ def _builder(
     return build
 
 
-def _check_shown(build: Callable[..., VectorEnvironment], trajectory: list[StepBatch], seed: int) -> int:
+def _named(make_env: str | Callable[..., Any]) -> tuple[str, Callable[..., Any] | None]:
+    """What it is called, and the factory where it is one."""
+    return (make_env, None) if isinstance(make_env, str) else (getattr(make_env, "__name__", "environment"), make_env)
+
+
+def _takes(function: Callable[..., Any], parameter: str) -> bool:
+    return parameter in inspect.signature(function).parameters
+
+
+def _check_shown(
+    build: Callable[..., VectorEnvironment], trajectory: list[StepBatch], seed: int, *, told: bool
+) -> int:
     """Looking at an environment must show frames and change nothing. Returns how many frames were drawn.
 
-    Where the package that it draws with is missing, only what `ending` says is tested.
+    Where the package that it draws with is missing, only what `ending` says is tested. `told`: whether a vector
+    environment of the user's own was told that it is looked at; where it was not, it need not keep endings.
     """
-    steps = len(trajectory) - 1
+    def rollout(show: Show) -> tuple[Checked, list[StepBatch]]:
+        with contextlib.closing(build(show=show)) as env:
+            return _rollout(env, len(trajectory) - 1, seed, drawing=True, ending=getattr(env, "keeps_endings", told))
+
     try:
-        with contextlib.closing(build(show="frames")) as env:
-            drawn, shown = _rollout(env, steps, seed, drawing=True)
+        drawn, shown = rollout("frames")
     except MissingPackage:
-        with contextlib.closing(build(show="endings")) as env:
-            drawn, shown = _rollout(env, steps, seed, drawing=True)
+        drawn, shown = rollout("endings")
     _check_same(trajectory, shown, "render",
                 "render, and being made to be looked at, must not change the trajectory")
     return drawn.frames
@@ -252,21 +267,48 @@ def _check_spec(env: VectorEnvironment, num_envs: int) -> None:
     _rule(env.fps > 0, "fps", f"must be above 0, is {env.fps}")
 
 
-def _check_spaces(factory: Any, options: dict[str, Any], steps: int, seed: int) -> None:
-    """Observations must lie in the declared space, which the vector adapter does not check in full at every step."""
+def _check_one(make_env: str | Callable[..., Any], options: dict[str, Any], steps: int, seed: int) -> None:
+    """What the vector adapter does not check, of one environment of Gymnasium's kind.
+
+    Observations must lie in the declared space, and one that can draw must draw when it is made to.
+    """
     import gymnasium
 
-    env = factory(**options)
-    if not isinstance(env, gymnasium.Env):
+    label, factory = _named(make_env)
+    for drawn in (False, True):
+        call = factory_call(label, options, factory=factory, drawn=drawn)
+        if call is None or _takes(call, "num_envs"):
+            return
+        with contextlib.suppress(MissingPackage) if drawn else contextlib.nullcontext():
+            env = called(label, 0, "constructor", call)
+            if not isinstance(env, gymnasium.Env):
+                return
+            with contextlib.closing(env):
+                if drawn:
+                    _check_draws(env, label)
+                else:
+                    _check_spaces(env, steps, seed)
+
+
+def _check_draws(env: Any, label: str) -> None:
+    """Whether an environment that was made to draw does so."""
+    if env.render_mode != "rgb_array" or "rgb_array" not in (env.metadata or {}).get("render_modes", ()):
         return
-    with contextlib.closing(env):
-        env.action_space.seed(seed)
-        observation, _ = env.reset(seed=seed)
-        for _ in range(steps):
-            _check_inside(env.observation_space, observation, "")
-            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            if terminated or truncated:
-                observation, _ = env.reset()
+    without_display(env)
+    env.reset(seed=0)
+    _rule(called(label, 0, "render", env.render) is not None, "render",
+          "render() gave None, though metadata['render_modes'] has 'rgb_array' and it was made with that")
+
+
+def _check_spaces(env: Any, steps: int, seed: int) -> None:
+    """Observations must lie in the declared space."""
+    env.action_space.seed(seed)
+    observation, _ = env.reset(seed=seed)
+    for _ in range(steps):
+        _check_inside(env.observation_space, observation, "")
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            observation, _ = env.reset()
 
 
 def _check_inside(space: Any, observation: Any, name: str) -> None:
@@ -289,10 +331,10 @@ def _described(observation: Any) -> str:
 
 
 def _rollout(
-    env: VectorEnvironment, steps: int, seed: int, *, others: bool = False, drawing: bool = False
+    env: VectorEnvironment, steps: int, seed: int, *, others: bool = False, drawing: bool = False, ending: bool = False
 ) -> tuple[Checked, list[StepBatch]]:
     """Random actions, checked batch by batch. `others`: all but the first game act differently."""
-    watch = _Watch(env, shown=drawing)
+    watch = _Watch(env, shown=ending)
     rng, other = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     batch = env.reset(seed=seed)
     watch.first(batch)

@@ -134,11 +134,3 @@ def random_actions(spec: EnvironmentSpec, num_envs: int, rng: np.random.Generato
 def _sizes(actions: ActionSpec) -> Any:
     """Choices of an action, or of its parts: a bound for arrays [N] or [N, K]."""
     return actions.sizes[0] if actions.kind == "categorical" else np.array(actions.sizes)
-
-
-def picture_of(observation: Array) -> Array | None:
-    """An observation [C, H, W] as a picture, uint8 [H, W, 3]: grey unless it has three channels. None: no image."""
-    if observation.ndim != 3 or observation.dtype != np.uint8:
-        return None
-    image = observation.transpose(1, 2, 0)
-    return image[:, :, :3].copy() if image.shape[2] >= 3 else np.repeat(image[:, :, :1], 3, axis=2)

@@ -6,10 +6,15 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from workbench.environments.contract import Array
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 
 # where in a message an environment is: its number, or nothing where it is a vector's step that failed
 Index = int | None
+
+LARGEST = float(np.finfo(np.float32).max)  # what a reward must be below
 
 
 def called(name: str, index: Index, where: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -36,6 +41,14 @@ def raised(name: str, index: Index, where: str, error: Exception) -> WorkbenchEr
 def broken(name: str, index: Index, where: str, rule: str) -> EnvironmentFailed:
     """The error for something that `where` returned against `rule`."""
     return EnvironmentFailed(f"environment {_which(name, index)} broke a rule in {where}: {rule}.")
+
+
+def frame_of(name: str, index: Index, drawn: Any) -> Array:
+    """What `render` returned, uint8 [H, W, 3]. Raises EnvironmentFailed where it is something else."""
+    frame: Array = np.asarray(drawn)
+    if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
+        raise broken(name, index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} {list(frame.shape)}")
+    return frame
 
 
 def short(value: Any) -> str:

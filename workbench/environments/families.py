@@ -3,7 +3,7 @@ and the packages that Gymnasium's own ids, or single names of a family, need.
 
 An adapter is a module with
 
-    names() -> tuple[str, ...]          every name it has, without making any; () where its package is not installed
+    names() -> tuple[str, ...]          every name that is known here, without making any; some need no package for it
     check(name, options) -> None        cheap; raises UnknownName (for the name or an option), OutOfBounds
     make(name, *, num_envs, seed, threads, options, show) -> VectorEnvironment
 """
@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from workbench.environments.contract import Show, VectorEnvironment
@@ -24,7 +25,7 @@ class Adapter(Protocol):
     """The module of a family."""
 
     def names(self) -> tuple[str, ...]:
-        """Every name it has."""
+        """Every name that is known here, installed or not: see `Family.installed`."""
         ...
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
@@ -124,6 +125,14 @@ PACKAGES = (
 def package_of(key: str) -> Package | None:
     """The package that a name, or an entry point, needs; None: nothing but its family's is known to be needed."""
     return next((one for one in PACKAGES if key.startswith(one.starts)), None)
+
+
+def lacking(name: str) -> bool:
+    """Whether the id `name` is one that cannot be reset: MiniGrid 3.2.0's wheel came without the pictures that its
+    MiniGrid-WFC-* levels are drawn after."""
+    found = importlib.util.find_spec("minigrid") if name.startswith("MiniGrid-WFC-") else None
+    places = (found and found.submodule_search_locations) or ()
+    return any(not Path(place, "envs", "wfc", "patterns").exists() for place in places)
 
 
 def importing(name: str) -> bool:

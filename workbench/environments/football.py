@@ -99,8 +99,8 @@ class FootballOptions:
 
 
 def names() -> tuple[str, ...]:
-    """Every scenario; () where no engine is installed."""
-    return tuple(PREFIX + scenario for scenario in SCENARIOS) if _has("envpool") or _has("gfootball") else ()
+    """Every scenario."""
+    return tuple(PREFIX + scenario for scenario in SCENARIOS)
 
 
 def check(name: str, options: Mapping[str, Any]) -> None:

@@ -46,6 +46,8 @@ class Setup(NamedTuple):
 class EngineGames:
     """N games. See `football_vector.Games`. Raises EnvironmentFailed where the engine cannot be loaded."""
 
+    keeps_memory = False
+
     def __init__(self, setup: Setup, *, num_games: int) -> None:
         self._setup = setup
         self._games = [Game(setup) for _ in range(num_games)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.environments.contract import Array
+from workbench.observations import decode
 from workbench.trajectory import Part
 
 PLANES = Part("", (4, 72, 96), "bits")
@@ -29,18 +30,12 @@ def packed(planes: Array) -> Array:
     return bits
 
 
-def unpacked(bits: Array) -> Array:
-    """Bits [..., 3456] as planes uint8 [..., 4, 72, 96] of 0 and 255; the inverse of `packed` but for the order."""
-    planes: Array = np.unpackbits(bits, axis=-1).reshape(*bits.shape[:-1], *PLANES.shape) * np.uint8(255)
-    return planes
-
-
 def picture(bits: Array) -> Array:
     """A pitch with what the planes of one player, bits [3456], show on it: uint8 [456, 600, 3].
 
     Left team blue, right team orange, the ball white with a dark rim, a yellow ring around the active player.
     """
-    left, right, ball, active = unpacked(bits)
+    left, right, ball, active = np.asarray(decode(bits, (PLANES,)))
     image = _pitch()
     for plane, colour, radius in ((left, _LEFT, _DOT), (right, _RIGHT, _DOT)):
         for centre in _centres(plane):

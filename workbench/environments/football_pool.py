@@ -4,7 +4,7 @@ envpool resets a finished game in the step after the end and ignores that step's
 that ended at once, by their indices, so that no step is lost.
 
 It takes seeds only when it is made, so `begin` makes the games. envpool 1.2.5 keeps about 44 MB of each game that it
-gave up: begin once in the life of a process, not once per episode.
+gave up: begin once in the life of a process, not once per episode (an actor replaces itself).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments import envpools
 from workbench.environments.contract import Array
 from workbench.environments.football_planes import packed
 from workbench.environments.football_vector import Moment
@@ -20,6 +21,8 @@ from workbench.environments.football_vector import Moment
 
 class EnvpoolGames:
     """N games of one scenario, one player of the left team each. See `football_vector.Games`."""
+
+    keeps_memory = True
 
     def __init__(self, scenario: str, *, num_games: int, threads: int) -> None:
         self._scenario, self._num_games, self._threads = scenario, num_games, threads
@@ -47,7 +50,9 @@ class EnvpoolGames:
         return _moment(planes, np.zeros(len(games), np.float32), nothing, nothing, info)
 
     def close(self) -> None:
-        """Ends the threads, which the destructor joins."""
+        """Leaves the pool."""
+        if self._pool is not None:
+            envpools.leave(self._pool)
         self._pool = None
 
 

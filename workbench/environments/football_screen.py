@@ -51,6 +51,7 @@ class Screen:
             self._start()
         if not self._pending and self._frame is not None:
             return self._frame  # another player of the same game
+        self._frame = None  # an older one, whatever comes of this
         said, frame, seen = self._asked(self._pending)
         self._pending.clear()
         if said:

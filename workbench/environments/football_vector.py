@@ -46,7 +46,13 @@ class Moment(NamedTuple):
 
 
 class Games(Protocol):
-    """N games on one of the engines."""
+    """N games on one of the engines.
+
+    Attributes:
+        keeps_memory: whether every `begin` but the first leaves memory behind for as long as the process lives.
+    """
+
+    keeps_memory: bool
 
     def begin(self, seeds: Array) -> Moment:
         """New games everywhere, of these seeds [N]."""
@@ -92,6 +98,9 @@ class FootballVector:
         spec: with the number of players of a game in `agents`.
         screens: one for each game, to draw it; (): what a player is told is drawn as a plan of the pitch.
         show: "endings": how games end is kept for `ending`; "frames": the screens' frames as well.
+
+    Attributes:
+        keeps_memory_at_reset: see `actor.main`.
     """
 
     fps = STEPS_PER_SECOND
@@ -103,6 +112,7 @@ class FootballVector:
     ) -> None:
         self.spec = spec
         self.num_envs = num_envs
+        self.keeps_memory_at_reset = games.keeps_memory
         self._games = games
         self._screens = screens
         self._seed = seed

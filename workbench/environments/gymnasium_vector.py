@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.environments import minigrid
 from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
-from workbench.environments.failures import broken, called, raised, short
+from workbench.environments.failures import LARGEST, broken, called, frame_of, raised, short
 from workbench.environments.looks import frames_per_second, named_actions
 from workbench.environments.spaces import Layout, actions_of, layout_of
 from workbench.errors import EnvironmentFailed
@@ -26,7 +26,6 @@ from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 _ENDED = np.uint8(Flags.TERMINATED | Flags.START)
 _CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 class GymnasiumVector:
@@ -45,7 +44,7 @@ class GymnasiumVector:
         self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False
     ) -> None:
         self.num_envs = num_envs
-        self._keeps_endings = keeps_endings
+        self.keeps_endings = keeps_endings
         self._endings: dict[int, Ending] = {}  # of the last step, by index
         self._seed = seed
         self._name = name
@@ -97,7 +96,7 @@ class GymnasiumVector:
                 if truncated and not terminated:
                     finals[index] = row.copy()
                 batch.flags[index] = _ENDED if terminated else _CUT_OFF
-                if self._keeps_endings:
+                if self.keeps_endings:
                     self._endings[index] = Ending(row.copy(), self._frame(index, row))
                 self._reset_one(index, row, None)
         self._check_finite(batch.observation, np.arange(self.num_envs), "step")
@@ -123,13 +122,7 @@ class GymnasiumVector:
         env = self._envs[index]
         draws = getattr(env, "render_mode", None) == "rgb_array"
         drawn = called(self._name, index, "render", env.render) if draws else None
-        if drawn is None:
-            return picture_of(observation, self.spec)
-        frame: Array = np.asarray(drawn)
-        if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
-            raise self._broken(index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} "
-                                                f"{list(frame.shape)}")
-        return frame
+        return picture_of(observation, self.spec) if drawn is None else frame_of(self._name, index, drawn)
 
     def close(self) -> None:
         """Closes every environment; an error in one of them does not keep the others open."""
@@ -162,7 +155,7 @@ class GymnasiumVector:
         self._place(index, "step", observation, row)
         if not isinstance(reward, float):  # np.float64 is one
             reward = self._reward(index, reward)
-        if not -_LARGEST < reward < _LARGEST:  # also refuses NaN
+        if not -LARGEST < reward < LARGEST:  # also refuses NaN
             raise self._broken(index, "step", f"reward {reward} is not a finite float32")
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = self._flag(index, "terminated", terminated)
@@ -199,12 +192,10 @@ class GymnasiumVector:
         return bool(value)
 
     def _check_finite(self, observation: Array, indices: Array, where: str) -> None:
-        for numbers in self._layout.numbers(observation):
-            if not np.isfinite(numbers).all():
-                wrong = int(np.flatnonzero(~np.isfinite(numbers).all(axis=1))[0])
-                value = numbers[wrong][~np.isfinite(numbers[wrong])][0]
-                raise self._broken(
-                    int(indices[wrong]), where, f"observation has the value {value}, which is not finite")
+        wrong = self._layout.not_finite(observation)
+        if wrong is not None:
+            raise self._broken(
+                int(indices[wrong[0]]), where, f"observation has the value {wrong[1]}, which is not finite")
 
     def _broken(self, index: int, where: str, rule: str) -> EnvironmentFailed:
         return broken(self._name, index, where, rule)

@@ -25,13 +25,13 @@ def vector_of(
 ) -> VectorEnvironment:
     """`num_envs` environments behind the contract, from what `factory_call` makes.
 
-    A factory with a parameter `num_envs` makes all of them at once, and is given `num_envs`, and `seed` if it has that
-    parameter, by keyword. Any other is called once for each environment, or for each game of several agents.
+    A factory with a parameter `num_envs` makes all of them at once, and is given `num_envs`, and `seed` and `show` if
+    it has those parameters, by keyword. Any other is called once for each environment, or game of several agents.
 
     Args:
         name: how messages call it.
         factory_call: the factory with the user's options in it, such as functools.partial(factory, **options).
-        show: see `registry.make`; whether it draws itself is up to what is in `factory_call`.
+        show: see `registry.make`; whether a single environment draws itself is up to what is in `factory_call`.
 
     Raises InvalidInput for something that is no environment we know, OutOfBounds for a wrong number of them,
     EnvironmentFailed for what it raises, and ShapeMismatch.
@@ -40,7 +40,7 @@ def vector_of(
     if "num_envs" in parameters:
         def build(seed: int) -> Any:
             one_seed = {"seed": int(seeds_of(seed, 1)[0])} if "seed" in parameters else {}
-            return factory_call(num_envs=num_envs, **one_seed)
+            return factory_call(num_envs=num_envs, **one_seed, **({"show": show} if "show" in parameters else {}))
     else:
         def build(seed: int) -> Any:
             return factory_call()  # no seed: each of N would be given the same

@@ -34,23 +34,31 @@ def is_minigrid(env: Any) -> bool:
 
 
 def layout_of(env: Any, name: str) -> Layout | None:
-    """The layout with planes where `env` shows what MiniGrid itself shows; None where a wrapper changed that."""
-    if not is_minigrid(env) or env.observation_space != env.unwrapped.observation_space:
+    """The layout with planes where `env` shows what MiniGrid itself shows, or the view alone (`ImgObsWrapper`).
+
+    None where a wrapper changed that.
+    """
+    if not is_minigrid(env):
         return None
-    space = env.observation_space
+    space, own = env.observation_space, env.unwrapped.observation_space
+    alone = space == own["image"]
+    if space != own and not alone:
+        return None
+    view = own["image"].shape[0]
+    planes = Member(() if alone else ("image",), Part("" if alone else "image", (sum(CHOICES), view, view), "bits"),
+                    (view, view, len(CHOICES)), np.dtype(np.uint8), PackedPlanes(view))
+    if alone:
+        return packed((planes,))
     plain = layout_of_space(space, name)
-    view = space["image"].shape[0]
-    planes = Member(("image",), Part("image", (sum(CHOICES), view, view), "bits"), (view, view, len(CHOICES)),
-                    np.dtype(np.uint8), PackedPlanes(view))
     others = (member for member in plain.members if member.path != ("image",))
     return packed((planes, *others), left_out=plain.left_out)
 
 
 def action_names(env: Any) -> tuple[str, ...]:
-    """left, right, forward, pickup, drop, toggle, done; () where `env` is not MiniGrid's."""
-    if not is_minigrid(env):
+    """left, right, forward, pickup, drop, toggle, done; less where `env` takes fewer, () where it is not MiniGrid's."""
+    if not is_minigrid(env) or env.action_space != env.unwrapped.action_space:
         return ()
-    return tuple(action.name for action in env.unwrapped.actions)
+    return tuple(action.name for action in env.unwrapped.actions)[: env.action_space.n]
 
 
 class PackedPlanes:

@@ -21,16 +21,15 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments import envpools
 from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
-from workbench.environments.failures import broken, called, short
+from workbench.environments.failures import LARGEST, broken, called, frame_of, short
 from workbench.environments.gymnasium_vector import without_display
 from workbench.environments.looks import frames_per_second, named_actions
 from workbench.environments.spaces import actions_of, layout_of
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.observations import picture_of
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
-
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 class NativeVector:
@@ -52,7 +51,7 @@ class NativeVector:
         self, name: str, first: Any, *, build: Callable[[int], Any], seed: int, keeps_endings: bool = False
     ) -> None:
         self._name, self._env, self._build, self._seed = name, first, build, seed
-        self._keeps_endings = keeps_endings
+        self.keeps_endings = keeps_endings
         self._pool = is_pool(first)
         self._made_by: int | None = seed if self._pool else None  # the seed of a pool that was not reset yet
         self.num_envs = int(first.num_envs)
@@ -92,7 +91,7 @@ class NativeVector:
         seed = self._seed if seed is None else seed
         if self._pool:
             if self._made_by != seed:
-                self._env.close()
+                envpools.leave(self._env)
                 self._env = called(self._name, None, "constructor", self._build, seed)
             self._made_by = None
             given: Any = None
@@ -100,7 +99,7 @@ class NativeVector:
             seeds = seeds_of(seed, self.num_envs).tolist()
             given = seeds if _takes_many_seeds(self._env) else seeds[0]
         keywords = {} if given is None else {"seed": given}
-        result = called(self._name, None, "reset", self._env.reset, **keywords)
+        result = self._called("reset", self._env.reset, **keywords)
         observation = self._placed(self._pair(result)[0], "reset")
         self._shown, self._endings = observation, {}
         self._forget()
@@ -110,7 +109,7 @@ class NativeVector:
     def step(self, actions: Array) -> StepBatch:
         """The step that follows `actions`; those of rows that were ABSENT are ignored."""
         given = self._given(checked_actions(actions, self.spec, self.num_envs))
-        result = called(self._name, None, "step", self._env.step, given)
+        result = self._called("step", self._env.step, given)
         try:
             observations, rewards, terminated, truncated, info = result
         except (TypeError, ValueError):
@@ -138,7 +137,7 @@ class NativeVector:
         """The observations [N, *frame] with the true final ones where `ended`; `batch` gets the first ones there."""
         if self._mode == "Disabled":
             final = batch.observation
-            if self._keeps_endings:
+            if self.keeps_endings:
                 self._endings = self._endings_of(final, ended, draws=True)
             batch.observation = self._reset_masked(final, ended)
             return final
@@ -150,13 +149,13 @@ class NativeVector:
         for index in np.flatnonzero(ended).tolist():
             self._place(told[index], final[index], "step")
         self._check_finite(final, "step")
-        if self._keeps_endings:
+        if self.keeps_endings:
             self._endings = self._endings_of(final, ended, draws=False)  # it shows the next episode already
         return final
 
     def _reset_masked(self, before: Array, ended: Array) -> Array:
         """Observations [N, *frame] after a reset of those that `ended`."""
-        result = called(self._name, None, "reset", self._env.reset, options={"reset_mask": ended.copy()})
+        result = self._called("reset", self._env.reset, options={"reset_mask": ended.copy()})
         observation = self._placed(self._pair(result)[0], "reset")
         if not np.array_equal(observation[~ended], before[~ended]):
             raise self._broken("reset", 'options={"reset_mask": mask} must reset those in the mask and leave the '
@@ -179,7 +178,7 @@ class NativeVector:
         self._waiting, self._shown, self._held_endings = waits, observation, {}
         if waits.any():
             self._held = StepBatch(observation.copy(), reward, flags)
-            if self._keeps_endings:
+            if self.keeps_endings:
                 self._held_endings = self._endings_of(observation, waits, draws=True)
         return batch
 
@@ -197,7 +196,9 @@ class NativeVector:
     def close(self) -> None:
         """Closes the vector environment."""
         env, self._env = self._env, None
-        if env is not None:
+        if env is not None and self._pool:
+            envpools.leave(env)
+        elif env is not None:
             with contextlib.suppress(Exception):
                 env.close()
 
@@ -213,13 +214,7 @@ class NativeVector:
             else:
                 frames = called(self._name, index, "render", self._env.render)
                 drawn = None if frames is None else frames[index]
-        if drawn is None:
-            return picture_of(observation, self.spec)
-        frame: Array = np.asarray(drawn)
-        if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
-            raise broken(self._name, index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} "
-                                                      f"{list(frame.shape)}")
-        return frame
+        return picture_of(observation, self.spec) if drawn is None else frame_of(self._name, index, drawn)
 
     def _autoreset_mode(self) -> str:
         """"SameStep", "NextStep" or "Disabled"."""
@@ -248,18 +243,16 @@ class NativeVector:
             raise self._broken(where, str(error)) from None
 
     def _check_finite(self, rows: Array, where: str) -> None:
-        for numbers in self._layout.numbers(rows):
-            if not np.isfinite(numbers).all():
-                wrong = int(np.flatnonzero(~np.isfinite(numbers).all(axis=1))[0])
-                value = numbers[wrong][~np.isfinite(numbers[wrong])][0]
-                raise broken(self._name, wrong, where, f"observation has the value {value}, which is not finite")
+        wrong = self._layout.not_finite(rows)
+        if wrong is not None:
+            raise broken(self._name, wrong[0], where, f"observation has the value {wrong[1]}, which is not finite")
 
     def _numbers(self, rewards: Any) -> Array:
         values = np.asarray(rewards)
         if values.shape != (self.num_envs,) or values.dtype.kind not in "fiub":
             raise self._broken("step", f"rewards must be numbers of shape [{self.num_envs}], not {values.dtype} "
                                        f"{list(values.shape)}")
-        wrong = ~(np.abs(values.astype(np.float64)) < _LARGEST)
+        wrong = ~(np.abs(values.astype(np.float64)) < LARGEST)
         if wrong.any():
             index = int(np.flatnonzero(wrong)[0])
             raise broken(self._name, index, "step", f"reward {values[index]} is not a finite float32")
@@ -271,6 +264,20 @@ class NativeVector:
             raise self._broken("step", f"{what} must be bool of shape [{self.num_envs}], not {flags.dtype} "
                                        f"{list(flags.shape)}")
         return flags
+
+    def _called(self, where: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """As `called`; of Gymnasium's processes the error is told where its line is, which they keep to themselves."""
+        from gymnasium.vector import AsyncVectorEnv
+
+        try:
+            return called(self._name, None, where, function, *arguments, **keywords)
+        except EnvironmentFailed as error:
+            if not isinstance(getattr(self._env, "unwrapped", None), AsyncVectorEnv):
+                raise
+            raise EnvironmentFailed(
+                f"{error}\n\nIt arose in another process, which tells the line on standard error (an actor's log). "
+                "vectorization_mode=\"sync\", or a SyncVectorEnv, shows it here."
+            ) from error
 
     def _broken(self, where: str, rule: str) -> EnvironmentFailed:
         return broken(self._name, None, where, rule)

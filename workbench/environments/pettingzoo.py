@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.environments.failures import broken, called, short
+from workbench.environments.failures import LARGEST, broken, called, frame_of, short
 from workbench.environments.looks import frames_per_second, named_actions
 from workbench.environments.spaces import actions_of, layout_of
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
@@ -34,7 +34,6 @@ from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 PREFIX = "pettingzoo/"
 _FAMILIES = ("atari", "butterfly", "classic", "sisl")
-_LARGEST = float(np.finfo(np.float32).max)
 _ENDED = np.uint8(Flags.TERMINATED | Flags.START)
 _CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
 
@@ -112,7 +111,7 @@ class ParallelVector:
         self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False
     ) -> None:
         self.num_envs = num_envs
-        self._name, self._seed, self._keeps_endings = name, seed, keeps_endings
+        self._name, self._seed, self.keeps_endings = name, seed, keeps_endings
         self._games: list[Any] = []
         try:
             self._games.append(called(name, 0, "constructor", build))
@@ -259,7 +258,7 @@ class ParallelVector:
         self._reward[row], self._flags[row] = reward, _ENDED if terminated else _CUT_OFF
         if not terminated:
             self._finals[row] = last
-        if self._keeps_endings:
+        if self.keeps_endings:
             self._ended[row] = Ending(last, self._frame(row, last))
         batch.observation[row] = 0
 
@@ -293,7 +292,7 @@ class ParallelVector:
         except (TypeError, ValueError):
             raise self._broken(game * len(self._agents), "step", agent, f"reward {short(reward)} is not a number"
                                ) from None
-        if not -_LARGEST < value < _LARGEST:  # also refuses NaN
+        if not -LARGEST < value < LARGEST:  # also refuses NaN
             raise self._broken(game * len(self._agents), "step", agent, f"reward {value} is not a finite float32")
         return value
 
@@ -311,11 +310,11 @@ class ParallelVector:
                                    "possible_agents must be there after a reset)")
 
     def _check_finite(self, observation: Array, rows: Array, where: str) -> None:
-        for numbers in self._layout.numbers(observation):
-            if not np.isfinite(numbers).all():
-                row = int(rows[np.flatnonzero(~np.isfinite(numbers.reshape(len(rows), -1)).all(axis=1))[0]])
-                agent = self._agents[row % len(self._agents)]
-                raise self._broken(row, where, agent, "its observation has a value that is not finite")
+        wrong = self._layout.not_finite(observation)
+        if wrong is not None:
+            row = int(rows[wrong[0]])
+            raise self._broken(row, where, self._agents[row % len(self._agents)],
+                               f"its observation has the value {wrong[1]}, which is not finite")
 
     def _broken(self, row: int, where: str, agent: str, rule: str) -> EnvironmentFailed:
         return broken(self._name, row // len(self._agents), where, f"agent {agent!r}: {rule}")
@@ -323,5 +322,6 @@ class ParallelVector:
     def _frame(self, row: int, observation: Array) -> Array | None:
         game = self._games[row // len(self._agents)]
         draws = getattr(game, "render_mode", None) == "rgb_array"
-        drawn = called(self._name, row // len(self._agents), "render", game.render) if draws else None
-        return picture_of(observation, self.spec) if drawn is None else np.asarray(drawn)
+        number = row // len(self._agents)
+        drawn = called(self._name, number, "render", game.render) if draws else None
+        return picture_of(observation, self.spec) if drawn is None else frame_of(self._name, number, drawn)

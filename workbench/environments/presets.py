@@ -175,10 +175,18 @@ def preset_of(environment: str, name: str | None, *, algorithm: str) -> Preset |
     raise UnknownName.among(f"preset of {environment}", str(name), [*(one.name for one in fitting), NONE])
 
 
-def with_preset(preset: Preset | None, fields: Mapping[str, Any], *, algorithm: str) -> dict[str, Any]:
-    """`fields` as given over those of the preset; options of the environment one by one."""
+def with_preset(
+    preset: Preset | None, fields: Mapping[str, Any], *, algorithm: str, wrapped: bool = False
+) -> dict[str, Any]:
+    """`fields` as given over those of the preset; options of the environment one by one.
+
+    A preset's network is for what the environment shows by itself. Where that is changed, by wrappers or by football's
+    `representation`, it is left out, and the network is chosen by the observations.
+    """
     if preset is None:
         return dict(fields)
     below = preset.fields(algorithm)
     options = {**below.get("environment_options", {}), **(fields.get("environment_options") or {})}
+    if wrapped or options.get("representation", "extracted") != "extracted":
+        below.pop("network", None)
     return {**below, **fields, "environment_options": options}

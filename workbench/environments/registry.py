@@ -94,32 +94,49 @@ def _vector(
     show: Show,
 ) -> VectorEnvironment:
     num_envs = Setting("num_envs", int, 1, "", low=1, high=65_536).check(num_envs)
-    wrapped = factory if isinstance(factory, Wrapped) else Wrapped(factory, ())
-    own = wrapped.factory or _factories.get(name)
-    if own is not None:
-        _check_keywords(own, options, name)
-        given = {**drawing(own), **options} if show == "frames" else options
-        call = functools.partial(wrapped.around(own), **given)
+    call = factory_call(name, options, factory=factory, drawn=show == "frames")
+    if call is not None:
         return vector_of(name, call, num_envs=num_envs, seed=seed, show=show)
-    spec = check_name(name, options)
-    if wrapped.wrappers:
-        check_wrappable(name)
     family = family_of(name)
     if family is not None:
         return family.adapter(name).make(
             name, num_envs=num_envs, seed=seed, threads=threads, options=options, show=show)
+    spec = _spec(name)
     if _is_atari(spec):
         return AtariVector(name, spec.kwargs["game"], num_envs=num_envs, seed=seed, threads=threads,
                            options=atari_options(spec.kwargs, options), show=show)
     given = {**drawing(_entry_point(spec)), **options} if show == "frames" else options
-    if "vectorization_mode" in given:
+    mode = given.pop("vectorization_mode")
+    return vector_by_id(name, num_envs=num_envs, seed=seed, show=show, vectorization_mode=mode, options=given)
+
+
+def factory_call(
+    name: str, options: dict[str, Any], *, factory: Factory | Wrapped | None = None, drawn: bool = False
+) -> Factory | None:
+    """What `made.vector_of` is given to make the environment; None for what steps many at once by its name.
+
+    Args:
+        drawn: whether it is to draw itself, where it can.
+
+    Raises UnknownName, OutOfBounds, InvalidInput, MissingPackage.
+    """
+    wrapped = factory if isinstance(factory, Wrapped) else Wrapped(factory, ())
+    own = wrapped.factory or _factories.get(name)
+    if own is not None:
+        _check_keywords(own, options, name)
+        return functools.partial(wrapped.around(own), **{**(drawing(own) if drawn else {}), **options})
+    spec = check_name(name, options)
+    if wrapped.wrappers:
+        check_wrappable(name)
+    if spec is None or _is_atari(spec):
+        return None
+    if "vectorization_mode" in options:
         if wrapped.wrappers:
             raise InvalidInput("wrappers go around one environment, and vectorization_mode="
-                               f"{given['vectorization_mode']!r} makes a vector of them. Leave one of the two out.")
-        mode = given.pop("vectorization_mode")
-        return vector_by_id(name, num_envs=num_envs, seed=seed, show=show, vectorization_mode=mode, options=given)
-    return vector_of(name, wrapped.around(functools.partial(_made, name, given)), num_envs=num_envs, seed=seed,
-                     show=show)
+                               f"{options['vectorization_mode']!r} makes a vector of them. Leave one of the two out.")
+        return None
+    given = {**(drawing(_entry_point(spec)) if drawn else {}), **options}
+    return wrapped.around(functools.partial(_made, name, given))
 
 
 def check_wrappable(name: str) -> None:
@@ -135,12 +152,16 @@ def register_environment(name: str, factory: Factory) -> None:
     """Makes `factory` (a gymnasium.Env class, or a callable that returns one) known as `name` in this process.
 
     A name of its own may be given anew, as when a cell is run again. Raises InvalidInput for a name that Gymnasium
-    has, or for something that cannot be called.
+    has or that begins as a family's (football/, ...), or for something that cannot be called.
     """
     if not callable(factory):
         raise InvalidInput(f"the factory of environment {name!r} must be a class or a callable, not {factory!r}.")
     if not re.fullmatch(r"[\w./-]+", name):
         raise InvalidInput(f"environment name {name!r} may have letters, digits and _ . / - only.")
+    family = family_of(name)
+    if family is not None:
+        raise InvalidInput(f"environment {name!r}: names that begin with {family.prefix} are those of "
+                           f"{family.title}; choose another name.")
     if name in _known_ids():
         raise InvalidInput(f"environment {name!r} exists in Gymnasium already; choose another name.")
     _factories[name] = factory

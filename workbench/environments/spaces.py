@@ -123,6 +123,15 @@ class Layout:
             return [] if self.dtype == "uint8" else [rows]
         return [member.view(rows) for member in self.members if member.part.dtype == "float32"]
 
+    def not_finite(self, rows: Array) -> tuple[int, float] | None:
+        """The first of `rows` [N, *shape] with a value that is not finite, and that value; None: all are finite."""
+        for numbers in self.numbers(rows):
+            finite = np.isfinite(numbers)
+            if not finite.all():
+                row, entry = np.argwhere(~finite)[0]
+                return int(row), float(numbers[row, entry])
+        return None
+
 
 def layout_of(space: Any, name: str) -> Layout:
     """The layout of observation space `space`. Raises ShapeMismatch naming the space and what is supported."""

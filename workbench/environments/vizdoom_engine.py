@@ -3,7 +3,8 @@
 Left alone, the engine outlives a killed parent for ever, its shared memory (some 0.3 MB of /dev/shm) outlives both, and
 it writes `_vizdoom/` and `_vizdoom.ini` into the working directory. Here, on Linux:
 - the engine is started through a few lines of Python that ask the kernel to kill it when its parent dies
-  (PR_SET_PDEATHSIG), however that comes. They lie in memory (memfd), so that no file is needed;
+  (PR_SET_PDEATHSIG), however that comes. They lie in memory (memfd), so that no file is needed. A shell starts them:
+  a first line may not name a Python whose path has a blank or is long;
 - its shared memory loses its names as soon as both sides have it open, so that the kernel frees it with the processes;
 - its working directory is in the directory for temporary files.
 """
@@ -11,6 +12,7 @@ it writes `_vizdoom/` and `_vizdoom.ini` into the working directory. Here, on Li
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from contextlib import suppress
@@ -18,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_START = """#!{python} -ISS
+_START = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 if os.getppid() != {parent}:  # it is gone already
@@ -48,5 +50,7 @@ def _starter(parent: int) -> str:
     engine = str(Path(vizdoom.__file__).with_name("vizdoom"))
     directory = str(Path(tempfile.gettempdir(), f"workbench-vizdoom-{os.getuid()}"))
     file = os.memfd_create("vizdoom", 0)  # open for as long as this process lives, and for the child
-    os.write(file, _START.format(python=sys.executable, parent=parent, directory=directory, engine=engine).encode())
+    start = _START.format(parent=parent, directory=directory, engine=engine)
+    command = shlex.join([sys.executable, "-ISS", "-c", start])
+    os.write(file, f'#!/bin/sh\nexec {command} "$@"\n'.encode())
     return f"/proc/{parent}/fd/{file}"

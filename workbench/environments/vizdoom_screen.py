@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from workbench.environments.area import area_matrix
 from workbench.environments.contract import Array
 
 
@@ -19,16 +20,8 @@ def smaller(height: int, width: int, to_height: int, to_width: int) -> Callable[
         return np.copy
     if 5 * to_height == 3 * height and 5 * to_width == 3 * width:
         return _five_to_three
-    rows, columns = _overlaps(height, to_height), _overlaps(width, to_width).T.copy()
+    rows, columns = area_matrix(height, to_height), area_matrix(width, to_width).T.copy()
     return lambda screen: (rows @ (screen.astype(np.float32) @ columns) + 0.5).astype(np.uint8)
-
-
-def _overlaps(size: int, to_size: int) -> Array:
-    """float32 [to_size, size]: how much of new pixel j is old pixel i; rows add up to 1."""
-    edges = np.arange(to_size + 1) * size / to_size
-    old = np.arange(size)
-    overlap = np.minimum(edges[1:, None], old + 1) - np.maximum(edges[:-1, None], old)
-    return (overlap.clip(min=0) * to_size / size).astype(np.float32)
 
 
 def _five_to_three(screen: Array) -> Array:

@@ -30,8 +30,16 @@ def kept(run: RunDirectory, path: str) -> Checkpoint:
 
 
 def known(checkpoint: Checkpoint, path: str) -> Checkpoint:
-    """The opponent of the run that wrote `checkpoint`: that run's copy of what is in `path`, else that itself."""
-    found = checkpoints.every(RunDirectory(checkpoint.path.parent.parent).path / "opponent" / "checkpoints")
+    """The opponent of the run that wrote `checkpoint`: that run's copy of what is in `path`, else that itself.
+
+    Raises InvalidInput for a checkpoint that lies in no run: what its file says must not choose which folder's code is
+    loaded.
+    """
+    run = RunDirectory(checkpoint.path.parent.parent)
+    if not run.record.exists():
+        raise InvalidInput(f"{checkpoint.path} was trained against an opponent, which lies with its run: play a "
+                           "checkpoint in that run, where it was exported from.")
+    found = checkpoints.every(run.path / "opponent" / "checkpoints")
     return found[-1] if found else _at(path)
 
 

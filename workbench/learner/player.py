@@ -88,6 +88,7 @@ class Player:
                                                config=self.config)
         sent: Array = self._policy.to_environment(self._action).numpy()
         if self.opponent is not None:
+            sent = sent.copy()  # of choices it is our own memory
             sent[self.theirs] = self.opponent.act(step, greedy=False)[self.theirs]
         return sent
 

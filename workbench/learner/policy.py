@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,7 +37,8 @@ class PublishedPolicy:
         """Make the trained network's weights, after `version` updates, those of the next inference batch."""
         spare = 1 - self._current
         with self._locks[spare]:
-            torch._foreach_copy_(self._tensors[spare], _tensors(self._source))
+            for mine, theirs in zip(self._tensors[spare], _tensors(self._source), strict=True):
+                torch._foreach_copy_(mine, theirs)
             self._versions[spare] = version
         self._current = spare
 
@@ -48,5 +50,9 @@ class PublishedPolicy:
             yield self._copies[which], self._versions[which]
 
 
-def _tensors(network: nn.Module) -> list[torch.Tensor]:
-    return [*network.parameters(), *network.buffers()]
+def _tensors(network: nn.Module) -> list[list[torch.Tensor]]:
+    """Parameters and buffers, a list for each dtype: of mixed ones a GPU would copy each by itself."""
+    found = defaultdict(list)
+    for tensor in (*network.parameters(), *network.buffers()):
+        found[tensor.dtype].append(tensor)
+    return list(found.values())

@@ -108,7 +108,9 @@ def play(
             thoughts["saliency"] = explain(player.chosen[0])
         _write(writer, frame, observation=observation, actions=action[0], **thoughts)
         step = environment.step(action)
-        while step.flags[0] & Flags.ABSENT:  # what it gets for its last action comes with the game's end
+        waited = 0
+        while step.flags[0] & Flags.ABSENT and waited < max_steps:  # its last reward comes with the game's end
+            waited += 1
             step = environment.step(_of_those_present(step, player.act(step, greedy=greedy)))
         ended = bool(step.flags[0] & ENDS)
         observation, frame = _after(environment, step, ended=ended, shown=stage.frame is not None)

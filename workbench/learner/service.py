@@ -113,6 +113,8 @@ class ActorStreams:
             pass  # the actor went away
         except ShapeMismatch as error:
             life.error = str(error)
+        except Exception as error:
+            life.error = f"a message could not be read: {type(error).__name__}: {error}"
         finally:
             self._end(life)
 

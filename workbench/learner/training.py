@@ -72,7 +72,8 @@ class Trainer:
         self.optimizer.step()
         self.updates += 1
         if isinstance(self.network, Observed) and len(self.network.statistics):
-            self.network.observe(stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start))
+            stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+            self.network.observe(stacked[:-1])  # the last step is the next unroll's first
         self.algorithm.updated(self.network, updates=self.updates, config=config)
         self._add({**loss.scalars, "gradient_norm": norm}, loss.samples, lags)
         return loss

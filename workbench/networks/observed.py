@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,10 @@ class Observed(nn.Module):
             (`observe`); they are buffers, so that checkpoints and the acting copies have them.
     """
 
-    _eights: Tensor
-
     def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, normalise: bool) -> None:
         super().__init__()
         self.network = network
         self._spec = spec
-        self.register_buffer("_eights", _eight_by_eight(), persistent=False)
         vectors = [part for part in spec.seen if normalise and part.dtype == "float32"]
         self.statistics = nn.ModuleDict({_key(part.name): RunningStatistics(part.shape) for part in vectors})
 
@@ -54,15 +52,16 @@ class Observed(nn.Module):
     def observe(self, observation: Tensor) -> None:
         """Takes observations [T, B, *stacked] into the statistics."""
         if len(self.statistics):
-            for name, value in self._parts(observation).items():
-                if _key(name) in self.statistics:
-                    self.statistics[_key(name)].add(value.flatten(0, 1))  # type: ignore[operator]
+            names = [part.name for part in self._spec.seen if _key(part.name) in self.statistics]
+            for name, value in self._parts(observation, names).items():
+                self.statistics[_key(name)].add(value.flatten(0, 1))  # type: ignore[operator]
 
     def seen(self, observation: Tensor) -> Observation:
         """What the network sees of observations [T, B, *stacked], not normalised."""
         return _plain(self._parts(observation))
 
-    def _parts(self, observation: Tensor) -> dict[str, Tensor]:
+    def _parts(self, observation: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
+        """Those of `names`; None: all."""
         if not self._spec.parts:
             return {"": observation}
         frames = observation.reshape(*observation.shape[:-1], self._spec.frame_stack, -1)  # [T, B, S, bytes]
@@ -70,17 +69,19 @@ class Observed(nn.Module):
         for part, seen in zip(self._spec.parts, self._spec.seen, strict=True):
             own = frames[..., at : at + part.wire_bytes]
             at += part.wire_bytes
-            found[part.name] = self._decoded(own, part).reshape(*frames.shape[:2], *seen.shape)
+            if names is None or part.name in names:
+                found[part.name] = self._decoded(own, part).reshape(*frames.shape[:2], *seen.shape)
         return found
 
-    def _decoded(self, wire: Tensor, part: Part) -> Tensor:
+    @staticmethod
+    def _decoded(wire: Tensor, part: Part) -> Tensor:
         """Values of `part` [..., values] from its bytes [..., bytes]."""
         if part.dtype == "uint8":
             return wire
         if part.dtype == "float32":  # a copy: a view of four bytes as one number must begin at a multiple of four
             return wire.clone(memory_format=torch.contiguous_format).view(torch.float32)
         values = int(torch.Size(part.shape).numel())
-        bits = self._eights.index_select(0, wire.flatten().int()).view(torch.uint8)
+        bits = _eight_by_eight(wire.device).index_select(0, wire.flatten().int()).view(torch.uint8)
         return bits.view(*wire.shape[:-1], -1)[..., :values]
 
     def _normalised(self, name: str, value: Tensor) -> Tensor:
@@ -122,10 +123,13 @@ def needs_observed(spec: EnvironmentSpec, *, normalise: bool) -> bool:
     return bool(spec.parts) or (normalise and any(part.dtype == "float32" for part in spec.seen))
 
 
-def _eight_by_eight() -> Tensor:
-    """int64 [256]: the eight bits of each byte as eight bytes, 0 or 255, in the order of np.packbits."""
+@lru_cache
+@torch.inference_mode(False)
+def _eight_by_eight(device: torch.device) -> Tensor:
+    """int64 [256]: the eight bits of each byte as eight bytes, 0 or 255, in the order of np.packbits; copied once to a
+    device."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * np.uint8(255)
-    return torch.from_numpy(bits.view(np.int64)[:, 0])
+    return torch.from_numpy(bits.view(np.int64)[:, 0]).to(device)
 
 
 def _plain(parts: Mapping[str, Tensor]) -> Observation:

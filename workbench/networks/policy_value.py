@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from workbench.algorithms.base import PolicyValueOutput, State
 from workbench.algorithms.distributions import distribution_of
+from workbench.errors import InvalidInput
 from workbench.networks.memory import ResettingLSTM, memory_inputs
 from workbench.networks.observed import Observation
 from workbench.networks.torsos import orthogonal
@@ -52,6 +53,8 @@ class PolicyValueNetwork(nn.Module):
         value_torso: Torso | None = None, lstm_size: int = 0,
     ) -> None:
         super().__init__()
+        if actions is None and num_actions < 1:
+            raise InvalidInput("a policy needs actions: give num_actions, or actions=spec.actions.")
         actions = actions or ActionSpec("categorical", (num_actions,))
         self._policy = distribution_of(actions)
         self.torso = torso

@@ -192,7 +192,8 @@ class Joined(nn.Module):
         found = [torso(observation[name]) for name, torso in zip(self._images, self.images, strict=True)]
         if self.vectors is not None:
             numbers = [_numbers(observation[name]) for name in self._vectors]
-            found.append(self.vectors(torch.cat(numbers, -1)))
+            with torch.autocast(numbers[0].device.type, enabled=False):  # bf16 would round a position of 1001 to 1000
+                found.append(self.vectors(torch.cat(numbers, -1)))
         return torch.cat(found, -1)
 
 

@@ -119,12 +119,13 @@ def facts(rollout: Rollout) -> dict[str, str]:
 
 
 def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
-    """A rollout as one message: header and table of columns, and the buffers columns, pictures, saliency."""
+    """A rollout as one message: header and table of columns, and the buffers columns and saliency, compressed, with
+    the pictures between them."""
     mime, pictures = rollout.pictures() if rollout.frames is not None else ("", [])
     saliency = None if rollout.saliency is None else np.asarray(rollout.saliency, np.uint8)
     seen = None
     if not pictures or rollout.explains_what_frames_do_not_show:
-        seen = observations.drawable(rollout.observation_rows, parts=rollout.parts)
+        seen = observations.on_page(rollout.observation_rows, parts=rollout.parts)
     table, packed = columns.pack(_columns(rollout, pictures, seen))
     size = np.shape(rollout.frames[0])[:2] if rollout.frames is not None else (0, 0)
     header = {
@@ -137,7 +138,7 @@ def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
         "saliency": None if saliency is None else list(saliency.shape), "note": _note(rollout),
     }
     compressed = b"" if saliency is None else zlib.compress(saliency.tobytes(), 1)
-    return {"header": header, "columns": table}, [packed, b"".join(pictures), compressed]
+    return {"header": header, "columns": table}, [zlib.compress(packed, 1), b"".join(pictures), compressed]
 
 
 def policy_header(actions: ActionSpec, names: Sequence[str]) -> dict[str, Any]:

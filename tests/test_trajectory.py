@@ -1,0 +1,97 @@
+"""Specs from outside: what no environment can be is refused before anything is made of its sizes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from workbench.errors import ShapeMismatch
+from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
+from workbench.wire.messages import Hello
+
+KINDS = (ActionSpec("categorical", (3,)), ActionSpec("multi_discrete", (3, 2)), ActionSpec("bernoulli", (2, 2)),
+         ActionSpec("tanh_normal", (0, 0)))
+PARTS = (Part("map", (2, 3, 5), "bits"), Part("speed", (2,), "float32"))
+RIGHT = EnvironmentSpec("right", (12,), "uint8", 5, actions=KINDS[1], parts=PARTS)
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    """The JSON of a right spec, but for `changes`."""
+    return {**json.loads(json.dumps(RIGHT.to_json())), **changes}
+
+
+def parts_of(*parts: tuple[Any, Any, Any]) -> list[dict[str, Any]]:
+    return [{"name": name, "shape": shape, "dtype": dtype} for name, shape, dtype in parts]
+
+
+def actions_of(kind: Any, sizes: Any, number: Any) -> dict[str, Any]:
+    return {"actions": {"kind": kind, "sizes": sizes}, "num_actions": number}
+
+
+WRONG = {
+    **{f"agents {value!r}": {"agents": value} for value in (0, -2, "x", 2.0, True, 2**40, None)},
+    **{f"frame_stack {value!r}": {"frame_stack": value} for value in (0, -1, 10**9, 1e9, "4")},
+    "frames_per_step": {"frames_per_step": 0},
+    "unknown kind": actions_of("foo", [3], 3),
+    "a list for a kind": actions_of(["categorical"], [3], 3),
+    "no sizes": actions_of("multi_discrete", [], 0),
+    "size 0": actions_of("categorical", [0], 0),
+    "size -5": actions_of("categorical", [-5], -5),
+    "two sizes of one choice": actions_of("categorical", [3, 2], 5),
+    "a size that is no whole number": actions_of("categorical", [2.5], 2.5),
+    "numbers with choices": actions_of("tanh_normal", [3, 0], 2),
+    "a huge size": actions_of("categorical", [2**40], 2**40),
+    "very many sizes": actions_of("tanh_normal", [0] * (2**20 + 1), 2**20 + 1),
+    "sizes that are no list": actions_of("categorical", 3, 3),
+    "num_actions of another action": {"num_actions": 4},
+    "actions that are no object": {"actions": "left"},
+    "dtype O": {"observation_dtype": "O", "parts": []},
+    "dtype bits": {"observation_dtype": "bits", "parts": []},
+    "dtype float64": {"observation_dtype": "float64", "parts": []},
+    "no dtype": {"observation_dtype": None, "parts": []},
+    "a huge shape": {"observation_shape": [10**12], "parts": []},
+    "a shape that is huge as a whole": {"observation_shape": [2**20, 2**20], "parts": []},
+    "no shape": {"observation_shape": [], "parts": []},
+    "shape 0": {"observation_shape": [3, 0], "parts": []},
+    "a shape of words": {"observation_shape": "12", "parts": []},
+    "parts that are too short": {"parts": parts_of(("map", [2, 3, 5], "bits"))},
+    "parts that are too long": {"parts": parts_of(("map", [2, 3, 5], "bits"), ("speed", [3], "float32"))},
+    "parts of one name": {"parts": parts_of(("a", [2, 3, 5], "bits"), ("a", [2], "float32"))},
+    "parts of float32 observations": {"observation_dtype": "float32", "observation_shape": [3]},
+    "a part of an unknown dtype": {"parts": parts_of(("a", [12], "int8"))},
+    "a part without a name": {"parts": parts_of((None, [12], "uint8"))},
+    "a part of a negative shape": {"parts": parts_of(("a", [-3, -4], "uint8"))},
+    "scored": {"scored": "a"},
+    "a field that nobody knows": {"mood": "good"},
+}
+
+
+@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
+def test_what_no_environment_can_be_is_refused_also_in_a_hello(changes):
+    data = told(**changes)
+    with pytest.raises((ValueError, TypeError)):
+        EnvironmentSpec.from_json(data)
+    hello = json.loads(Hello(0, 1, 4, 2, RIGHT).encode())
+    with pytest.raises(ShapeMismatch, match="is no hello"):
+        Hello.decode(json.dumps({**hello, "spec": data}).encode())
+
+
+@pytest.mark.parametrize("missing", ["name", "observation_shape", "observation_dtype", "num_actions"])
+def test_what_lacks_is_refused(missing):
+    data = told()
+    del data[missing]
+    with pytest.raises((KeyError, TypeError), match=missing):
+        EnvironmentSpec.from_json(data)
+
+
+@pytest.mark.parametrize("actions", KINDS, ids=lambda one: one.kind)
+@pytest.mark.parametrize(("shape", "dtype", "parts"), [
+    ((1, 84, 84), "uint8", ()), ((3, 6, 5), "float32", ()), ((27,), "float32", ()), ((12,), "uint8", PARTS),
+    ((16 * 72 * 96 // 8,), "uint8", (Part("", (16, 72, 96), "bits"),)),
+])
+def test_the_spec_of_every_kind_that_there_is_comes_back(actions, shape, dtype, parts):
+    spec = EnvironmentSpec("mine", shape, dtype, actions.encoded_size, 4, 4, actions, parts, True, 3)
+    assert EnvironmentSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert Hello.decode(Hello(0, 1, 6, 2, spec).encode()).spec == spec
