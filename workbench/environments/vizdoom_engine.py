@@ -15,11 +15,13 @@ import os
 import shlex
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+_starting = threading.Lock()
 _START = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
@@ -32,7 +34,15 @@ os.execv({engine!r}, [{engine!r}, *sys.argv[1:]])
 
 
 def start(game: Any) -> None:
-    """`game.init()` of a `vizdoom.DoomGame` whose engine leaves nothing behind."""
+    """`game.init()` of a `vizdoom.DoomGame` whose engine leaves nothing behind; one at a time in a process.
+
+    Two at once have ended the whole process (std::terminate in the package's own code).
+    """
+    with _starting:
+        _start(game)
+
+
+def _start(game: Any) -> None:
     if sys.platform == "linux":
         game.set_vizdoom_path(_starter(os.getpid()))
         game.set_doom_config_path(os.devnull)
