@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL
+from tests.conftest import SMALL, eventually
 from workbench.errors import EnvironmentFailed, InvalidInput, UnknownName
 
 
@@ -28,6 +28,7 @@ def test_a_runs_wrappers_are_there_in_all_that_plays_its_environment(home: Path)
     run = wb.launch("CartPole-v1", wrappers=[short, Doubled], **SMALL)
     try:
         run.wait(updates=5, timeout_s=60)
+        eventually(lambda: "episode_return" in run.metric_names)  # they are written once a second
         assert run.config.wrappers == "short, Doubled" and run.config.environment == "CartPole-v1"
         assert set(run.metrics("episode_return")["value"]) == {8.0}
         fork = run.fork(name="forked", learning_rate=1e-4)
