@@ -154,13 +154,10 @@ def _bare_vizdoom(name: str) -> Callable[[], int]:
 
 
 def _drawn(spec: Any, count: int) -> Iterator[Any]:
+    from workbench.environments.contract import random_actions
+
     random = np.random.default_rng(0)
-    if spec.actions.kind == "tanh_normal":
-        rounds = random.uniform(-1, 1, (_DRAWN, count, *spec.actions.shape)).astype(np.float32)
-    else:
-        sizes = spec.actions.sizes if spec.actions.shape else spec.actions.sizes[0]
-        rounds = random.integers(0, sizes, (_DRAWN, count, *spec.actions.shape))
-    return itertools.cycle(rounds)
+    return itertools.cycle([random_actions(spec, count, random) for _ in range(_DRAWN)])
 
 
 def adapter(name: str, seconds: float) -> Rate:

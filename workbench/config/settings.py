@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.errors import OutOfBounds
+from workbench.errors import OutOfBounds, UnknownName
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,14 @@ def settings(config: type) -> dict[str, Setting]:
             field.name, _KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
         )
     return found
+
+
+def check_known(config: type, names: Iterable[str], what: str) -> None:
+    """Raises UnknownName for one of `names` that is no field of `config`; `what` it is, such as "Atari option"."""
+    known = settings(config)
+    for name in names:
+        if name not in known:
+            raise UnknownName.among(what, name, known)
 
 
 def validate(config: Any) -> None:

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from workbench.config import setting, settings
+from workbench.config.settings import check_known, validate
 from workbench.environments.atari_screen import ColourScreens, screen_size
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.errors import InvalidInput, UnknownName
+from workbench.errors import InvalidInput
 from workbench.observations import picture_of
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
@@ -52,8 +53,7 @@ class AtariOptions:
     use_fire_reset: bool = setting(True, "press FIRE after a reset where the game has it", source="Baselines")
 
     def __post_init__(self) -> None:
-        for name, one in settings(AtariOptions).items():
-            object.__setattr__(self, name, one.check(getattr(self, name)))
+        validate(self)
 
 
 def atari_options(registered: dict[str, Any], given: dict[str, Any]) -> AtariOptions:
@@ -62,14 +62,12 @@ def atari_options(registered: dict[str, Any], given: dict[str, Any]) -> AtariOpt
     Raises UnknownName for an option that is not there, OutOfBounds for its value, and InvalidInput for an id whose
     frame skip is random (the old `Pong-v0`, `Pong-v4`).
     """
-    known = settings(AtariOptions)
-    for name in given:
-        if name not in known:
-            raise UnknownName.among("Atari option", name, known)
+    check_known(AtariOptions, given, "Atari option")
     if registered.get("frameskip") not in (1, FRAMES_PER_STEP):
         raise InvalidInput(
             f"this id of {registered.get('game')} skips a random number of frames; use an id that starts with ALE/."
         )
+    known = settings(AtariOptions)
     return AtariOptions(**{**{key: value for key, value in registered.items() if key in known}, **given})
 
 

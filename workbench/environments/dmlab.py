@@ -13,7 +13,6 @@ does so too, and never against the package itself.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.config import setting, settings
-from workbench.config.settings import validate
+from workbench.config import setting
+from workbench.config.settings import check_known, validate
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
 from workbench.environments.dmlab_cache import LevelCache
 from workbench.environments.dmlab_levels import (
@@ -35,7 +34,7 @@ from workbench.environments.dmlab_levels import (
     level_of,
     words_as_bits,
 )
-from workbench.environments.failures import broken, called, raised
+from workbench.environments.failures import broken, called, close_all, raised
 from workbench.errors import UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, Part, StepBatch
 
@@ -85,10 +84,7 @@ def _asked_for(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions
     level = level_of(name)
     if level is None:
         raise UnknownName.among("environment", name, NAMES, "Other levels go by their path, which has a slash.")
-    known = settings(DmlabOptions)
-    for one in options:
-        if one not in known:
-            raise UnknownName.among("DeepMind Lab option", one, known)
+    check_known(DmlabOptions, options, "DeepMind Lab option")
     return level, DmlabOptions(**options)
 
 
@@ -210,9 +206,7 @@ class DmlabVector:
 
     def close(self) -> None:
         """Closes every level."""
-        while self._labs:
-            with contextlib.suppress(Exception):
-                self._labs.pop().close()
+        close_all(self._labs)
 
     def _empty(self) -> Array:
         return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)

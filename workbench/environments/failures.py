@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,13 @@ def called(name: str, index: Index, where: str, function: Callable[..., Any], *a
         raise
     except Exception as error:
         raise raised(name, index, where, error) from error
+
+
+def close_all(opened: list[Any]) -> None:
+    """Closes every environment in `opened`, and empties it; an error in one of them does not keep the others open."""
+    while opened:
+        with contextlib.suppress(Exception):
+            opened.pop().close()
 
 
 def raised(name: str, index: Index, where: str, error: Exception) -> WorkbenchError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.config import setting, settings
+from workbench.config.settings import check_known, validate
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.football_engine import EngineGames, Setup
 from workbench.environments.football_planes import PLANES
@@ -67,8 +68,7 @@ class FootballOptions:
                                 unit="pixels", low=160, high=1920)
 
     def __post_init__(self) -> None:
-        for name, one in settings(FootballOptions).items():
-            object.__setattr__(self, name, one.check(getattr(self, name)))
+        validate(self)
         if self.left_players + self.right_players == 0:
             raise OutOfBounds("left_players=0 and right_players=0: somebody must be controlled.")
         if self.render_width % 16:
@@ -145,12 +145,10 @@ def _games(setup: Setup, engine: str, *, num_games: int, threads: int) -> tuple[
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> FootballOptions:
-    scenario, known = name.removeprefix(PREFIX), settings(FootballOptions)
+    scenario = name.removeprefix(PREFIX)
     if scenario not in SCENARIOS:
         raise UnknownName.among("environment", name, (PREFIX + scenario for scenario in SCENARIOS))
-    for option in options:
-        if option not in known:
-            raise UnknownName.among("football option", option, known)
+    check_known(FootballOptions, options, "football option")
     given = FootballOptions(**options)
     for option, most in zip(("left_players", "right_players"), SCENARIOS[scenario], strict=True):
         if getattr(given, option) > most:

@@ -6,15 +6,14 @@ a game that ended is renewed in the same step, and endings are kept and drawn fo
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.failures import called
 from workbench.environments.football_planes import PLANES, picture
-from workbench.errors import EnvironmentFailed
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 STEPS_PER_SECOND = 10.0  # of play: ten steps of physics, 10 ms each
@@ -123,7 +122,7 @@ class FootballVector:
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """The first step of new games everywhere."""
         seeds = seeds_of(self._seed if seed is None else seed, self.num_envs // self.spec.agents)
-        moment: Moment = self._called("reset", self._games.begin, seeds)
+        moment: Moment = called(self.spec.name, None, "reset", self._games.begin, seeds)
         self._endings, self._shown = {}, moment.observation
         self._begin_drawing(range(len(seeds)), moment)
         nothing = np.zeros(self.num_envs, np.float32)
@@ -133,7 +132,7 @@ class FootballVector:
     def step(self, actions: Array) -> StepBatch:
         """The step that follows `actions`, one step of the engine; games that ended begin anew."""
         actions = checked_actions(actions, self.spec, self.num_envs)
-        moment: Moment = self._called("step", self._games.step, actions)
+        moment: Moment = called(self.spec.name, None, "step", self._games.step, actions)
         batch = StepBatch(moment.observation, moment.reward, np.zeros(self.num_envs, np.uint8), score=moment.score)
         over = moment.terminated | moment.truncated
         for screen, own in zip(self._screens, np.split(actions, len(over)), strict=False):
@@ -152,7 +151,7 @@ class FootballVector:
         if late.any():
             batch.final_index = np.flatnonzero(late).astype(np.int32)
             batch.final_observation = batch.observation[late]
-        moment: Moment = self._called("reset", self._games.renew, np.flatnonzero(over))
+        moment: Moment = called(self.spec.name, None, "reset", self._games.renew, np.flatnonzero(over))
         batch.observation[ended] = moment.observation
         self._begin_drawing(np.flatnonzero(over).tolist(), moment)
         batch.flags[ended] = Flags.TERMINATED | Flags.START
@@ -185,12 +184,3 @@ class FootballVector:
         self._games.close()
         for screen in self._screens:
             screen.close()
-
-    def _called(self, where: str, function: Any, argument: Array) -> Any:
-        try:
-            return function(argument)
-        except EnvironmentFailed:
-            raise
-        except Exception as error:
-            raise EnvironmentFailed(f"{self.spec.name} raised {type(error).__name__} in {where}: {error}\n\n"
-                                    f"{traceback.format_exc()}") from error

@@ -7,7 +7,6 @@ environment, its index and the rule, and ends with the traceback. Both take the 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -17,12 +16,12 @@ import numpy as np
 
 from workbench.environments import minigrid
 from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
-from workbench.environments.failures import LARGEST, broken, called, frame_of, raised, short
+from workbench.environments.failures import LARGEST, broken, called, close_all, frame_of, raised, short
 from workbench.environments.looks import frames_per_second, named_actions
-from workbench.environments.spaces import Layout, actions_of, layout_of
+from workbench.environments.spaces import Layout, actions_of, layout_of, spec_of
 from workbench.errors import EnvironmentFailed
 from workbench.observations import picture_of
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 _ENDED = np.uint8(Flags.TERMINATED | Flags.START)
 _CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
@@ -58,8 +57,7 @@ class GymnasiumVector:
         except BaseException:
             self.close()
             raise
-        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, actions.encoded_size,
-                                    actions=actions, parts=self._layout.parts)
+        self.spec = spec_of(name, self._layout, actions)
         self.left_out = self._layout.left_out
         self._shown: Array | None = None  # the last observations
         self.fps = frames_per_second(first)
@@ -126,9 +124,7 @@ class GymnasiumVector:
 
     def close(self) -> None:
         """Closes every environment; an error in one of them does not keep the others open."""
-        while self._envs:
-            with contextlib.suppress(Exception):
-                self._envs.pop().close()
+        close_all(self._envs)
 
     def _empty(self, rows: int) -> Array:
         return np.empty((rows, *self._layout.shape), self._layout.dtype)

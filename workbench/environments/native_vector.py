@@ -26,10 +26,10 @@ from workbench.environments.contract import Array, Ending, checked_actions, seed
 from workbench.environments.failures import LARGEST, broken, called, frame_of, short
 from workbench.environments.gymnasium_vector import without_display
 from workbench.environments.looks import frames_per_second, named_actions
-from workbench.environments.spaces import actions_of, layout_of
+from workbench.environments.spaces import actions_of, layout_of, spec_of
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.observations import picture_of
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 
 class NativeVector:
@@ -65,8 +65,7 @@ class NativeVector:
         except BaseException:
             self.close()
             raise
-        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, actions.encoded_size,
-                                    actions=actions, parts=self._layout.parts)
+        self.spec = spec_of(name, self._layout, actions)
         self.left_out = self._layout.left_out
         self.fps = frames_per_second(first)
         self._named = named_actions(_one_of(first), self.spec.num_actions)

@@ -12,7 +12,6 @@ Action masks are refused: no policy here would keep to them.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -25,12 +24,12 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.environments.failures import LARGEST, broken, called, frame_of, short
+from workbench.environments.failures import LARGEST, broken, called, close_all, frame_of, short
 from workbench.environments.looks import frames_per_second, named_actions
-from workbench.environments.spaces import actions_of, layout_of
+from workbench.environments.spaces import actions_of, layout_of, spec_of
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.observations import picture_of
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 PREFIX = "pettingzoo/"
 _FAMILIES = ("atari", "butterfly", "classic", "sisl")
@@ -127,8 +126,7 @@ class ParallelVector:
         except BaseException:
             self.close()
             raise
-        self.spec = EnvironmentSpec(name, self._layout.shape, self._layout.dtype, actions.encoded_size, actions=actions,
-                                    parts=self._layout.parts, agents=len(self._agents))
+        self.spec = spec_of(name, self._layout, actions, agents=len(self._agents))
         self.fps = frames_per_second(self._games[0])
         self._shown: Array | None = None  # the last observations
         self._endings: dict[int, Ending] = {}  # of the last step, by row
@@ -174,9 +172,7 @@ class ParallelVector:
 
     def close(self) -> None:
         """Closes every game; an error in one of them does not keep the others open."""
-        while self._games:
-            with contextlib.suppress(Exception):
-                self._games.pop().close()
+        close_all(self._games)
 
     # --- what a game is -----------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, Part
+from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 
 ToGiven = Callable[[Array], Array]  # checked actions [N, *action] as the environment's own, [N, *space.shape]
 
@@ -329,3 +329,9 @@ class _Stretched:
     def __call__(self, actions: Array) -> Array:
         given = (self._middle + self._half * actions).astype(self._dtype).reshape(len(actions), *self._shape)
         return given.clip(self._low, self._high)  # where rounding went beyond a bound
+
+
+def spec_of(name: str, layout: Layout, actions: ActionSpec, *, agents: int = 1) -> EnvironmentSpec:
+    """What a learner must know of an environment with such observations and actions."""
+    return EnvironmentSpec(name, layout.shape, layout.dtype, actions.encoded_size, actions=actions, parts=layout.parts,
+                           agents=agents)

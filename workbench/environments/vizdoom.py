@@ -13,7 +13,6 @@ area-averaged to [3, 72, 96]. Rewards are the scenario's (living reward, death p
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.config import settings
+from workbench.config.settings import check_known
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.environments.failures import called, raised
+from workbench.environments.failures import called, close_all, raised
 from workbench.environments.vizdoom_game import SCREEN, Game, MatchOptions, VizdoomOptions, game_of
 from workbench.environments.vizdoom_scenarios import SCENARIOS, Scenario
 from workbench.environments.vizdoom_screen import smaller
@@ -55,10 +54,7 @@ def _asked_for(name: str, options: Mapping[str, Any]) -> tuple[Scenario, Vizdoom
         raise UnknownName.among("environment", name, SCENARIOS)
     scenario = SCENARIOS[name]
     kind = VizdoomOptions if scenario.bots is None else MatchOptions
-    known = settings(kind)
-    for one in options:
-        if one not in known:
-            raise UnknownName.among("ViZDoom option", one, known)
+    check_known(kind, options, "ViZDoom option")
     return scenario, kind(**options)
 
 
@@ -84,7 +80,8 @@ class VizdoomVector:
         self._shares = [range(first, num_envs, workers) for first in range(workers)]
         self._games: list[Game] = []
         try:
-            self._all_at_once("constructor", lambda _: self._games.append(game_of(scenario, options)))
+            for index in range(num_envs):
+                self._games.append(called(name, index, "constructor", game_of, scenario, options))
         except BaseException:
             self.close()
             raise
@@ -154,9 +151,7 @@ class VizdoomVector:
 
     def close(self) -> None:
         """Ends the engines."""
-        while self._games:
-            with contextlib.suppress(Exception):
-                self._games.pop().close()
+        close_all(self._games)
         if self._pool is not None:
             self._pool.shutdown()
 
@@ -164,7 +159,7 @@ class VizdoomVector:
         return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)
 
     def _all_at_once(self, where: str, function: Callable[[int], None]) -> None:
-        """Calls `function` for every index; starting an engine takes half a second."""
+        """Calls `function` for every index; a new episode waits for its engine."""
         with ThreadPoolExecutor(min(self.num_envs, os.cpu_count() or 1)) as pool:
             list(pool.map(lambda index: called(self._name, index, where, function, index), range(self.num_envs)))
 
