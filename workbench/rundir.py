@@ -111,6 +111,11 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     @property
+    def opponent(self) -> RunDirectory:
+        """A run directory in small: this run's own copy of what its opponent plays by, see `learner.frozen`."""
+        return RunDirectory(self.path / "opponent")
+
+    @property
     def rollouts(self) -> Path:
         return self.path / "rollouts"
 

@@ -70,7 +70,7 @@ def fork(
 
 def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:
     """The same opponent by the run's own copy of it, which stays when the run that wrote it is pruned."""
-    copies = checkpoints.every(run.path / "opponent" / "checkpoints")
+    copies = checkpoints.every(run.opponent.checkpoints)
     if not copies or config.opponent is None or config.opponent != before.opponent:
         return config
     return config.replaced(opponent=str(copies[-1].path))

@@ -16,7 +16,7 @@ from workbench.rundir import RunDirectory, write_atomically
 
 def kept(run: RunDirectory, path: str) -> Checkpoint:
     """The copy of the checkpoint in `path`, made now if there is none. Raises InvalidInput where both are gone."""
-    own = RunDirectory(run.path / "opponent")
+    own = run.opponent
     if not checkpoints.every(own.checkpoints):
         given = _at(path)
         own.code.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def known(checkpoint: Checkpoint, path: str) -> Checkpoint:
     if not run.record.exists():
         raise InvalidInput(f"{checkpoint.path} was trained against an opponent, which lies with its run: play a "
                            "checkpoint in that run, where it was exported from.")
-    found = checkpoints.every(run.path / "opponent" / "checkpoints")
+    found = checkpoints.every(run.opponent.checkpoints)
     return found[-1] if found else _at(path)
 
 
