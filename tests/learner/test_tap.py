@@ -103,9 +103,9 @@ def test_nothing_is_kept_while_nobody_watches_and_nothing_after_a_while() -> Non
         first = tap.since(0, observation_bytes=IMAGE.observation_bytes)
         assert first["steps"] == 0 and tap.watched == [0]
         running.collect(8)
+        asked = time.monotonic()
         again = tap.since(0, first["cursor"], observation_bytes=IMAGE.observation_bytes)
         assert again["steps"] > 0
-        asked = time.monotonic()
         eventually(lambda: (running.collect(1), not tap.watched)[1], within_s=10, what="the tap is off again")
         assert time.monotonic() - asked > 0.25
         anew = tap.since(0, again["cursor"], observation_bytes=IMAGE.observation_bytes)

@@ -8,13 +8,14 @@ reset with a seed leaves memory behind (`keeps_memory_at_reset`), the process is
 
 from __future__ import annotations
 
+import asyncio
 import os
-import queue
 import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -29,7 +30,7 @@ from workbench.rundir import RunDirectory
 from workbench.trajectory import StepBatch
 from workbench.wire.lifeline import end_with_parent, leave_error
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_metadata
-from workbench.wire.rpc import method_path, open_channel, token_metadata
+from workbench.wire.rpc import method_path, open_stream_channel, token_metadata
 
 _RECONNECT_S = 0.2
 
@@ -57,66 +58,82 @@ def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]
 
 
 class Stream:
-    """One connection to the learner: from the hello until either side goes away."""
+    """One connection to the learner: from the hello until either side goes away.
 
-    def __init__(self, channel: grpc.Channel, token: str, hello: Hello, action_names: Sequence[str]) -> None:
-        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._outbox.put(hello.encode())
-        self._actions = hello.spec.actions
+    gRPC's asyncio half, because it sends and receives from the thread that steps: the other half sends from a thread
+    of its own, which has to wait for Python's lock until the environments of the next group have been stepped.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, token: str, hello: Hello, action_names: Sequence[str]) -> None:
+        self._hello = hello
         rpc = channel.stream_stream(method_path("play"))
-        metadata = (*token_metadata(token), *names_metadata(action_names))
-        self._replies = rpc(iter(self._outbox.get, None), metadata=metadata, wait_for_ready=True)
+        self._call = rpc(metadata=(*token_metadata(token), *names_metadata(action_names)), wait_for_ready=True)
 
-    def welcome(self) -> Welcome:
-        """The learner's answer to the hello; waits until the learner is ready."""
-        return Welcome.decode(next(self._replies))
+    async def welcome(self) -> Welcome:
+        """Say hello; the learner's answer. Waits until the learner is ready."""
+        await self._write(self._hello.encode())
+        return Welcome.decode(await self._next())
 
-    def send(self, step: GroupStep) -> None:
-        """Send a group's step without waiting."""
-        self._outbox.put(step.encode())
+    async def send(self, step: GroupStep) -> None:
+        """Send a group's step; waits only while the connection takes no more."""
+        await self._write(step.encode())
 
-    def __iter__(self) -> Iterator[GroupActions]:
-        """The groups' actions as they come."""
-        return (GroupActions.decode(reply, self._actions) for reply in self._replies)
+    async def actions(self) -> GroupActions:
+        """The next actions of a group. Raises EOFError when the learner has closed."""
+        return GroupActions.decode(await self._next(), self._hello.spec.actions)
+
+    async def _write(self, message: bytes) -> None:
+        with suppress(asyncio.InvalidStateError):  # it has ended: the next reply says how
+            await self._call.write(message)
+
+    async def _next(self) -> bytes:
+        reply: bytes = await self._call.read()
+        if reply is grpc.aio.EOF:
+            raise EOFError
+        return reply
 
     def close(self) -> None:
         """End the connection."""
-        self._outbox.put(None)
-        self._replies.cancel()
+        self._call.cancel()
 
 
-def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
-    """Step `groups` for as long as the stream lives. Ends by grpc.RpcError or EnvironmentFailed."""
+async def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
+    """Step `groups` for as long as the stream lives. Ends by grpc.RpcError, EOFError or EnvironmentFailed."""
     first_envs = np.cumsum([0, *(group.num_envs for group in groups)]).tolist()
     sent = [0.0] * len(groups)
 
-    def send(number: int, step: StepBatch, **times: float) -> None:
-        stream.send(GroupStep(number, first_envs[number], step, **times))
+    async def send(number: int, step: StepBatch, **times: float) -> None:
+        await stream.send(GroupStep(number, first_envs[number], step, **times))
         sent[number] = time.perf_counter()
 
     for number, group in enumerate(groups):
-        send(number, group.reset(seed=seed + first_envs[number]))
-    for reply in stream:
+        await send(number, group.reset(seed=seed + first_envs[number]))
+    while True:
+        reply = await stream.actions()
         received = time.perf_counter()
         step = groups[reply.group].step(reply.actions)
         stepped_s, round_trip_s = time.perf_counter() - received, received - sent[reply.group]
-        send(reply.group, step, stepping_s=stepped_s, round_trip_s=round_trip_s)
+        await send(reply.group, step, stepping_s=stepped_s, round_trip_s=round_trip_s)
+
+
+async def _live(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
+    count = sum(group.num_envs for group in groups)
+    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
+    async with open_stream_channel(address) as channel:
+        stream = Stream(channel, token, hello, groups[0].action_names)
+        try:
+            await play(groups, stream, seed=(await stream.welcome()).seed)
+        except grpc.RpcError as error:
+            _raise_if_final(error)
+        except EOFError:
+            pass
+        finally:
+            stream.close()
 
 
 def connect_and_play(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
     """One life of the actor. Returns when the learner went away. Raises if it refused us for good."""
-    count = sum(group.num_envs for group in groups)
-    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
-    with open_channel(address) as channel:
-        stream = Stream(channel, token, hello, groups[0].action_names)
-        try:
-            play(groups, stream, seed=stream.welcome().seed)
-        except grpc.RpcError as error:
-            _raise_if_final(error)
-        except StopIteration:
-            pass  # the learner closed before it answered
-        finally:
-            stream.close()
+    asyncio.run(_live(groups, address, token, actor))
 
 
 def _raise_if_final(error: grpc.RpcError) -> None:

@@ -118,6 +118,11 @@ def open_channel(address: str) -> grpc.Channel:
     return grpc.insecure_channel(address, options=_CLIENT_OPTIONS)
 
 
+def open_stream_channel(address: str) -> grpc.aio.Channel:
+    """The same for asyncio; of the loop that runs."""
+    return grpc.aio.insecure_channel(address, options=_CLIENT_OPTIONS)
+
+
 def token_metadata(token: str) -> tuple[tuple[str, str], ...]:
     """The metadata that proves to belong to the run."""
     return ((_TOKEN, token),)
