@@ -1,10 +1,11 @@
 """How close an actor comes to the bare environment; a part of environments.py, which says how to start it.
 
-Each way is measured in a process of its own on one core, with random actions drawn before, sixteen games, in turn for
-several rounds. "bare": the environment as its own package gives it, stepped in a plain loop (or by its own vector
-environment), with a reset where an episode ends, and what the adapter asks for where that costs time (the same screen,
-the same frame skip). "adapter": our vector environment alone. "actor": our actor's own loop, `actor.main.play`, whose
-messages travel over a real socket to a learner on another core that answers at once.
+Each way is measured in a process of its own on one core, with random actions drawn before, in turn for several rounds,
+by the number of games. "bare": the environment as its own package gives it, stepped in a plain loop (or by its own
+vector environment), with a reset where an episode ends, and what the adapter asks for where that costs time (the same
+screen, the same frame skip). "adapter": our vector environment alone. "actor": our actor's own loop, `actor.main.play`,
+whose messages travel over a real socket to a learner on another core that answers at once, one message for each of its
+two groups of games. So what a message costs counts less the more games are in a group.
 
 Beside steps/s of the clock there are steps per second of processor time, of all processes of that core: on a machine
 that others use as well they say more.
@@ -26,18 +27,19 @@ import numpy as np
 import psutil
 from throughput import ONE_THREAD
 
-GAMES = 16  # of an actor, and its groups, as a run has them by default
-GROUPS = 2
+GROUPS = 2  # of an actor's games, as a run has them by default
+MOST_GAMES = {"football": 64, "vizdoom": 64}  # 44 MB and an engine's process each; a family that is not named: any
 NAMES = ("CartPole-v1", "ALE/Pong-v5", "HalfCheetah-v5", "MiniGrid-MemoryS7-v0", "football/academy_empty_goal_close",
          "vizdoom/basic")
 _DRAWN = 64  # rounds of actions, played again and again
 
 
 class Rate(NamedTuple):
-    """Steps per second of the clock and of processor time."""
+    """Steps per second of the clock and of processor time, and how many frames a step is."""
 
     per_second: float
     per_cpu_second: float
+    frames_per_step: int = 1
 
 
 def measured(step: Callable[[], int], seconds: float) -> Rate:
@@ -57,20 +59,24 @@ def cpu_seconds(process: psutil.Process) -> float:
 # --- bare environments ------------------------------------------------------------------------------------------------
 
 
-def bare(name: str, seconds: float) -> Rate:
-    """The environment as its package gives it."""
-    family = name.partition("/")[0]
-    make = {"ALE": _bare_atari, "football": _bare_football, "vizdoom": _bare_vizdoom}.get(family, _bare_gymnasium)
-    return measured(make(name), seconds)
+def bare(name: str, count: int, seconds: float) -> Rate:
+    """`count` games as their package gives them."""
+    makes = {"ALE": _bare_atari, "football": _bare_football, "vizdoom": _bare_vizdoom}
+    return measured(makes.get(family(name), _bare_gymnasium)(name, count), seconds)
 
 
-def _bare_gymnasium(name: str) -> Callable[[], int]:
+def family(name: str) -> str:
+    """What a name begins with."""
+    return name.partition("/")[0]
+
+
+def _bare_gymnasium(name: str, count: int) -> Callable[[], int]:
     import gymnasium
 
     from workbench import environments
 
     environments.check_name(name)  # so that Gymnasium knows it
-    games = [gymnasium.make(name, disable_env_checker=True) for _ in range(GAMES)]
+    games = [gymnasium.make(name, disable_env_checker=True) for _ in range(count)]
     for number, game in enumerate(games):
         game.reset(seed=number)
         game.action_space.seed(number)
@@ -81,42 +87,42 @@ def _bare_gymnasium(name: str) -> Callable[[], int]:
             _, _, terminated, truncated, _ = game.step(action)
             if terminated or truncated:
                 game.reset()
-        return GAMES
+        return count
 
     return step
 
 
-def _bare_atari(name: str) -> Callable[[], int]:
+def _bare_atari(name: str, count: int) -> Callable[[], int]:
     import ale_py
     import gymnasium
 
     gymnasium.register_envs(ale_py)
-    games = gymnasium.make_vec(name, num_envs=GAMES, num_threads=1, stack_num=1, reward_clipping=False)
+    games = gymnasium.make_vec(name, num_envs=count, num_threads=1, stack_num=1, reward_clipping=False)
     games.reset(seed=0)
-    chosen = itertools.cycle(np.random.default_rng(0).integers(0, games.single_action_space.n, (_DRAWN, GAMES)))
+    chosen = itertools.cycle(np.random.default_rng(0).integers(0, games.single_action_space.n, (_DRAWN, count)))
 
     def step() -> int:
         games.step(next(chosen))
-        return GAMES
+        return count
 
     return step
 
 
-def _bare_football(name: str) -> Callable[[], int]:
+def _bare_football(name: str, count: int) -> Callable[[], int]:
     import envpool
 
-    games = envpool.make_gymnasium(f"gfootball/{name.partition('/')[2]}-v1", num_envs=GAMES, num_threads=1, seed=0)
+    games = envpool.make_gymnasium(f"gfootball/{name.partition('/')[2]}-v1", num_envs=count, num_threads=1, seed=0)
     games.reset()
-    chosen = itertools.cycle(np.random.default_rng(0).integers(0, 19, (_DRAWN, GAMES)).astype(np.int32))
+    chosen = itertools.cycle(np.random.default_rng(0).integers(0, 19, (_DRAWN, count)).astype(np.int32))
 
     def step() -> int:
         games.step(next(chosen))  # a reset is a step here
-        return GAMES
+        return count
 
     return step
 
 
-def _bare_vizdoom(name: str) -> Callable[[], int]:
+def _bare_vizdoom(name: str, count: int) -> Callable[[], int]:
     import vizdoom
 
     from workbench.environments import vizdoom_engine
@@ -124,7 +130,7 @@ def _bare_vizdoom(name: str) -> Callable[[], int]:
     from workbench.environments.vizdoom_screen import smaller
 
     games = []
-    for number in range(GAMES):
+    for number in range(count):
         game = vizdoom.DoomGame()
         game.load_config(f"{vizdoom.scenarios_path}/{SCENARIOS[name].file}.cfg")
         game.set_mode(vizdoom.Mode.PLAYER)
@@ -137,7 +143,7 @@ def _bare_vizdoom(name: str) -> Callable[[], int]:
         games.append(game)
     buttons = presses(games[0].get_available_buttons()).buttons
     shrink = smaller(120, 160, 72, 96)
-    chosen = itertools.cycle(np.random.default_rng(0).integers(0, len(buttons), (_DRAWN, GAMES)).tolist())
+    chosen = itertools.cycle(np.random.default_rng(0).integers(0, len(buttons), (_DRAWN, count)).tolist())
 
     def step() -> int:
         for game, action in zip(games, next(chosen), strict=True):
@@ -145,7 +151,7 @@ def _bare_vizdoom(name: str) -> Callable[[], int]:
             if game.is_episode_finished():
                 game.new_episode()
             shrink(game.get_state().screen_buffer)
-        return GAMES
+        return count
 
     return step
 
@@ -160,9 +166,9 @@ def _drawn(spec: Any, count: int) -> Iterator[Any]:
     return itertools.cycle([random_actions(spec, count, random) for _ in range(_DRAWN)])
 
 
-def adapter(name: str, seconds: float) -> Rate:
+def adapter(name: str, count: int, seconds: float) -> Rate:
     """Our vector environments alone, as an actor has them."""
-    groups = _groups(name)
+    groups = _groups(name, count)
     for number, group in enumerate(groups):
         group.reset(seed=number)
     chosen = _drawn(groups[0].spec, groups[0].num_envs)
@@ -170,49 +176,50 @@ def adapter(name: str, seconds: float) -> Rate:
     def step() -> int:
         for group in groups:
             group.step(next(chosen))
-        return sum(group.num_envs for group in groups)
+        return count
 
-    return measured(step, seconds)
+    return measured(step, seconds)._replace(frames_per_step=groups[0].spec.frames_per_step)
 
 
-def _groups(name: str) -> list[Any]:
+def _groups(name: str, count: int) -> list[Any]:
     from workbench import environments
 
-    return [environments.make(name, num_envs=GAMES // GROUPS, seed=number) for number in range(GROUPS)]
+    return [environments.make(name, num_envs=count // GROUPS, seed=number) for number in range(GROUPS)]
 
 
-def actor(name: str, seconds: float) -> Rate:
+def actor(name: str, count: int, seconds: float) -> Rate:
     """The actor's loop in a process of its own; this one, on another core, is its learner."""
     from workbench.wire.rpc import serve
 
-    done, cores = [0], _cores()
+    done, cores, size = [0], _cores(), count // GROUPS
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         address = f"unix:{folder}/learner"
         os.sched_setaffinity(0, {cores[-1]})
-        server = serve(address, "token", calls={}, streams={"play": lambda said, context: _answers(said, done)})
-        process = subprocess.Popen([sys.executable, __file__, "play", name, address, str(cores[0])])
+        server = serve(address, "token", calls={}, streams={"play": lambda said, context: _answers(said, size, done)})
+        process = subprocess.Popen([sys.executable, __file__, "play", name, str(count), address, str(cores[0])],
+                                   stdout=sys.stderr)
         try:
-            return _watched(done, psutil.Process(process.pid), seconds)
+            return _watched(done, size, psutil.Process(process.pid), seconds)
         finally:
             process.kill()
             process.wait()
             server.stop(0)
 
 
-def _answers(requests: Iterator[bytes], done: list[int]) -> Iterator[bytes]:
-    """What a learner says to an actor: actions at once. Counts groups in `done[0]`."""
+def _answers(requests: Iterator[bytes], size: int, done: list[int]) -> Iterator[bytes]:
+    """What a learner says to an actor with groups of `size`: actions at once. Counts groups in `done[0]`."""
     from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
 
     spec = Hello.decode(next(requests)).spec
-    chosen = _drawn(spec, GAMES // GROUPS)
+    chosen = _drawn(spec, size)
     yield Welcome(0).encode()
     for data in requests:
         done[0] += 1
         yield GroupActions(GroupStep.decode(data, spec).group, next(chosen), 0).encode()
 
 
-def _watched(done: list[int], process: psutil.Process, seconds: float) -> Rate:
-    """The rate at which groups are counted, and the processor time that they took `process`."""
+def _watched(done: list[int], size: int, process: psutil.Process, seconds: float) -> Rate:
+    """The rate at which groups of `size` are counted, and the processor time that they took `process`."""
     while done[0] < 4 * GROUPS:
         if process.status() == psutil.STATUS_ZOMBIE:
             raise SystemExit("the actor ended before it played")
@@ -220,17 +227,17 @@ def _watched(done: list[int], process: psutil.Process, seconds: float) -> Rate:
     for limit in (seconds / 5, seconds):
         first, started, cpu = done[0], time.perf_counter(), cpu_seconds(process)
         time.sleep(limit)
-        steps = (done[0] - first) * GAMES // GROUPS
+        steps = (done[0] - first) * size
         elapsed, spent = time.perf_counter() - started, cpu_seconds(process) - cpu
     return Rate(steps / elapsed, steps / spent)
 
 
-def play(name: str, address: str, core: str) -> None:
+def play(name: str, count: str, address: str, core: str) -> None:
     """An actor's process."""
     os.sched_setaffinity(0, {int(core)})
     from workbench.actor.main import connect_and_play
 
-    connect_and_play(_groups(name), address, "token", 0)
+    connect_and_play(_groups(name, int(count)), address, "token", 0)
 
 
 def _cores() -> list[int]:
@@ -240,10 +247,18 @@ def _cores() -> list[int]:
 WAYS = {"bare": bare, "adapter": adapter, "actor": actor}
 
 
-def in_own_process(way: str, name: str, seconds: float) -> Rate:
-    """The rate of one way; raises CalledProcessError where it fails, which says why on stderr."""
-    done = subprocess.run([sys.executable, __file__, way, name, str(seconds)], env={**os.environ, **ONE_THREAD},
-                          check=True, stdout=subprocess.PIPE, text=True)
+def in_own_process(way: str, name: str, count: int, seconds: float) -> Rate:
+    """The rate of one way with `count` games. Raises CalledProcessError where it fails, after saying why.
+
+    What packages print meanwhile is heard only then: MuJoCo warns of every game that it makes, and leaves a file of it
+    in the working directory.
+    """
+    with tempfile.TemporaryDirectory(prefix="wb") as folder:
+        done = subprocess.run([sys.executable, __file__, way, name, str(count), str(seconds)], cwd=folder,
+                              env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+    done.check_returncode()
     return Rate(*json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -253,4 +268,4 @@ if __name__ == "__main__":
     else:
         if sys.argv[1] != "actor":
             os.sched_setaffinity(0, {_cores()[0]})
-        print(json.dumps(WAYS[sys.argv[1]](sys.argv[2], float(sys.argv[3]))))
+        print(json.dumps(WAYS[sys.argv[1]](sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))))

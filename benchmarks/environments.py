@@ -1,7 +1,10 @@
 """Environments of every family: how close a run's actor comes to the bare environment, and that a run learns in them.
 
-    python benchmarks/environments.py speed [NAME ...] [--rounds 5] [--seconds 5] [--write]
+    python benchmarks/environments.py speed [NAME ...] [--environments 16,64,256] [--rounds 5] [--seconds 5] [--write]
     python benchmarks/environments.py learn NAME [FIELD=VALUE ...] [--minutes 60] [--target ...] [--seed 1] [--report]
+
+`speed` measures an actor with each number of environments, half of them in each of its two groups, and says from which
+size of a group on it keeps 90 % of the bare environments' steps/s.
 
 `learn` takes a name of `TASKS`, or any environment with a --target. The run has the environment's preset, but for the
 fields that are given; it ends when the mean of 100 episodes reaches the target, or after --minutes of training. If this
@@ -19,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from environment_speed import GAMES, GROUPS, NAMES, WAYS, Rate, in_own_process
+from environment_speed import GROUPS, MOST_GAMES, NAMES, WAYS, Rate, family, in_own_process
 from learning import (
     RESULTS,
     WINDOW,
@@ -39,6 +42,8 @@ from workbench.config import RunConfig
 
 LOOK_S = 10.0
 POINTS = 500  # of the CSV, at most twice as many
+KEPT = 0.9  # of the bare environments' steps/s, which an actor is to keep
+Measured = tuple[str, int, str]  # environment, number of games, way
 
 
 @dataclass(frozen=True)
@@ -147,18 +152,30 @@ def facts(run: wb.Run, target: float, file: str, *, command: str) -> str:
 
 
 def speed(given: argparse.Namespace) -> None:
-    """Measure every environment in every way, in turn for several rounds, and say what came of it."""
+    """Measure every environment in every size and way, in turn for several rounds, and say what came of it."""
     names = given.names or [name for name in NAMES if installed(name)]
-    rates: dict[tuple[str, str], list[Rate]] = {(name, way): [] for name in names for way in WAYS}
+    rates: dict[Measured, list[Rate]] = {
+        (name, games, way): [] for name in names for games in given.environments if possible(name, games)
+        for way in WAYS}
     for number in range(given.rounds):
-        for (name, way), found in rates.items():
-            found.append(in_own_process(way, name, given.seconds))
-            print(f"round {number + 1}: {name} {way} {found[-1].per_second:,.0f} steps/s, "
+        for (name, games, way), found in rates.items():
+            found.append(in_own_process(way, name, games, given.seconds))
+            print(f"round {number + 1}: {name} {games} {way} {found[-1].per_second:,.0f} steps/s, "
                   f"{found[-1].per_cpu_second:,.0f} per CPU-second", file=sys.stderr, flush=True)
-    table = speed_table(rates, names, f"python benchmarks/environments.py {shlex.join(sys.argv[1:])}", given.rounds)
-    print(table)
+    command = f"python {shlex.join(['benchmarks/environments.py', *sys.argv[1:]])}"
+    middle = {key: Rate(*map(statistics.median, zip(*found, strict=True))) for key, found in rates.items()}
+    text = speed_report(middle, names, given.environments, command, given.rounds)
+    print(text)
     if given.write:
-        (RESULTS / "environments.md").write_text(table)
+        (RESULTS / "environments.md").write_text(text)
+
+
+def possible(name: str, games: int) -> bool:
+    """Whether so many games are to be had in one process; says so where they are not."""
+    most = MOST_GAMES.get(family(name), games)
+    if games > most:
+        print(f"left out: {games} games of {name}, which has at most {most}", file=sys.stderr)
+    return games <= most
 
 
 def installed(name: str) -> bool:
@@ -171,25 +188,63 @@ def installed(name: str) -> bool:
     return True
 
 
-def speed_table(rates: dict[tuple[str, str], list[Rate]], names: list[str], command: str, rounds: int) -> str:
-    """The results, as Markdown."""
-    rows = []
-    for name in names:
-        clock = {way: statistics.median(one.per_second for one in rates[name, way]) for way in WAYS}
-        cpu = {way: statistics.median(one.per_cpu_second for one in rates[name, way]) for way in WAYS}
-        frames = clock["actor"] * wb.environments.make(name, num_envs=GAMES // GROUPS, seed=0).spec.frames_per_step
-        rows.append(f"| {name} | {clock['bare']:,.0f} | {clock['adapter']:,.0f} | {clock['actor']:,.0f} | "
-                    f"{frames:,.0f} | {clock['actor'] / clock['bare']:.0%} | {cpu['bare']:,.0f} | "
-                    f"{cpu['adapter']:,.0f} | {cpu['actor']:,.0f} | {cpu['actor'] / cpu['bare']:.0%} |")
+def speed_report(rates: dict[Measured, Rate], names: list[str], sizes: list[int], command: str, rounds: int) -> str:
+    """The results, as Markdown: from which size on an actor keeps enough, and a table for each size."""
     return "\n".join([
         "# Environments: the actor against the bare environment", "",
         f"`{command}`", "",
-        f"{hardware()}; {GAMES} games, one core each way, random actions; medians of {rounds} rounds.", "",
+        f"{hardware()}; one core each way, random actions; medians of {rounds} rounds.", "",
         "bare: as the environment's own package steps it. adapter: our vector environment alone. actor: our actor's",
-        "process, whose messages go over a socket to a learner on another core that answers at once. The right half",
-        "counts processor time instead of the clock, which other programs on the machine do not change.", "",
-        "| environment | bare, steps/s | adapter | actor | actor, frames/s | actor / bare | bare, steps/CPU-s | "
-        "adapter | actor | actor / bare |", "|---|---|---|---|---|---|---|---|---|---|", *rows, ""])
+        f"process, whose messages go over a socket to a learner on another core that answers at once. It has {GROUPS}",
+        "groups of games and sends a message for each. CPU: by processor time instead of the clock, which other",
+        "programs on the machine change less.", "",
+        "## Actor / bare by the size of a group, and by CPU", "",
+        *kept_table(rates, names, sizes), "",
+        *(line for games in sizes for line in (f"## {games} games, {games // GROUPS} in a group", "",
+                                               *speed_table(rates, names, games), ""))])
+
+
+def kept_table(rates: dict[Measured, Rate], names: list[str], sizes: list[int]) -> list[str]:
+    """What an actor keeps of each environment's speed by the size of a group, and from which on that is enough."""
+    rows = []
+    for name in names:
+        kept = {games: share(rates, name, games) for games in sizes if (name, games, "actor") in rates}
+        enough = [str(games // GROUPS) for games in sorted(kept) if kept[games].per_second >= KEPT]
+        cells = [f"{kept[games].per_second:.0%}, {kept[games].per_cpu_second:.0%}" if games in kept else "not measured"
+                 for games in sizes]
+        rows.append(f"| {name} | {' | '.join(cells)} | {(*enough, 'none of these')[0]} |")
+    return [f"| environment | {' | '.join(str(games // GROUPS) for games in sizes)} | {KEPT:.0%} from |",
+            f"|---|{'---|' * len(sizes)}---|", *rows]
+
+
+def share(rates: dict[Measured, Rate], name: str, games: int) -> Rate:
+    """What the actor keeps of the bare environments' steps, by the clock and by processor time."""
+    actor, bare = rates[name, games, "actor"], rates[name, games, "bare"]
+    return Rate(actor.per_second / bare.per_second, actor.per_cpu_second / bare.per_cpu_second)
+
+
+def speed_table(rates: dict[Measured, Rate], names: list[str], games: int) -> list[str]:
+    """Steps/s of every environment with so many games in all ways, and by processor time."""
+    rows = []
+    for name in names:
+        if (name, games, "actor") not in rates:
+            continue
+        bare, adapter, actor = (rates[name, games, way] for way in WAYS)
+        kept = share(rates, name, games)
+        rows.append(f"| {name} | {bare.per_second:,.0f} | {adapter.per_second:,.0f} | {actor.per_second:,.0f} | "
+                    f"{actor.per_second * adapter.frames_per_step:,.0f} | {kept.per_second:.0%} | "
+                    f"{bare.per_cpu_second:,.0f} | {adapter.per_cpu_second:,.0f} | {actor.per_cpu_second:,.0f} | "
+                    f"{kept.per_cpu_second:.0%} |")
+    return ["| environment | bare, steps/s | adapter | actor | actor, frames/s | actor / bare | bare, steps/CPU-s | "
+            "adapter | actor | actor / bare |", "|---|---|---|---|---|---|---|---|---|---|", *rows]
+
+
+def numbers_of_games(text: str) -> list[int]:
+    """The numbers in "16,64,256". Raises ValueError for one that is no multiple of the groups."""
+    sizes = [int(one) for one in text.split(",")]
+    if any(one < GROUPS or one % GROUPS for one in sizes):
+        raise ValueError
+    return sizes
 
 
 def main() -> None:
@@ -197,6 +252,8 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     fast = commands.add_parser("speed", help="an actor against the bare environments")
     fast.add_argument("names", nargs="*", metavar="NAME", help=f"environments; default: {', '.join(NAMES)}")
+    fast.add_argument("--environments", type=numbers_of_games, default=[16, 64, 256], metavar="16,64,256",
+                      help=f"of an actor, in {GROUPS} groups: multiples of {GROUPS}")
     fast.add_argument("--rounds", type=int, default=5)
     fast.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     fast.add_argument("--write", action="store_true", help="write the table to environments.md as well")

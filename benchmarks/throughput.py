@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from workbench.config import RunConfig
+from workbench.supervisor.crew import KEEP_MEMORY
 
 RESULT = Path(__file__).parent / "results" / "throughput.md"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -73,18 +74,20 @@ def inference_alone(config: RunConfig, seconds: float) -> float:
 
     from workbench import algorithms, networks
     from workbench.learner.device import choose
+    from workbench.learner.policy import PublishedPolicy
 
     torch.set_num_threads(1)
     spec, batch = spec_of(config), config.actors * config.envs_per_actor // 2
     heads = algorithms.build(config, spec=spec).heads
-    device, network = choose(config, spec), networks.build(config.network, spec=spec, heads=heads, seed=0).eval()
+    device, network = choose(config, spec), networks.build(config.network, spec=spec, heads=heads, seed=0)
+    policy = PublishedPolicy(network, version=0, lower_dtype=device.lower_dtype)
     observation = torch.randint(0, 255, (1, batch, *spec.stacked_shape)).to(getattr(torch, spec.observation_dtype))
     inputs = (observation, torch.zeros(1, batch, dtype=torch.int64), torch.zeros(1, batch),
               torch.zeros(1, batch, dtype=torch.bool), network.initial_state(batch))
 
     def work() -> int:
-        with torch.inference_mode(), device.autocast():
-            network(*inputs)
+        with torch.inference_mode(), policy.reading() as (copied, _), device.autocast():
+            copied(*inputs)
         return batch
 
     return rate(work, seconds)
@@ -138,12 +141,13 @@ def whole_system(config: RunConfig, seconds: float) -> float:
         run = wb.launch(**fields, **hyper)
         try:
             run.wait(updates=WARM_UP_UPDATES, timeout_s=300, progress=False)
-            first, started = run.status.updates, time.perf_counter()
+            first = run.status
             time.sleep(seconds)
-            last, elapsed = run.status.updates, time.perf_counter() - started
+            last = run.status  # of the learner's own clock: it is seen up to half a second late
         finally:
             run.stop()
-    return (last - first) * hyper["batch_size"] * hyper["unroll_length"] / elapsed
+    steps = (last.updates - first.updates) * hyper["batch_size"] * hyper["unroll_length"]
+    return steps / (last.time_s - first.time_s)
 
 
 PARTS = {"environments": environments_alone, "inference": inference_alone, "training": training_alone,
@@ -154,7 +158,8 @@ def measure(part: str, arguments: argparse.Namespace) -> float:
     """Steps/s of one part, in a process of its own."""
     command = [sys.executable, __file__, "--part", part, "--environment", arguments.environment, "--seconds",
                str(arguments.seconds), "--precision", arguments.precision]
-    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, check=True, stdout=subprocess.PIPE, text=True)
+    environment = {**KEEP_MEMORY, **os.environ, **ONE_THREAD}  # as a supervisor starts learners and actors
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(done.stdout.splitlines()[-1]))
 
 

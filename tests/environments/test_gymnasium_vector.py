@@ -116,6 +116,43 @@ def test_what_is_returned_wrongly_is_an_error_that_says_the_rule(changes, words)
     assert "'mine' (index 0)" in str(caught.value)
 
 
+@pytest.mark.parametrize("wrong, words", [
+    (np.zeros(3, np.float32), r"of shape \(3,\)"), (np.array([0, np.inf]), "value inf"), (None, r"of shape \(\)")])
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_one_wrong_observation_among_right_ones_is_told_by_its_index_and_where_it_came_from(wrong, words, where):
+    made = []
+
+    class Third(single()):
+        def __init__(self):
+            self.ends = where == "reset"  # the wrong one is that of the next episode
+            self.wrong = len(made) == 2
+            made.append(self)
+
+        def reset(self, *, seed=None, options=None):
+            return wrong if self.wrong and seed is None else np.zeros(2), {}
+
+        def step(self, action):
+            return wrong if self.wrong and not self.ends else np.zeros(2), 0.0, self.ends, False, {}
+
+    env = make("mine", num_envs=4, seed=0, factory=Third)
+    env.reset()
+    with pytest.raises(EnvironmentFailed, match=rf"\(index 2\) broke a rule in {where}: observation .*{words}"):
+        env.step(np.zeros(4, int))
+
+
+def test_observations_of_several_kinds_are_taken_where_each_may_be():
+    kinds = iter((np.uint64, np.int8, bool))
+
+    class Any(single(observation_space=Box(-5, 5, (2,), np.int64))):
+        def __init__(self):
+            self.kind = next(kinds)
+
+        def reset(self, *, seed=None, options=None):
+            return np.ones(2, self.kind), {}
+
+    assert make("mine", num_envs=3, seed=0, factory=Any).reset().observation.tolist() == [[1, 1]] * 3
+
+
 def test_images_of_floats_are_refused_and_not_rounded_to_black():
     space = Box(0, 255, (8, 8), np.uint8)
     env = make("mine", num_envs=1, seed=0,

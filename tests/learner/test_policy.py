@@ -2,10 +2,14 @@
 
 import threading
 
+import pytest
 import torch
 from torch import nn
 
+from workbench import networks
+from workbench.algorithms.base import Heads
 from workbench.learner.policy import PublishedPolicy
+from workbench.trajectory import EnvironmentSpec
 
 
 def filled(value: float) -> nn.Module:
@@ -76,3 +80,23 @@ def test_training_does_not_move_what_inference_holds():
     with policy.reading() as (network, _), torch.no_grad():
         source.weight.fill_(7.0)
         assert float(network.weight.max()) == 1.0
+
+
+@pytest.mark.parametrize("name", ["nature", "impala-deep-lstm", "football"])
+def test_copies_with_weights_in_autocasts_dtype_say_the_same_bit_for_bit(name):
+    spec = EnvironmentSpec("image", (1, 84, 84), "uint8", 5, frame_stack=4)
+    network = networks.build(name, spec=spec, heads=Heads(), seed=0)
+    policies = [PublishedPolicy(network, version=0, lower_dtype=dtype) for dtype in (None, torch.bfloat16)]
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+    images = torch.randint(0, 255, (1, 3, *spec.stacked_shape), dtype=torch.uint8)
+    inputs = (images, torch.zeros(1, 3, dtype=torch.int64),
+              torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.bool), network.initial_state(3))
+    said = []
+    for policy in policies:
+        policy.publish(1)
+        with policy.reading() as (copied, _), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            said.append(copied(*inputs)[0])
+    assert any(parameter.dtype == torch.bfloat16 for parameter in copied.parameters())
+    assert all(torch.equal(one, other) for one, other in zip(*said, strict=True))

@@ -35,10 +35,11 @@ class Feed:
         self.asked += begins.sum()
         self.steps[rows] += 1
         return self.assembler.append(StepRecord(
-            rows, observation=full(numbers, (2, 3)), stack_prefix=full(numbers, (2, 2, 3)), reward=full(numbers, ()),
+            rows, observation=full(numbers, (2, 3)), reward=full(numbers, ()),
             flags=full(numbers % 251, (), "uint8"), previous_action=numbers, action=numbers,
             bootstrap_value=full(numbers, ()), behaviour={"value": full(numbers, ()), "logits": full(numbers, (4,))},
-            states=(full(numbers[begins], (2,)), full(numbers[begins], (3, 1))), policy_version=7,
+            stack_prefix=full(numbers[begins], (2, 2, 3)), policy_version=7,
+            states=(full(numbers[begins], (2,)), full(numbers[begins], (3, 1))),
         ))
 
 
@@ -72,6 +73,31 @@ def test_an_unroll_holds_consecutive_steps_and_what_preceded_its_first(unroll_le
         assert number == 1 + (feed.steps[env_id] - layout.length) // unroll_length, "an unroll came late or never"
     asked = sum(-(-feed.steps[env_id] // unroll_length) for env_id in found)
     assert feed.asked == asked, "states of steps at which no unroll begins"
+
+
+@pytest.mark.parametrize(("unroll_length", "overlap", "envs"), [(20, 0, 32), (5, 3, 7), (1, 0, 4), (4, 2, 50)])
+def test_staggered_environments_complete_their_unrolls_a_few_at_a_time(unroll_length, overlap, envs):
+    layout = layout_of(unroll_length, overlap)
+    feed, rows = Feed(UnrollAssembler(layout, num_envs=envs, stagger=True)), np.arange(envs)
+    feed.assembler.reset(rows, run_id=3)
+    first: dict[int, int] = {}
+    counts = []
+    for _ in range(layout.length + 4 * unroll_length):
+        unrolls = feed.play(rows)
+        counts.append(len(unrolls))
+        for unroll in unrolls:
+            begin = int(unroll.reward[0]) - 1000 * unroll.env_id
+            check(unroll, layout, begin)
+            assert unroll.run_id == 3
+            if unroll.env_id in first:
+                assert (begin - first[unroll.env_id]) % unroll_length == 0
+            else:
+                assert begin < unroll_length
+                first[unroll.env_id] = begin
+    assert set(first) == set(rows.tolist())
+    settled = counts[-2 * unroll_length :]
+    assert sum(settled) == 2 * envs
+    assert max(settled) <= 2 * envs / unroll_length + 2, "they come at once"
 
 
 def test_a_life_that_ends_leaves_nothing_in_the_next():

@@ -25,6 +25,25 @@ def push_frames(stack: Tensor, *, observation: Tensor, start: Tensor) -> Tensor:
     return pushed
 
 
+def push_words(words: Tensor, *, observation: Tensor, start: Tensor) -> Tensor:
+    """`push_frames` for four frames of one channel of bytes, kept as one int32 a pixel, [N, H, W], oldest frame lowest.
+
+    A stack is then shifted in one pass, and lies in memory as a convolution wants it (channels last).
+
+    Args:
+        words: int32 [N, H, W]; not changed.
+        observation: uint8 [N, 1, H, W], x_t.
+        start: bool [N].
+    """
+    older = (words >> 8).bitwise_and_(torch.where(start, 0, 0xFFFFFF).to(words.dtype)[:, None, None])
+    return older.bitwise_or_(observation[:, 0].to(words.dtype).bitwise_left_shift_(24))
+
+
+def frames_of_words(words: Tensor) -> Tensor:
+    """The stacks uint8 [N, 4, H, W] that `words` int32 [N, H, W] hold, in the same memory."""
+    return words.contiguous().view(torch.uint8).view(*words.shape, 4).permute(0, 3, 1, 2)
+
+
 def join_frames(stack: Tensor) -> Tensor:
     """[N, S*C, ...] as a network sees it, from [N, S, C, ...]."""
     return stack.flatten(1, 2)

@@ -112,11 +112,12 @@ def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Arr
                             f"{list(shape)}, not {actions.dtype} {list(actions.shape)}.")
     if numbers:
         right = np.abs(actions) <= 1  # False for NaN
-        if not right.all():
+        if np.count_nonzero(right) != right.size:
             raise ShapeMismatch(f"{spec.name}: action {actions[~right][0]} is not in [-1, 1].")
         return actions.astype(np.float32, copy=False)
-    if num_envs and (actions.min() < 0 or (actions >= _sizes(wanted)).any()):
-        place = tuple(np.argwhere((actions < 0) | (actions >= _sizes(wanted)))[0])
+    wrong = (actions < 0) | (actions >= _sizes(wanted))
+    if np.count_nonzero(wrong):
+        place = tuple(np.argwhere(wrong)[0])
         size = wanted.sizes[place[1]] if wanted.shape else spec.num_actions
         part = f" of part {place[1]}" if wanted.shape else ""
         raise ShapeMismatch(f"{spec.name}: action {int(actions[place])}{part} is not in [0, {size}).")

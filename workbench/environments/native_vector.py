@@ -266,11 +266,11 @@ class NativeVector:
 
     def _called(self, where: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         """As `called`; of Gymnasium's processes the error is told where its line is, which they keep to themselves."""
-        from gymnasium.vector import AsyncVectorEnv
-
         try:
             return called(self._name, None, where, function, *arguments, **keywords)
         except EnvironmentFailed as error:
+            from gymnasium.vector import AsyncVectorEnv
+
             if not isinstance(getattr(self._env, "unwrapped", None), AsyncVectorEnv):
                 raise
             raise EnvironmentFailed(

@@ -33,11 +33,14 @@ class Device:
         """A NumPy array on the device."""
         return self.place(torch.from_numpy(array))
 
+    @property
+    def lower_dtype(self) -> torch.dtype | None:
+        """The dtype that autocast computes in; None where all is float32."""
+        return torch.bfloat16 if self.precision == "bf16" else None
+
     def autocast(self) -> AbstractContextManager[Any]:
         """The context in which the network computes."""
-        if self.precision == "bf16":
-            return torch.autocast(self.kind, torch.bfloat16)
-        return nullcontext()
+        return nullcontext() if self.lower_dtype is None else torch.autocast(self.kind, self.lower_dtype)
 
     def generator(self, seed: int) -> torch.Generator:
         """A random number generator of the device."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,10 @@ class Gathered:
             np.concatenate([*finals, np.zeros((0, *spec.observation_shape), spec.observation_dtype)]),
             np.concatenate([step.score for step in steps if step.score is not None]) if spec.scored else reward,
         )
+
+    def without_finals(self) -> Gathered:
+        """The same rows, without the final observations."""
+        return replace(self, final_rows=self.final_rows[:0], final_observation=self.final_observation[:0])
 
     def only(self, rows: Array) -> Gathered:
         """The rows where the mask `rows` is set."""

@@ -16,15 +16,15 @@ import torch
 
 from workbench.algorithms.base import Algorithm, NetworkOutput, Roles
 from workbench.algorithms.distributions import distribution_of
-from workbench.algorithms.frames import push_frames
 from workbench.config import RunConfig
-from workbench.learner import roles
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
 from workbench.learner.gathered import Gathered
+from workbench.learner.memory import Inputs, Memory
 from workbench.learner.meters import Meters
 from workbench.learner.opponent import Opponent
 from workbench.learner.policy import PublishedPolicy
+from workbench.learner.roles import RoleTable
 from workbench.learner.watch import Tap, thought
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unrolls import StepRecord, UnrollAssembler, grown
@@ -74,12 +74,10 @@ class Inference:
         self._device, self._meters, self._on_episode = device, meters, on_episode
         self._opponent = opponent
         with policy.reading() as (network, _):
-            states: tuple[torch.Tensor, ...] = network.initial_state(num_envs)  # type: ignore[operator]
-        self._states = tuple(device.place(state) for state in states)
+            self._memory = Memory(network, spec, device=device, num_envs=num_envs)
+        self._roles = RoleTable.of(config(), spec.agents, num_envs)
         self._run_ids = np.zeros(num_envs, np.int64)
         self._actions = distribution_of(spec.actions)
-        self._previous_action = np.zeros((num_envs, *spec.actions.shape), spec.actions.dtype)
-        self._stack = np.zeros((num_envs, spec.frame_stack, *spec.observation_shape), spec.observation_dtype)
         self._returns = np.zeros(num_envs, np.float64)
         self._scores = np.zeros(num_envs, np.float64)  # all 0 where the environment tells none
         self._lengths = np.zeros(num_envs, np.int64)
@@ -106,56 +104,46 @@ class Inference:
     def step(self, requests: list[Request]) -> list[Unroll]:
         """Answer `requests`; the unrolls that their steps completed."""
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
+        if self._roles.config is not (config := self._config()) or len(self._roles.ranks) < len(self._run_ids):
+            self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids))
         for request in requests:
             self._begin_life(request)
         gathered = Gathered.of(requests, self.spec)
         sent = np.zeros((len(gathered.flags), *self.spec.actions.shape), self.spec.actions.dtype)
         ours = (gathered.flags & Flags.ABSENT) == 0  # the rest gets action 0, or the opponent's
         if self._opponent is not None:
-            theirs = ours & roles.opposing(gathered.env_ids, self._config(), self.spec.agents)
+            theirs = ours & self._roles.opposing[gathered.env_ids]
             sent[theirs] = self._opponent.act(gathered.only(theirs))
             ours &= ~theirs
         if not ours.any():
             self._reply(requests, sent, self._policy.version)
             return []
         batch = gathered if ours.all() else gathered.only(ours)
-        evaluating = roles.evaluating(batch.env_ids, self._config(), self.spec.agents)
+        evaluating = self._roles.evaluating[batch.env_ids]
         self._count_episodes(batch, evaluating)
-        final_stack = self._final_stack(batch)
-        start = (batch.flags & Flags.START) != 0
-        prefix, stacked = self._push_frames(batch, start)
-        previous = self._previous_action[batch.env_ids]
-        previous[start] = 0
-        states = self._states_to_keep(batch.env_ids[~evaluating])
-        actions, behaviour, bootstrap, version = self._act(batch, stacked, final_stack, previous, start, evaluating)
-        self._previous_action[batch.env_ids] = actions
+        inputs, previous = self._memory.see(batch)
+        kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
+        rows = batch.env_ids[kept]
+        prefix, states = self._memory.before(rows[self._assembler.begins(rows)])
+        actions, behaviour, bootstrap, version = self._act(batch, inputs, evaluating)
         sent[ours] = self._actions.to_environment(torch.from_numpy(actions)).numpy()
         self._reply(requests, sent, version)
-        kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
         record = StepRecord(
-            batch.env_ids[kept], batch.observation[kept], prefix[kept], batch.reward[kept], batch.flags[kept],
-            previous[kept], actions[kept], bootstrap[kept], {k: v[kept] for k, v in behaviour.items()}, states, version,
+            rows, batch.observation[kept], batch.reward[kept], batch.flags[kept], previous[kept], actions[kept],
+            bootstrap[kept], {k: v[kept] for k, v in behaviour.items()}, prefix, states, version,
         )
         self.steps += len(record.env_ids)
         return self._assembler.append(record)
-
-    def _states_to_keep(self, rows: Array) -> tuple[Array, ...]:
-        """The recurrent states of those of `rows` whose next step begins an unroll."""
-        chosen = rows[self._assembler.begins(rows)]
-        return tuple(state[chosen].cpu().numpy() for state in self._states)
 
     def _begin_life(self, request: Request) -> None:
         rows = request.env_ids
         if (self._run_ids[rows] == request.run_id).all():
             return
         self._run_ids[rows] = request.run_id
-        self._previous_action[rows] = 0
-        self._stack[rows] = 0
+        self._memory.forget(rows)
         self._returns[rows] = 0
         self._scores[rows] = 0
         self._lengths[rows] = 0
-        for state in self._states:
-            state[rows] = 0
         self._assembler.reset(rows, request.run_id)
         if self._opponent is not None:
             self._opponent.begin_life(rows)
@@ -177,56 +165,29 @@ class Inference:
         self._scores[rows[ended]] = 0
         self._lengths[rows[ended]] = 0
 
-    def _final_stack(self, batch: Gathered) -> Array:
-        """What the network would have seen at the true final observations, [K, *stacked]."""
-        older = self._stack[batch.env_ids[batch.final_rows], 1:]
-        joined = np.concatenate([older, batch.final_observation[:, None]], axis=1)
-        return joined.reshape(len(joined), *self.spec.stacked_shape)
-
-    def _push_frames(self, batch: Gathered, start: Array) -> tuple[Array, Array]:
-        """Shift the frames in: (older frames [N, S-1, *frame], what the network sees [N, *stacked])."""
-        before, observation = torch.from_numpy(self._stack[batch.env_ids]), torch.from_numpy(batch.observation)
-        stack = push_frames(before, observation=observation, start=torch.from_numpy(start)).numpy()
-        self._stack[batch.env_ids] = stack
-        return stack[:, :-1], stack.reshape(len(stack), *self.spec.stacked_shape)
-
     @torch.inference_mode()
-    def _act(
-        self, batch: Gathered, stacked: Array, final_stack: Array, previous: Array, start: Array,
-        evaluating: Array,
-    ) -> tuple[Array, dict[str, Array], Array, int]:
+    def _act(self, batch: Gathered, inputs: Inputs, evaluating: Array) -> tuple[Array, dict[str, Array], Array, int]:
         """Actions [N, *action] as unrolls keep them, behaviour [N, ...], bootstrap values [N], and the policy version.
 
         Bootstrap values are 0 but at truncations.
         """
-        rows, finals, number = batch.env_ids, batch.final_rows, len(batch.env_ids)
-        place = self._device.place_array
-        rows_and_finals = np.concatenate([rows, rows[finals]])
-        state = tuple(table[rows_and_finals] for table in self._states)
-        inputs = (
-            place(np.concatenate([stacked, final_stack]))[None],
-            place(np.concatenate([previous, self._previous_action[rows[finals]]]))[None],
-            place(np.concatenate([batch.reward, batch.reward[finals]]))[None],
-            place(np.concatenate([start, np.zeros(len(finals), bool)]))[None],
-            state,
-        )
+        number = len(batch.env_ids)
         with self._policy.reading() as (network, version), self._device.autocast():
-            output, new_state = network(*inputs)
-        for table, new in zip(self._states, new_state, strict=True):
-            table[rows] = new[:number].to(table.dtype)
+            output, state = network(*inputs)
         acting = type(output)(*(tensor[:, :number] for tensor in output))
-        config = self._config()
+        config, place = self._roles.config, self._device.place_array
         actions, behaviour = self._algorithm.act(
-            acting, roles=Roles(place(roles.ranks(rows, config, self.spec.agents)), place(evaluating)), greedy=False,
+            acting, roles=Roles(place(self._roles.ranks[batch.env_ids]), place(evaluating)), greedy=False,
             generator=self.generator, config=config.hyperparameters,
         )
         bootstrap = np.zeros(number, np.float32)
-        if len(finals):
+        if len(batch.final_rows):
             ending = type(output)(*(tensor[:, number:] for tensor in output))
-            bootstrap[finals] = self._algorithm.bootstrap(ending).cpu().numpy()
+            bootstrap[batch.final_rows] = self._algorithm.bootstrap(ending).cpu().numpy()
         chosen = actions.cpu().numpy()
+        self._memory.remember(batch.env_ids, chosen, state)
         if self.tap.watched:
-            self._show(batch, self._actions.to_environment(actions).cpu().numpy(), acting, new_state, version)
+            self._show(batch, self._actions.to_environment(actions).cpu().numpy(), acting, state, version)
         return chosen, {k: v.cpu().numpy() for k, v in behaviour.items()}, bootstrap, version
 
     def _show(
@@ -253,9 +214,9 @@ class Inference:
         more = num_envs - len(self._run_ids)
         if more <= 0:
             return
-        for name in ("_run_ids", "_previous_action", "_stack", "_returns", "_scores", "_lengths"):
+        for name in ("_run_ids", "_returns", "_scores", "_lengths"):
             setattr(self, name, grown(getattr(self, name), more))
-        self._states = tuple(torch.cat([state, state.new_zeros(more, *state.shape[1:])]) for state in self._states)
+        self._memory.resize(num_envs)
         self._assembler.resize(num_envs)
         if self._opponent is not None:
             self._opponent.resize(num_envs)

@@ -37,7 +37,7 @@ from workbench.learner.player import load_opponent
 from workbench.learner.policy import PublishedPolicy
 from workbench.learner.recorder import Clock, EpisodeLog, Recorder
 from workbench.learner.service import ActorStreams, check_same_environment
-from workbench.learner.training import MAX_BAD_UPDATES, Trainer
+from workbench.learner.training import MAX_BAD_UPDATES, Trainer, warm_up
 from workbench.metrics import MetricsWriter, Progress
 from workbench.replay import experience
 from workbench.replay.experience import Draw
@@ -84,6 +84,7 @@ class Learner:
             calls=self.calls(), streams={"play": self.streams.play}, threads=1024,
         )
         try:
+            warm_up(self.config.hyperparameters)
             while not self._stopping and not self._spec_given.wait(_POLL_S):
                 self._commands.run_pending()
             if self._spec_given.is_set():
@@ -123,12 +124,13 @@ class Learner:
         self._echo = Echo(self.experience, self.meters)
         generator = self.device.generator(config.seed + 1)
         counters = self._restore(generator)
-        self.policy = PublishedPolicy(network, version=self.trainer.updates)
+        self.policy = PublishedPolicy(
+            network, version=self.trainer.updates, lower_dtype=self.device.lower_dtype)
         num_envs = config.actors * config.envs_per_actor
         self.inference = Inference(
             self.spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
-            assembler=UnrollAssembler(layout, num_envs=num_envs), queue=self.experience.queue, device=self.device,
-            num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
+            assembler=UnrollAssembler(layout, num_envs=num_envs, stagger=True), queue=self.experience.queue,
+            device=self.device, num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
             opponent=self._opponent(num_envs),
         )
         self.inference.steps = counters.steps

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 
 class Meters:
@@ -14,42 +15,63 @@ class Meters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._entries: dict[str, _Entry] = defaultdict(_Entry)
+        self._open: dict[object, tuple[str, float]] = {}  # blocks that are timed now: name, and since when
 
     def add(self, name: str, value: float) -> None:
         """Add `value` to the sum of `name`."""
         with self._lock:
-            entry = self._sums[name]
-            entry[0] += value
-            entry[1] += 1
+            self._entries[name].add(value)
 
     @contextmanager
     def timing(self, name: str) -> Iterator[None]:
-        """Add the seconds that the block takes."""
-        started = time.perf_counter()
+        """Add the seconds that the block takes; a look meanwhile sees those that have passed."""
+        block, started = object(), time.perf_counter()
+        with self._lock:
+            self._open[block] = name, started
         try:
             yield
         finally:
-            self.add(name, time.perf_counter() - started)
+            now = time.perf_counter()
+            with self._lock:
+                _, since = self._open.pop(block)
+                self._entries[name].add(now - started, already=since - started)
 
     def drain(self) -> Sums:
         """What was added since the last call."""
+        now = time.perf_counter()
         with self._lock:
-            drained, self._sums = self._sums, defaultdict(lambda: [0.0, 0.0])
-        return Sums({name: (total, int(number)) for name, (total, number) in drained.items()})
+            for block, (name, since) in self._open.items():
+                self._entries[name].total += now - since
+                self._open[block] = name, now
+            drained, self._entries = self._entries, defaultdict(_Entry)
+        return Sums(drained)
+
+
+@dataclass
+class _Entry:
+    total: float = 0.0  # of all that was seen so far
+    complete: float = 0.0  # of what has ended
+    number: int = 0  # of what has ended
+
+    def add(self, value: float, *, already: float = 0.0) -> None:
+        """Add what has ended; `already`: the part of it that an earlier look has seen."""
+        self.total += value - already
+        self.complete += value
+        self.number += 1
 
 
 class Sums:
     """Drained sums; names that nothing was added to are 0."""
 
-    def __init__(self, entries: dict[str, tuple[float, int]]) -> None:
-        self._entries = entries
+    def __init__(self, entries: Mapping[str, _Entry]) -> None:
+        self._entries = dict(entries)
 
     def total(self, name: str) -> float:
         """The sum."""
-        return self._entries.get(name, (0.0, 0))[0]
+        return self._entries.get(name, _Entry()).total
 
     def mean(self, name: str) -> float | None:
         """The mean of what was added, None if nothing was."""
-        total, number = self._entries.get(name, (0.0, 0))
-        return total / number if number else None
+        entry = self._entries.get(name, _Entry())
+        return entry.complete / entry.number if entry.number else None

@@ -15,15 +15,23 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from workbench.networks import keep_dense_in
+
 
 class PublishedPolicy:
-    """Two inference copies of `network`; `publish` refreshes the spare one and swaps."""
+    """Two inference copies of `network`; `publish` refreshes the spare one and swaps.
 
-    def __init__(self, network: nn.Module, *, version: int) -> None:
-        self._source = network
+    Args:
+        lower_dtype: what autocast computes in while they are read; None without autocast.
+    """
+
+    def __init__(self, network: nn.Module, *, version: int, lower_dtype: torch.dtype | None = None) -> None:
         self._copies = [copy.deepcopy(network).eval().requires_grad_(False) for _ in range(2)]
+        if lower_dtype is not None:
+            for one in self._copies:
+                keep_dense_in(one, lower_dtype)
         self._locks = [threading.Lock(), threading.Lock()]
-        self._tensors = [_tensors(one) for one in self._copies]
+        self._pairs = [_pairs(one, network) for one in self._copies]
         self._versions = [version, version]
         self._current = 0
 
@@ -37,7 +45,7 @@ class PublishedPolicy:
         """Make the trained network's weights, after `version` updates, those of the next inference batch."""
         spare = 1 - self._current
         with self._locks[spare]:
-            for mine, theirs in zip(self._tensors[spare], _tensors(self._source), strict=True):
+            for mine, theirs in self._pairs[spare]:
                 torch._foreach_copy_(mine, theirs)
             self._versions[spare] = version
         self._current = spare
@@ -50,9 +58,16 @@ class PublishedPolicy:
             yield self._copies[which], self._versions[which]
 
 
-def _tensors(network: nn.Module) -> list[list[torch.Tensor]]:
-    """Parameters and buffers, a list for each dtype: of mixed ones a GPU would copy each by itself."""
-    found = defaultdict(list)
-    for tensor in (*network.parameters(), *network.buffers()):
-        found[tensor.dtype].append(tensor)
+def _pairs(mine: nn.Module, theirs: nn.Module) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
+    """Parameters and buffers of both, lists for each dtype: of mixed ones a GPU would copy each by itself."""
+    found: dict[tuple[torch.dtype, torch.dtype], tuple[list[torch.Tensor], list[torch.Tensor]]]
+    found = defaultdict(lambda: ([], []))
+    for one, other in zip(_tensors(mine), _tensors(theirs), strict=True):
+        ours, others = found[one.dtype, other.dtype]
+        ours.append(one)
+        others.append(other)
     return list(found.values())
+
+
+def _tensors(network: nn.Module) -> list[torch.Tensor]:
+    return [*network.parameters(), *network.buffers()]

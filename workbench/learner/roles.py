@@ -7,11 +7,34 @@ other. The last rows of every game are the opponent's, if there is one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
 from workbench.trajectory import Array, EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class RoleTable:
+    """The roles of the first `num_envs` rows under one configuration, worked out once.
+
+    Attributes:
+        ranks: see `ranks`; evaluating: see `evaluating`; opposing: see `opposing`.
+    """
+
+    config: RunConfig
+    ranks: Array
+    evaluating: Array
+    opposing: Array
+
+    @classmethod
+    def of(cls, config: RunConfig, agents: int, num_envs: int) -> RoleTable:
+        """The table."""
+        rows = np.arange(num_envs)
+        return cls(config, ranks(rows, config, agents), evaluating(rows, config, agents),
+                   opposing(rows, config, agents))
 
 
 def evaluating(env_ids: Array, config: RunConfig, agents: int = 1) -> Array:

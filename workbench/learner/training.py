@@ -29,6 +29,13 @@ def make_optimizer(parameters: list[nn.Parameter], config: Any) -> torch.optim.O
                             eps=config.adam_epsilon, foreach=True)
 
 
+def warm_up(config: Any) -> None:
+    """Let torch load what the first optimizer needs: a second of processor time, mostly for its compiler."""
+    parameter = nn.Parameter(torch.zeros(1))
+    parameter.grad = torch.zeros(1)
+    make_optimizer([parameter], config).step()
+
+
 class Trainer:
     """The trained network, its optimizer, and the sums of loss terms since the last look."""
 

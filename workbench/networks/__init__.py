@@ -6,6 +6,7 @@ from workbench.algorithms.base import Network, NetworkOutput, PolicyValueOutput,
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork, Torso
 from workbench.networks.registry import NAMES, NetworkFactory, build, check, default_name
+from workbench.networks.torsos import keep_dense_in
 
 __all__ = [
     "NAMES",
@@ -20,4 +21,5 @@ __all__ = [
     "build",
     "check",
     "default_name",
+    "keep_dense_in",
 ]

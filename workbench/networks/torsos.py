@@ -48,6 +48,20 @@ def first_convolution(layer: nn.Conv2d, observation: Tensor) -> Tensor:
     return F.conv2d(images, weight, layer.bias, layer.stride, layer.padding)
 
 
+class Dense(nn.Linear):
+    """A layer that computes in autocast's dtype wherever there is one.
+
+    Copies that only infer may therefore keep its weights in that dtype (`keep_dense_in`), which spares a cast a call.
+    """
+
+
+def keep_dense_in(network: nn.Module, dtype: torch.dtype) -> None:
+    """Turns the weights of every `Dense` layer into `dtype`, autocast's; what the network says stays bit for bit."""
+    for module in network.modules():
+        if isinstance(module, Dense):
+            module.to(dtype)
+
+
 class MLP(nn.Module):
     """Two hidden layers of tanh, 64 wide: the field's usual for CartPole and MuJoCo (arXiv 1707.06347, section 6.1)."""
 
@@ -78,7 +92,7 @@ class Convolutions(nn.Module):
         height, width = shape[1:]
         for layer in layers:
             height, width = _size_after(layer, height), _size_after(layer, width)
-        self.dense = nn.Linear(layers[-1].out_channels * height * width, dense)
+        self.dense = Dense(layers[-1].out_channels * height * width, dense)
         for layer in layers:
             orthogonal(layer, SQRT2)
         orthogonal(self.dense, SQRT2)
@@ -148,7 +162,7 @@ class ImpalaDeep(nn.Module):
             self.entries.append(nn.Conv2d(channels, out_channels, 3, padding=1))
             self.blocks.append(nn.Sequential(ResidualBlock(out_channels), ResidualBlock(out_channels)))
             channels, height, width = out_channels, -(-height // 2), -(-width // 2)
-        self.dense = nn.Linear(channels * height * width, self.features)
+        self.dense = Dense(channels * height * width, self.features)
         for part in self.modules():
             if isinstance(part, nn.Conv2d | nn.Linear):
                 lecun_normal(part)

@@ -118,13 +118,13 @@ class GroupStep:
             _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env,
             self.stepping_s, self.round_trip_s,
         )
-        parts = [header, step.reward.astype("<f4").tobytes(), step.flags.tobytes(), step.observation.tobytes()]
+        parts = [step.reward.astype("<f4", copy=False), step.flags, step.observation]
         if len(step.final_index):
             assert step.final_observation is not None
-            parts += [step.final_index.astype("<u2").tobytes(), step.final_observation.tobytes()]
+            parts += [step.final_index.astype("<u2"), step.final_observation]
         if step.score is not None:
-            parts.append(step.score.astype("<f4").tobytes())
-        return b"".join(parts)
+            parts.append(step.score.astype("<f4", copy=False))
+        return b"".join([header, *(np.ascontiguousarray(part).data for part in parts)])  # copied once each
 
     @classmethod
     def decode(cls, data: bytes, spec: EnvironmentSpec) -> GroupStep:
@@ -159,7 +159,7 @@ class _Cursor:
     offset: int
 
     def take(self, dtype: str, count: int, shape: tuple[int, ...] = ()) -> Array:
-        size = count * int(np.prod(shape, dtype=int))
+        size = count * math.prod(shape)
         array = np.frombuffer(self.data, dtype, size, self.offset).reshape(count, *shape)
         self.offset += array.nbytes
         return array

@@ -1,0 +1,274 @@
+"""What more of each costs: trained steps/s, CPU, waits and memory while one thing grows.
+
+    python benchmarks/scaling.py [--seconds 10] [--rounds 2] [--only actors|environments|unroll|batch|memory] [--write]
+                                 [--environment ALE/Pong-v5] [--precision auto] [--values 16 64]
+
+Grows: actors, once with 16 environments each and once with 32 in total; environments in total; the unroll length; the
+batch size. The rest stays at 2 actors x 16 environments, unroll 20, batch 32. Every row is a run of its own, launched
+as users launch it; all rows take turns for several rounds, and medians count. Measured after a warm-up, from one
+update to another, over whole cycles in which each environment gives the same number of unrolls: many environments
+finish their unrolls at the same time, and part of a cycle would count too much or too little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import psutil
+import scaling_report as report
+from throughput import hardware
+
+import workbench as wb
+from workbench.client.status import RunStatus
+from workbench.config import RunConfig
+from workbench.wire.rpc import Caller
+
+COMMON = {"actors": 2, "envs_per_actor": 16, "unroll_length": 20, "batch_size": 32}
+ACTORS, ENVIRONMENTS = (1, 2, 4, 8), (16, 64, 256, 1024)
+UNROLLS, BATCHES = (5, 10, 20, 40, 80), (8, 16, 32, 64, 128)
+TOTAL = COMMON["actors"] * COMMON["envs_per_actor"]
+WARM_UP_UPDATES = 15
+PATIENCE_S = 600.0  # for the start, the warm-up, and the rest of the last cycle: 1,024 Atari games take minutes to make
+POLL_S, SAMPLE_S = 0.05, 0.5  # between looks at the updates, and at the memory
+MEGABYTE = 1e6
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of a table: what grows, the series that it belongs to, its value, and the fields that make it."""
+
+    sweep: str
+    series: str
+    value: int
+    fields: dict[str, int]
+
+
+def settings_of(sweep: str, values: list[int]) -> list[Setting]:
+    """The rows of a sweep; `values`: instead of its own."""
+    if sweep == "actors":
+        each = [Setting(sweep, f"{COMMON['envs_per_actor']} environments each", count, {"actors": count})
+                for count in values or ACTORS]
+        same = [Setting(sweep, f"{TOTAL} environments in total", count,
+                        {"actors": count, "envs_per_actor": TOTAL // count}) for count in values or ACTORS]
+        return each + same
+    if sweep == "environments":
+        return [Setting(sweep, f"{COMMON['actors']} actors", count, {"envs_per_actor": count // COMMON["actors"]})
+                for count in values or ENVIRONMENTS]
+    field, own = {"unroll": ("unroll_length", UNROLLS), "batch": ("batch_size", BATCHES)}[sweep]
+    return [Setting(sweep, f"{TOTAL} environments", count, {field: count}) for count in values or own]
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def launched(home: str, name: str, environment: str, **fields: Any) -> Iterator[wb.Run]:
+    """A run, of which nothing is left afterwards, whatever happens."""
+    try:
+        yield wb.launch(
+            environment, name=name, progress=False, ready_timeout_s=PATIENCE_S, total_frames=10**12, **fields)
+    finally:
+        try:
+            with suppress(wb.errors.WorkbenchError):
+                wb.attach(name).stop(timeout_s=0)
+        finally:
+            for process in psutil.process_iter(["cmdline"]):
+                if any(part.startswith(home) for part in process.info["cmdline"] or ()):
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+
+
+class Processes:
+    """The processes of a run by part, each with whatever it started: CPU seconds, and the most memory seen."""
+
+    def __init__(self, status: RunStatus) -> None:
+        self.parts = {"learner": _family(status.learner_pid), "supervisor": [psutil.Process(status.supervisor_pid)],
+                      "actor": [one for actor in status.actors for one in _family(actor.pid)]}
+        self._actors = len(status.actors)
+        self.memory: dict[str, float] = {}  # MB, of one actor: the mean
+        self._before = self._cpu()
+
+    def sample(self) -> None:
+        """Look at the memory: all that is mapped (RSS), and without what files and other processes share."""
+        for part, processes in self.parts.items():
+            infos = [one.memory_info() for one in processes]
+            count = self._actors if part == "actor" else 1
+            for name, used in (("rss", sum(info.rss for info in infos)),
+                               ("own", sum(info.rss - info.shared for info in infos))):
+                column = f"{part}_{name}_mb"
+                self.memory[column] = max(self.memory.get(column, 0.0), used / MEGABYTE / count)
+
+    def cpu_s(self) -> dict[str, float]:
+        """CPU seconds since this was made."""
+        return {part: after - self._before[part] for part, after in self._cpu().items()}
+
+    def _cpu(self) -> dict[str, float]:
+        return {part: sum(sum(one.cpu_times()[:2]) for one in processes) for part, processes in self.parts.items()}
+
+
+def _family(pid: int | None) -> list[psutil.Process]:
+    first = psutil.Process(pid)
+    return [first, *first.children(recursive=True)]
+
+
+def cycle_updates(config: RunConfig) -> int:
+    """Updates after which all environments have given the same number of whole unrolls."""
+    batch = config.hyperparameters.batch_size
+    return math.lcm(config.actors * config.envs_per_actor, batch) // batch
+
+
+def after_update(learner: Caller, number: int) -> dict[str, Any]:
+    """What the learner itself tells right after update `number`: the supervisor's answer is up to half a second old."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (told := learner.call("status")).get("updates", 0) < number:  # none yet: the learner was started again
+        if time.monotonic() > deadline:
+            why = told.get("hint") or told["state"]
+            raise wb.errors.WaitTimeout(f"update {number} has not come after {PATIENCE_S:g} s: {why}")
+        time.sleep(POLL_S)
+    return told
+
+
+def measure(run: wb.Run, seconds: float) -> dict[str, Any]:
+    """The numbers of one run that has just begun to train."""
+    config = run.config
+    cycle = cycle_updates(config)
+    run.wait(updates=cycle * math.ceil(WARM_UP_UPDATES / cycle), timeout_s=PATIENCE_S, progress=False)
+    learner = Caller(run.directory.learner_address, run.directory.token())
+    try:
+        first = after_update(learner, learner.call("status").get("updates", 0) + 1)
+        processes = Processes(run.status)
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0:
+            processes.sample()
+            time.sleep(min(SAMPLE_S, left_s))
+        done = learner.call("status").get("updates", 0) - first["updates"]
+        last = after_update(learner, first["updates"] + cycle * (done // cycle + 1))
+        processes.sample()
+        cpu_s = processes.cpu_s()
+    finally:
+        learner.close()
+    check_unharmed(run)
+    return {**speeds(config, first, last), **costs(cpu_s, config, first, last), **processes.memory,
+            **recorded(run, first, last, config)}
+
+
+def check_unharmed(run: wb.Run) -> None:
+    """Raises RunFailed if something went wrong on the way that the run has survived."""
+    errors = [one.message for one in run.events.itertuples() if one.kind == "error"]
+    restarts = sum(actor.restarts for actor in run.status.actors)
+    if errors or restarts:
+        raise wb.errors.RunFailed(f"{restarts} restarts of actors; {'; '.join(errors) or 'no error told'}")
+
+
+def speeds(config: RunConfig, first: dict[str, Any], last: dict[str, Any]) -> dict[str, float]:
+    """Trained steps/s and frames/s, steps/s acted, and what they were measured over."""
+    hyper, elapsed = config.hyperparameters, last["time_s"] - first["time_s"]
+    updates, acted = last["updates"] - first["updates"], last["steps"] - first["steps"]
+    trained = updates * hyper.batch_size * hyper.unroll_length
+    frames_per_step = last["frames"] / last["steps"]
+    return {"steps_per_second": trained / elapsed, "frames_per_second": trained * frames_per_step / elapsed,
+            "acted_steps_per_second": acted / elapsed, "seconds": elapsed, "updates": updates}
+
+
+def costs(cpu_s: dict[str, float], config: RunConfig, first: dict[str, Any], last: dict[str, Any]) -> dict[str, float]:
+    """CPU seconds per 1,000 trained steps by part, and how many cores the run kept busy."""
+    hyper = config.hyperparameters
+    thousands = (last["updates"] - first["updates"]) * hyper.batch_size * hyper.unroll_length / 1000
+    busy = sum(cpu_s.values()) / (last["time_s"] - first["time_s"])
+    return {**{f"{part}_cpu_s": used / thousands for part, used in cpu_s.items()}, "cores_busy": busy}
+
+
+def recorded(run: wb.Run, first: dict[str, Any], last: dict[str, Any], config: RunConfig) -> dict[str, Any]:
+    """Means of what the run itself recorded meanwhile, and the round trip that follows from it."""
+    names = [*report.WAITS, *report.SHARES, "policy_lag_mean", "queue_occupancy"]
+    found: dict[str, Any] = {name: math.nan for name in names}
+    for name in set(names) & set(run.metric_names):
+        series = run.metrics(name)
+        found[name] = series["value"][series["time_s"].between(first["time_s"], last["time_s"])].mean()
+    environments = config.actors * config.envs_per_actor
+    between_s = environments * (last["time_s"] - first["time_s"]) / (last["steps"] - first["steps"])
+    groups = min(config.groups_per_actor, config.envs_per_actor)
+    found["round_trip_ms"] = 1000 * between_s * (1 - found["time_environments"] / groups)
+    return {**found, "device": last["device"], "precision": last["precision"]}
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+def measured(home: str, name: str, fields: dict[str, int], arguments: argparse.Namespace) -> dict[str, Any]:
+    """The numbers of one setting, or the error that it ended with."""
+    load, started = os.getloadavg()[0], time.monotonic()
+    try:
+        with launched(home, name, arguments.environment, precision=arguments.precision, **fields) as run:
+            found = {"start_s": time.monotonic() - started, **measure(run, arguments.seconds)}
+    except (wb.errors.WorkbenchError, psutil.Error) as error:
+        found = {"error": f"{type(error).__name__}: {error}"}
+    return {"error": "", **found, "load": load}
+
+
+def measure_all(home: str, settings: list[Setting], arguments: argparse.Namespace) -> pd.DataFrame:
+    """A line per setting and round. Settings with the same fields share one run a round."""
+    lines = []
+    for number in range(1, arguments.rounds + 1):
+        known: dict[tuple[int, ...], dict[str, Any]] = {}
+        for one in settings:
+            fields = {**COMMON, **one.fields}
+            key = tuple(fields.values())
+            if key not in known:
+                known[key] = measured(home, f"run-{number}-{len(known)}", fields, arguments)
+                said = known[key]["error"].partition("\n")[0] or f"{known[key]['steps_per_second']:,.0f} steps/s"
+                print(f"round {number}: {one.sweep} {one.value}, {one.series}: {said}", file=sys.stderr, flush=True)
+            environments = fields["actors"] * fields["envs_per_actor"]
+            lines.append({"sweep": one.sweep, "series": one.series, "value": one.value, "round": number, **fields,
+                          "environments": environments, **known[key]})
+    return pd.DataFrame(lines)
+
+
+def conditions(arguments: argparse.Namespace, sweep: str) -> str:
+    """Command, machine and setting of a section."""
+    values = f" --values {' '.join(map(str, arguments.values))}" if arguments.values else ""
+    only = f" --only {arguments.only}" if arguments.only else ""
+    plain = ", ".join(f"{name} {value}" for name, value in COMMON.items())
+    return (f"`python benchmarks/scaling.py --seconds {arguments.seconds:g} --rounds {arguments.rounds}{only} "
+            f"--environment {arguments.environment} --precision {arguments.precision}{values}`\n\n"
+            f"{hardware()}. {plain} but for what grows; median of {arguments.rounds} rounds.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--environment", default="ALE/Pong-v5")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
+    parser.add_argument("--seconds", type=float, default=10.0, help="measured in each run, at least")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", choices=("actors", "environments", "unroll", "batch", "memory"))
+    parser.add_argument("--values", type=int, nargs="+", default=[], help="of what grows, with --only")
+    parser.add_argument("--write", action="store_true", help="write results/scaling.md, and a CSV and PNG each")
+    arguments = parser.parse_args()
+    if arguments.values and not arguments.only:
+        parser.error("--values needs --only: each sweep has its own")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # as by Ctrl-C: what was launched ends
+    sections = [arguments.only] if arguments.only else ["actors", "environments", "unroll", "batch", "memory"]
+    sweeps = dict.fromkeys("environments" if one == "memory" else one for one in sections)
+    settings = [one for sweep in sweeps for one in settings_of(sweep, arguments.values)]
+    with tempfile.TemporaryDirectory(prefix="wb-scaling-", ignore_cleanup_errors=True) as home:
+        os.environ["WORKBENCH_HOME"] = home
+        lines = report.with_all_columns(measure_all(home, settings, arguments))
+    written = {one: report.section(one, lines, conditions(arguments, one)) for one in sections}
+    print("\n".join([report.COLUMNS, *written.values()]))
+    if arguments.write:
+        report.write(written, lines)
+
+
+if __name__ == "__main__":
+    main()

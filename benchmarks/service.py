@@ -1,0 +1,162 @@
+"""What the learner's inference service carries, against plain Python gRPC streams of messages of the same size.
+
+    python benchmarks/service.py [--rounds 3] [--seconds 5] [--actors 2] [--sizes 32 1] [--flight 2 16] [--write]
+
+Environments cost nothing (84x84 uint8, no episode ends) and the network neither, so that what is measured is the
+service: streams, batching, tables, sampling, unrolls. All ways have one server process, the same number of client
+processes with one stream each, and the same number of messages in flight on each stream; they take turns for several
+rounds, and medians count. The plain streams answer each message with as many bytes as its actions have; they are run
+with gRPC's threads and with its asyncio half on the client's side, and the faster of the two counts as 100 %. Every
+process keeps its memory as a supervisor's children do, the plain ones too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+from service_sides import FRAMES_PER_STEP, STACK, UNROLL, request_bytes
+from throughput import ONE_THREAD, hardware
+
+from workbench.supervisor.crew import KEEP_MEMORY
+
+RESULT = Path(__file__).parent / "results" / "service.md"
+SIDES = Path(__file__).parent / "service_sides.py"
+TARGET = 0.6
+WAYS = {
+    "plain gRPC, threads": {"server": "plain", "client": "plain"},
+    "plain gRPC, asyncio client": {"server": "plain", "client": "plain aio"},
+    "streams and batcher": {"server": "streams", "client": "actor"},
+    "+ inference": {"server": "inference", "client": "actor", "unrolls": False},
+    f"+ unrolls of {UNROLL} steps, dropped": {"server": "inference", "client": "actor", "unrolls": True},
+    f"+ {STACK} frames stacked": {"server": "inference", "client": "actor", "unrolls": True, "frame_stack": STACK},
+}
+PLAIN = tuple(WAYS)[:2]
+HEADS = ("way", "steps/s", "frames/s", "messages/s", "MB/s", "of plain", "p50 ms", "p95 ms", "p99 ms",
+         "server µs", "clients µs")
+
+
+class Measured(NamedTuple):
+    """One way in one round; processor time is per message, of the server and of all clients."""
+
+    messages_per_second: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    server_us: float
+    clients_us: float
+
+
+@contextlib.contextmanager
+def started(role: str, address: str, given: dict[str, object], ready: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of service_sides.py that has said `ready`."""
+    command = [sys.executable, str(SIDES), role, address, json.dumps(given)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env={**KEEP_MEMORY, **os.environ, **ONE_THREAD})
+    try:
+        if process.stdout.readline().strip() != ready:
+            raise SystemExit(f"a {role} ended before it was {ready}: {given}")
+        yield process
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def measure(way: str, *, size: int, flight: int, actors: int, seconds: float) -> Measured:
+    """One server, `actors` clients, `flight` messages of `size` environments on each one's stream."""
+    given = {"frame_stack": 1, **WAYS[way], "size": size, "flight": flight, "actors": actors, "seconds": seconds}
+    with contextlib.ExitStack() as stack:
+        address = f"unix:{stack.enter_context(tempfile.TemporaryDirectory(prefix='wb'))}/service"
+        server = stack.enter_context(started("server", address, given, "listening"))
+        clients = [stack.enter_context(started("client", address, {**given, "index": index}, "ready"))
+                   for index in range(actors)]
+        cpu = cpu_seconds(server)
+        for client in clients:
+            client.stdin.write("go\n")
+            client.stdin.flush()
+        told = [json.loads(client.stdout.readline() or "null") for client in clients]
+        cpu = cpu_seconds(server) - cpu
+    if not all(told):
+        raise SystemExit(f"a client of {way!r} ended before its time")
+    times, messages = np.concatenate([one["times"] for one in told]), sum(one["messages"] for one in told)
+    return Measured(len(times) / seconds, *np.percentile(times, (50, 95, 99)) * 1e3, cpu / messages * 1e6,
+                    sum(one["cpu_s"] for one in told) / messages * 1e6)
+
+
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    times = psutil.Process(process.pid).cpu_times()
+    return times.user + times.system
+
+
+def median(rounds: list[Measured]) -> Measured:
+    return Measured(*(statistics.median(column) for column in zip(*rounds, strict=True)))
+
+
+def table(size: int, flight: int, actors: int, results: dict[str, list[Measured]]) -> str:
+    """One size's table, as Markdown, with its verdict."""
+    medians = {way: median(rounds) for way, rounds in results.items()}
+    plain = max(medians[way].messages_per_second for way in PLAIN)
+    length = len(request_bytes(size))
+    lines = [f"## {size} per message", "",
+             f"Messages of {length:,} bytes; {actors} clients with a stream each, {flight} messages in flight on each.",
+             "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
+    for way, one in medians.items():
+        steps = one.messages_per_second * size
+        lines.append(f"| {way} | {steps:,.0f} | {steps * FRAMES_PER_STEP:,.0f} | {one.messages_per_second:,.0f} | "
+                     f"{one.messages_per_second * length / 1e6:,.1f} | {one.messages_per_second / plain:.0%} | "
+                     f"{one.p50_ms:.2f} | {one.p95_ms:.2f} | {one.p99_ms:.2f} | {one.server_us:,.0f} | "
+                     f"{one.clients_us:,.0f} |")
+    ratio = medians[list(medians)[-1]].messages_per_second / plain
+    verdict = "reached" if ratio >= TARGET else "missed"
+    return "\n".join([*lines, "", f"**The whole service / plain gRPC = {ratio:.0%}** (target {TARGET:.0%}: {verdict}).",
+                      ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--actors", type=int, default=2, help="client processes, with one stream each")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 1], help="environments per message")
+    parser.add_argument("--flight", type=int, nargs="+", default=[2, 16], help="messages in flight per stream, by size")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
+    given = parser.parse_args()
+    setups = list(zip(given.sizes, given.flight, strict=True))
+    results: dict[tuple[int, int], dict[str, list[Measured]]] = {one: {way: [] for way in WAYS} for one in setups}
+    for number in range(given.rounds):
+        for size, flight in setups:
+            for way in WAYS:
+                found = measure(way, size=size, flight=flight, actors=given.actors, seconds=given.seconds)
+                results[size, flight][way].append(found)
+                print(f"round {number + 1}: {size} per message, {way}: {found.messages_per_second * size:,.0f} steps/s",
+                      file=sys.stderr, flush=True)
+    tables = "\n".join(table(size, flight, given.actors, found) for (size, flight), found in results.items())
+    text = (f"# The service alone\n\n`python benchmarks/service.py --rounds {given.rounds} --seconds {given.seconds:g} "
+            f"--actors {given.actors} --sizes {' '.join(map(str, given.sizes))} --flight "
+            f"{' '.join(map(str, given.flight))}`\n\n{hardware()}; {time.strftime('%F')}; medians of {given.rounds} "
+            f"rounds. Observations are 84x84 uint8, a step is {FRAMES_PER_STEP} frames. Each way beneath the plain "
+            "ones adds to the one above it; the last one is the whole service. Processor time is per message, of the "
+            f"server and of all clients.\n\n{tables}")
+    print(text)
+    if given.write:
+        RESULT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
