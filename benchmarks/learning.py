@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RESULTS = Path(__file__).parent / "results"
-WINDOW = 100  # episodes behind a mean
+WINDOW = 100  # episodes behind a mean, where nothing else is said
 
 
 def found_or_launched(name: str, environment: str, **fields: Any) -> wb.Run:
@@ -47,26 +47,28 @@ def measure_of(run: wb.Run) -> str:
     return "episode_score" if "episode_score" in run.metric_names else "episode_return"
 
 
-def episodes_of(run: wb.Run) -> pd.DataFrame:
+def episodes_of(run: wb.Run, window: int = WINDOW) -> pd.DataFrame:
     """Training episodes, oldest first: frames, steps, updates, time_s, episode_return, episode_score where the
-    environment has one, and mean_100, the mean of the last 100 (none before there are so many)."""
+    environment has one, and mean_100 (or of another `window`), the mean of the last so many (none before)."""
     table = run.metrics("episode_return").rename(columns={"value": "episode_return"})
     measure = measure_of(run)
     if measure == "episode_score":
         table["episode_score"] = run.metrics("episode_score")["value"]  # an episode more, if one ended in between
-    table["mean_100"] = table[measure].rolling(WINDOW).mean()
+    table[f"mean_{window}"] = table[measure].rolling(window).mean()
     return table
 
 
-def outcome(episodes: pd.DataFrame, target: float, measure: str = "episode_return") -> str:
-    """Whether and when the mean of 100 episodes reached `target`, in words."""
+def outcome(
+    episodes: pd.DataFrame, target: float, measure: str = "episode_return", *, window: int = WINDOW
+) -> str:
+    """Whether and when the mean of `window` episodes reached `target`, in words."""
     what = measure.removeprefix("episode_")
-    reached, last = episodes[episodes["mean_100"] >= target], episodes.iloc[-1]
+    reached, last = episodes[episodes[f"mean_{window}"] >= target], episodes.iloc[-1]
     if len(reached):
         first = reached.iloc[0]
-        return (f"A mean {what} of {target:g} over {WINDOW} episodes was reached after {first.frames:,.0f} frames "
+        return (f"A mean {what} of {target:g} over {window:,} episodes was reached after {first.frames:,.0f} frames "
                 f"({first.steps:,.0f} steps, {first.updates:,.0f} updates) and {first.time_s / 60:.1f} minutes.")
-    tail = episodes[measure].tail(WINDOW)
+    tail = episodes[measure].tail(window)
     return (f"A mean {what} of {target:g} was not reached: {tail.mean():.2f} over the last {len(tail)} episodes after "
             f"{last.frames:,.0f} frames and {last.time_s / 60:.1f} minutes.")
 

@@ -139,7 +139,8 @@ def test_a_presets_network_is_left_out_where_something_else_is_seen() -> None:
 def test_another_algorithm_gets_what_is_not_of_v_trace() -> None:
     pytest.importorskip("minigrid", reason="the extra minigrid is not installed")
     config, chosen = config_of("MiniGrid-Empty-5x5-v0", algorithm="r2d2")
-    assert chosen == "minigrid" and config.network == "small-cnn-lstm" and config.value("discount") == 0.997
+    assert chosen == "minigrid" and config.network == "small-cnn-lstm" and config.value("n_steps") == 5
+    assert config.value("max_abs_reward") == 0.0 and config.value("unroll_length") == 40, "fields of the other algorithm"
 
 
 @pytest.mark.parametrize(("name", "package"), [

@@ -139,12 +139,14 @@ PRESETS = (
     ),
     Preset(
         "minigrid", "(?:MiniGrid|BabyAI)-", "a small view and few rewards, with memory",
-        "IMPALA's, but rewards are not clipped; memory for the tasks that need it: ours",
+        "V-trace: IMPALA's, but rewards are not clipped; R2D2: ours, measured on MiniGrid-MemoryS7-v0",
         run={"total_frames": 10_000_000},
         algorithms={
             "vtrace": {"network": "small-cnn-lstm", "unroll_length": 32, "discount": 0.99, "max_abs_reward": 0.0,
                        "learning_rate": 6e-4, "entropy_cost": 0.01},
-            "r2d2": {"network": "small-cnn-lstm"},
+            "r2d2": {"network": "small-cnn-lstm", "lstm_size": 128, "dueling_size": 128, "unroll_length": 40,
+                     "burn_in": 10, "batch_size": 32, "replay_ratio": 3.0, "replay_min_size": 500,
+                     "target_update_period": 400, "learning_rate": 5e-4, "discount": 0.97, "value_rescaling": False},
         },
         own=True,
     ),
