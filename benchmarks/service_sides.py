@@ -212,7 +212,7 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     layout = UnrollLayout(spec, unroll_length=UNROLL, overlap=algorithm.overlap,
                           behaviour=algorithm.behaviour_fields(), state_shapes=())
     environments = given.actors * given.size * given.flight
-    assembler = UnrollAssembler(layout, num_envs=environments) if given.unrolls else NoUnrolls()
+    assembler = UnrollAssembler(layout, num_envs=environments, stagger=True) if given.unrolls else NoUnrolls()
     inference = Inference(
         spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(null_network(), version=0),
         assembler=assembler, queue=unrolls, device=Device("cpu", precision="fp32"), num_envs=environments,

@@ -54,12 +54,10 @@ class Memory:
         previous[start] = 0
         at, reward, action = place(rows), batch.reward, previous
         if not len(finals):
-            frames = self._pushed(at, batch.observation, start)
-            self._frames.index_copy_(0, at, frames)
+            frames = self._look(at, batch.observation, start)
         else:
             last = self._pushed(at[finals], batch.final_observation, np.zeros(len(finals), bool))
-            new = self._pushed(at, batch.observation, start)
-            self._frames.index_copy_(0, at, new)
+            new = self._look(at, batch.observation, start)
             frames, at = torch.cat([new, last]), torch.cat([at, at[finals]])
             action = np.concatenate([previous, self._previous_action[rows[finals]]])
             reward = np.concatenate([reward, reward[finals]])
@@ -91,10 +89,19 @@ class Memory:
                                  for table in (self._frames, *self._states)]
         self._states = tuple(states)
 
+    def _look(self, rows: Tensor, observation: Array, start: Array) -> Tensor:
+        """What `_pushed` gives; the table keeps it."""
+        frames = self._pushed(rows, observation, start)
+        if self._spec.frame_stack > 1:
+            self._frames.index_copy_(0, rows, frames)
+        return frames
+
     def _pushed(self, rows: Tensor, observation: Array, start: Array) -> Tensor:
         """The tables' rows with new frames, as the table keeps them."""
-        push = push_words if self._words else push_frames
         place = self._device.place_array
+        if self._spec.frame_stack == 1:
+            return place(observation)[:, None]
+        push = push_words if self._words else push_frames
         return push(self._frames.index_select(0, rows), observation=place(observation), start=place(start))
 
     def _stacks(self, frames: Tensor) -> Tensor:

@@ -9,13 +9,14 @@ from workbench.trajectory import Unroll
 
 
 class UnrollQueue:
-    """First in, first out; `put` waits while `capacity` unrolls wait."""
+    """First in, first out; `put` waits while `capacity` unrolls wait. One thread takes."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._unrolls: deque[Unroll] = deque()
         self._changed = threading.Condition()
         self._closed = False
+        self._awaited = 0  # unrolls that `take` waits for; it is not woken for fewer
 
     def __len__(self) -> int:
         return len(self._unrolls)
@@ -27,12 +28,14 @@ class UnrollQueue:
             if self._closed:
                 return False
             self._unrolls.append(unroll)
-            self._changed.notify_all()
+            if len(self._unrolls) >= self._awaited:
+                self._changed.notify_all()
             return True
 
     def take(self, count: int, *, timeout_s: float) -> list[Unroll]:
         """The `count` oldest unrolls; empty if there are not so many after `timeout_s`, or if closed."""
         with self._changed:
+            self._awaited = count
             if not self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= count, timeout_s):
                 return []
             if self._closed:
