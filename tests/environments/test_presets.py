@@ -140,7 +140,7 @@ def test_another_algorithm_gets_what_is_not_of_v_trace() -> None:
     pytest.importorskip("minigrid", reason="the extra minigrid is not installed")
     config, chosen = config_of("MiniGrid-Empty-5x5-v0", algorithm="r2d2")
     assert chosen == "minigrid" and config.network == "small-cnn-lstm" and config.value("n_steps") == 5
-    assert config.value("max_abs_reward") == 0.0 and config.value("unroll_length") == 40, "fields of the other algorithm"
+    assert config.value("max_abs_reward") == 0.0 and config.value("unroll_length") == 40
 
 
 @pytest.mark.parametrize(("name", "package"), [
