@@ -14,7 +14,7 @@ from typing import Any
 
 from measuring import ENVIRONMENT, ENVIRONMENTS, UNROLL, Meter, main
 
-POLL_S = 0.02
+POLL_S = 0.1
 
 
 def measure(meter: Meter, setting: dict[str, Any]) -> dict[str, Any]:
