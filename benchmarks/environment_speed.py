@@ -13,6 +13,7 @@ that others use as well they say more.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -237,7 +238,8 @@ def play(name: str, count: str, address: str, core: str) -> None:
     os.sched_setaffinity(0, {int(core)})
     from workbench.actor.main import connect_and_play
 
-    connect_and_play(_groups(name, int(count)), address, "token", 0)
+    with asyncio.Runner() as runner:
+        connect_and_play(_groups(name, int(count)), address, "token", 0, runner=runner)
 
 
 def _cores() -> list[int]:

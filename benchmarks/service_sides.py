@@ -104,7 +104,8 @@ def actor(address: str, watch: Watch, given: SimpleNamespace) -> None:
     from workbench.actor.main import connect_and_play
 
     groups = [FreeEnvironment(given.size, given.frame_stack, watch) for _ in range(given.flight)]
-    connect_and_play(groups, address, _TOKEN, given.index)
+    with asyncio.Runner() as runner:
+        connect_and_play(groups, address, _TOKEN, given.index, runner=runner)
     raise SystemExit("the service ended the stream")
 
 

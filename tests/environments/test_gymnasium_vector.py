@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 
 from workbench.environments import make
 from workbench.environments.contract import seeds_of
+from workbench.environments.gymnasium_vector import GymnasiumVector
 from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch, UnknownName
 from workbench.testing import CountingEnv
 from workbench.trajectory import Flags
@@ -151,6 +152,45 @@ def test_observations_of_several_kinds_are_taken_where_each_may_be():
             return np.ones(2, self.kind), {}
 
     assert make("mine", num_envs=3, seed=0, factory=Any).reset().observation.tolist() == [[1, 1]] * 3
+
+
+class OneScreen(gymnasium.Env):
+    """Environments that draw into one and the same array, as those of one emulator or renderer do."""
+
+    observation_space, action_space = Box(-1e9, 1e9, (2,), np.float32), Discrete(2)
+    screen = np.zeros(2, np.float32)
+    made = 0
+
+    def __init__(self):
+        self.number, self.steps = OneScreen.made, 0
+        OneScreen.made += 1
+
+    def drawn(self):
+        self.screen[:] = self.number, self.steps
+        return self.screen
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return self.drawn(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.drawn(), 0.0, False, self.steps == 3, {}
+
+
+def test_environments_that_draw_into_one_array_are_seen_each_as_itself(monkeypatch):
+    monkeypatch.setattr(OneScreen, "made", 0)
+    envs = GymnasiumVector("one-screen", OneScreen, num_envs=3, seed=0)
+    shown = [envs.reset().observation.copy()]
+    finals = []
+    for _ in range(7):
+        batch = envs.step(np.zeros(3, np.int64))
+        shown.append(batch.observation.copy())
+        if len(batch.final_index):
+            finals.append(batch.final_observation.tolist())
+    assert [rows[:, 0].tolist() for rows in shown] == [[0, 1, 2]] * 8
+    assert [rows[:, 1].tolist() for rows in shown] == [[step % 3] * 3 for step in range(8)]
+    assert finals == [[[number, 3] for number in range(3)]] * 2
 
 
 def test_images_of_floats_are_refused_and_not_rounded_to_black():

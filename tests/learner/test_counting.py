@@ -1,5 +1,6 @@
 """The unroll machinery against an environment and a network that count, through real actors and real gRPC."""
 
+import asyncio
 import itertools
 import os
 import signal
@@ -7,10 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.learner.counting import CountingEnv, Flags, Rig, actor, check_consecutive, check_replayed, check_unroll, rig
+from tests.learner.counting import (
+    CountingEnv,
+    Flags,
+    Rig,
+    actor,
+    actor_of,
+    check_consecutive,
+    check_replayed,
+    check_unroll,
+    rig,
+)
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.environments import by_value, make
+from workbench.environments.gymnasium_vector import GymnasiumVector
 from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
@@ -25,6 +37,7 @@ def lives_of(running, env_ids):
     return {unroll.run_id for unroll in running.unrolls if unroll.env_id in env_ids}
 
 
+@pytest.mark.parametrize("stagger", [False, True])
 @pytest.mark.parametrize(
     ("lengths", "ends", "unroll_length", "overlap"),
     [
@@ -36,10 +49,10 @@ def lives_of(running, env_ids):
         ([9], "truncated", 3, 8),
     ],
 )
-def test_no_step_is_lost_repeated_or_shifted(lengths, ends, unroll_length, overlap):
+def test_no_step_is_lost_repeated_or_shifted(lengths, ends, unroll_length, overlap, stagger):
     fields = {"actors": 2, "envs_per_actor": 6, "groups_per_actor": 2, "max_batch": 6, "unroll_length": unroll_length}
     with (
-        rig(VECTOR, overlap=overlap, environment_options=options(lengths, ends), **fields) as running,
+        rig(VECTOR, overlap=overlap, stagger=stagger, environment_options=options(lengths, ends), **fields) as running,
         actor(running.run, 0),
         actor(running.run, 1),
     ):
@@ -47,7 +60,7 @@ def test_no_step_is_lost_repeated_or_shifted(lengths, ends, unroll_length, overl
     for unroll in running.unrolls:
         check_unroll(unroll, lengths)
         assert len(unroll.reward) == overlap + unroll_length + 1
-    check_consecutive(running.unrolls, shared=overlap + 1)
+    check_consecutive(running.unrolls, shared=overlap + 1, left_out=stagger)
     check_replayed(running)
 
 
@@ -177,3 +190,24 @@ def test_replay_gets_unrolls_of_environments_that_train_with_the_state_of_their_
     assert kinds == {("evaluation" if env_id % 6 >= 4 else "training", env_id) for env_id in range(12)}
     shared = sum(len(unroll.reward) - 4 for unroll in running.unrolls)
     assert shared <= running.inference.steps, "what evaluates is not counted as steps"
+
+
+class RunsItsOwnLoop(CountingEnv):
+    """An environment that talks to something by asyncio, as simulators behind a socket and browsers do."""
+
+    def step(self, action):
+        async def answer():
+            await asyncio.sleep(0)
+            return super(RunsItsOwnLoop, self).step(action)
+
+        return asyncio.run(answer())
+
+
+def test_an_environment_may_run_an_event_loop_of_its_own():
+    fields = {"actors": 1, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4, "unroll_length": 5}
+    groups = [GymnasiumVector(VECTOR.name, lambda: RunsItsOwnLoop(episode_length=[3]), num_envs=2, seed=0)
+              for _ in range(2)]
+    with rig(VECTOR, **fields) as running, actor_of(running.run, groups):
+        running.collect_of_each(range(4), 3)
+    for unroll in running.unrolls:
+        check_unroll(unroll, [3])

@@ -97,3 +97,21 @@ def test_a_stream_that_sends_what_does_not_fit_is_cut_off_alone(messages):
         good.outbox.put(group(1, 2))
         assert next(good.replies)
         assert running.streams.connected == 1
+
+
+def test_what_was_wrong_is_told_at_the_next_hello_to_who_has_not_heard_it():
+    with rig(SPEC, **FIELDS) as running:
+        with Talk(running, hello()) as talk:
+            next(talk.replies)
+            talk.outbox.put(b"rubbish")
+            with pytest.raises(grpc.RpcError):
+                list(talk.replies)
+        for run_id, code in ((6, grpc.StatusCode.FAILED_PRECONDITION), (7, None)):
+            with Talk(running, hello(run_id=run_id)) as again:
+                if code is None:
+                    assert Welcome.decode(next(again.replies)), "once is enough"
+                    continue
+                with pytest.raises(grpc.RpcError) as caught:
+                    next(again.replies)
+                assert caught.value.code() == code
+                assert "shorter than its header" in caught.value.details()

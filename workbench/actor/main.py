@@ -27,7 +27,6 @@ from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import AccessDenied, OutOfBounds, ShapeMismatch, WorkbenchError
 from workbench.rundir import RunDirectory
-from workbench.trajectory import StepBatch
 from workbench.wire.lifeline import end_with_parent, leave_error
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_metadata
 from workbench.wire.rpc import method_path, open_stream_channel, token_metadata
@@ -61,79 +60,82 @@ class Stream:
     """One connection to the learner: from the hello until either side goes away.
 
     gRPC's asyncio half, because it sends and receives from the thread that steps: the other half sends from a thread
-    of its own, which has to wait for Python's lock until the environments of the next group have been stepped.
+    of its own, which has to wait for Python's lock until the environments of the next group have been stepped. Its
+    loop stands still while environments are stepped, which may run one themselves.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, token: str, hello: Hello, action_names: Sequence[str]) -> None:
-        self._hello = hello
-        rpc = channel.stream_stream(method_path("play"))
-        self._call = rpc(metadata=(*token_metadata(token), *names_metadata(action_names)), wait_for_ready=True)
+    def __init__(self, runner: asyncio.Runner, address: str, token: str, hello: Hello, names: Sequence[str]) -> None:
+        self._runner, self._hello = runner, hello
+        metadata = (*token_metadata(token), *names_metadata(names))
+        self._channel = runner.run(_opened(address))
+        self._call = self._channel.stream_stream(method_path("play"))(metadata=metadata, wait_for_ready=True)
 
-    async def welcome(self) -> Welcome:
+    def welcome(self) -> Welcome:
         """Say hello; the learner's answer. Waits until the learner is ready."""
-        await self._write(self._hello.encode())
-        return Welcome.decode(await self._next())
+        return Welcome.decode(self._runner.run(self._exchange(self._hello.encode())))
 
-    async def send(self, step: GroupStep) -> None:
+    def send(self, step: GroupStep) -> None:
         """Send a group's step; waits only while the connection takes no more."""
-        await self._write(step.encode())
+        self._runner.run(self._write(step.encode()))
 
-    async def actions(self) -> GroupActions:
-        """The next actions of a group. Raises EOFError when the learner has closed."""
-        return GroupActions.decode(await self._next(), self._hello.spec.actions)
+    def exchange(self, step: GroupStep | None = None) -> GroupActions:
+        """Send a group's step, if one is given; the next actions that come. Raises EOFError if the learner closed."""
+        reply = self._runner.run(self._exchange(None if step is None else step.encode()))
+        return GroupActions.decode(reply, self._hello.spec.actions)
 
-    async def _write(self, message: bytes) -> None:
-        with suppress(asyncio.InvalidStateError):  # it has ended: the next reply says how
-            await self._call.write(message)
-
-    async def _next(self) -> bytes:
+    async def _exchange(self, message: bytes | None) -> bytes:
+        if message is not None:
+            await self._write(message)
         reply: bytes = await self._call.read()
         if reply is grpc.aio.EOF:
             raise EOFError
         return reply
 
+    async def _write(self, message: bytes) -> None:
+        with suppress(asyncio.InvalidStateError):  # it has ended: the next reply says how
+            await self._call.write(message)
+
     def close(self) -> None:
         """End the connection."""
         self._call.cancel()
+        self._runner.run(self._channel.close())
 
 
-async def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
+async def _opened(address: str) -> grpc.aio.Channel:
+    return open_stream_channel(address)  # of the loop that runs
+
+
+def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
     """Step `groups` for as long as the stream lives. Ends by grpc.RpcError, EOFError or EnvironmentFailed."""
     first_envs = np.cumsum([0, *(group.num_envs for group in groups)]).tolist()
     sent = [0.0] * len(groups)
-
-    async def send(number: int, step: StepBatch, **times: float) -> None:
-        await stream.send(GroupStep(number, first_envs[number], step, **times))
-        sent[number] = time.perf_counter()
-
     for number, group in enumerate(groups):
-        await send(number, group.reset(seed=seed + first_envs[number]))
+        stream.send(GroupStep(number, first_envs[number], group.reset(seed=seed + first_envs[number])))
+        sent[number] = time.perf_counter()
+    reply = stream.exchange()
     while True:
-        reply = await stream.actions()
-        received = time.perf_counter()
-        step = groups[reply.group].step(reply.actions)
-        stepped_s, round_trip_s = time.perf_counter() - received, received - sent[reply.group]
-        await send(reply.group, step, stepping_s=stepped_s, round_trip_s=round_trip_s)
+        number, received = reply.group, time.perf_counter()
+        step = groups[number].step(reply.actions)
+        stepped, round_trip_s = time.perf_counter(), received - sent[number]
+        sent[number] = stepped
+        reply = stream.exchange(GroupStep(number, first_envs[number], step, stepped - received, round_trip_s))
 
 
-async def _live(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
+def connect_and_play(
+    groups: list[VectorEnvironment], address: str, token: str, actor: int, *, runner: asyncio.Runner
+) -> None:
+    """One life of the actor. Returns when the learner went away. Raises if it refused us for good."""
     count = sum(group.num_envs for group in groups)
     hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
-    async with open_stream_channel(address) as channel:
-        stream = Stream(channel, token, hello, groups[0].action_names)
-        try:
-            await play(groups, stream, seed=(await stream.welcome()).seed)
-        except grpc.RpcError as error:
-            _raise_if_final(error)
-        except EOFError:
-            pass
-        finally:
-            stream.close()
-
-
-def connect_and_play(groups: list[VectorEnvironment], address: str, token: str, actor: int) -> None:
-    """One life of the actor. Returns when the learner went away. Raises if it refused us for good."""
-    asyncio.run(_live(groups, address, token, actor))
+    stream = Stream(runner, address, token, hello, groups[0].action_names)
+    try:
+        play(groups, stream, seed=stream.welcome().seed)
+    except grpc.RpcError as error:
+        _raise_if_final(error)
+    except EOFError:
+        pass
+    finally:
+        stream.close()
 
 
 def _raise_if_final(error: grpc.RpcError) -> None:
@@ -158,10 +160,11 @@ def main(run_dir: str, index: int) -> int:
     run = RunDirectory(Path(run_dir))
     try:
         groups = make_groups(run.config(), run)
-        while True:
-            connect_and_play(groups, run.learner_address, run.token(), index)
-            time.sleep(_RECONNECT_S)
-            if any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
-                _replace_this_process()
+        with asyncio.Runner() as runner:
+            while True:
+                connect_and_play(groups, run.learner_address, run.token(), index, runner=runner)
+                time.sleep(_RECONNECT_S)
+                if any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
+                    _replace_this_process()
     except WorkbenchError as error:
         return leave_error(run.logs / f"actor-{index}.error.json", error)

@@ -7,9 +7,11 @@ environment, its index and the rule, and ends with the traceback. Both take the 
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,7 @@ class GymnasiumVector:
         self.spec = spec_of(name, self._layout, actions)
         self.left_out = self._layout.left_out
         self._shown: Array | None = None  # the last observations
+        self._sharing: bool | None = None  # whether environments write into one array; None: not known before a step
         self.fps = frames_per_second(first)
         without_display(first)
 
@@ -73,7 +76,8 @@ class GymnasiumVector:
         seeds = seeds_of(self._seed if seed is None else seed, self.num_envs)
         batch = StepBatch(self._empty(self.num_envs), np.zeros(self.num_envs, np.float32),
                           np.full(self.num_envs, Flags.START, np.uint8))
-        self._place_all([self._reset_one(index, one_seed) for index, one_seed in enumerate(seeds.tolist())], batch)
+        shown = [self._kept(self._reset_one(index, one_seed)) for index, one_seed in enumerate(seeds.tolist())]
+        self._place_all(shown, batch)
         return batch
 
     def step(self, actions: Array) -> StepBatch:
@@ -82,6 +86,7 @@ class GymnasiumVector:
         batch = StepBatch(
             self._empty(self.num_envs), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
         shown: list[Any] = []
+        own: list[Any] = []
         finals: dict[int, Array] = {}
         self._endings = {}
         for index, action in enumerate(given):
@@ -92,7 +97,11 @@ class GymnasiumVector:
                 if not terminated:
                     finals[index] = final
                 observation = self._reset_one(index, None)
-            shown.append(observation)
+            shown.append(self._kept(observation))
+            own.append(observation)
+        if self._sharing is None:
+            with suppress(LookupError, TypeError):  # of a wrong observation, which is told below
+                self._sharing = any(_repeats(_leaves(own, member.path)) for member in self._layout.members)
         if finals:
             batch.final_index = np.fromiter(finals, np.int32)
             batch.final_observation = np.stack(list(finals.values()))
@@ -171,6 +180,10 @@ class GymnasiumVector:
             raise self._broken(index, "reset", f"it must return (observation, info), not {short(result)}")
         return result[0]
 
+    def _kept(self, observation: Any) -> Any:
+        """The observation, or a copy where another environment may write into it before all are placed."""
+        return observation if self._sharing is False else copy.deepcopy(observation)
+
     def _place_all(self, shown: list[Any], batch: StepBatch) -> None:
         """Writes what all environments show into the rows of `batch`.
 
@@ -179,7 +192,8 @@ class GymnasiumVector:
         rows, layout = batch.observation, self._layout
         try:
             for member in layout.members:
-                member.place(_column(shown, member.path), member.view(rows) if layout.parts else rows, (self.num_envs,))
+                own = member.view(rows) if layout.parts else rows
+                member.place(np.array(_leaves(shown, member.path)), own, (self.num_envs,))
         except (TypeError, ValueError, LookupError):
             for index, observation in enumerate(shown):
                 self._place(index, _where(batch, index), observation, rows[index])
@@ -219,11 +233,17 @@ def _where(batch: StepBatch, index: int) -> str:
     return "reset" if batch.flags[index] & Flags.START else "step"
 
 
-def _column(shown: list[Any], path: tuple[Any, ...]) -> Array:
-    """What lies at `path` in each observation, as one array."""
+def _leaves(shown: list[Any], path: tuple[Any, ...]) -> list[Any]:
+    """What lies at `path` in each observation."""
     for key in path:
         shown = [one[key] for one in shown]
-    return np.array(shown)
+    return shown
+
+
+def _repeats(leaves: list[Any]) -> bool:
+    """Whether one array stands there more than once."""
+    arrays = [id(one) for one in leaves if isinstance(one, np.ndarray)]
+    return len(set(arrays)) < len(arrays)
 
 
 def without_display(env: Any) -> None:

@@ -130,7 +130,8 @@ class Inference:
         self._reply(requests, sent, version)
         record = StepRecord(
             rows, batch.observation[kept], batch.reward[kept], batch.flags[kept], previous[kept], actions[kept],
-            bootstrap[kept], {k: v[kept] for k, v in behaviour.items()}, prefix, states, version,
+            bootstrap[kept], {k: v[kept] for k, v in behaviour.items()}, prefix.cpu().numpy(),
+            tuple(state.cpu().numpy() for state in states), version,
         )
         self.steps += len(record.env_ids)
         return self._assembler.append(record)

@@ -31,7 +31,8 @@ class Memory:
         if self._words:
             frames = torch.zeros((num_envs, *shape[1:]), dtype=torch.int32)
         else:
-            frames = torch.zeros((num_envs, spec.frame_stack, *shape), dtype=getattr(torch, spec.observation_dtype))
+            kept = spec.frame_stack if spec.frame_stack > 1 else 0
+            frames = torch.zeros((num_envs, kept, *shape), dtype=getattr(torch, spec.observation_dtype))
         self._frames = device.place(frames)
         states: State = network.initial_state(num_envs)  # type: ignore[operator]
         self._states = tuple(device.place(state) for state in states)
@@ -56,9 +57,9 @@ class Memory:
         if not len(finals):
             frames = self._look(at, batch.observation, start)
         else:
-            last = self._pushed(at[finals], batch.final_observation, np.zeros(len(finals), bool))
-            new = self._look(at, batch.observation, start)
-            frames, at = torch.cat([new, last]), torch.cat([at, at[finals]])
+            ended = place(rows[finals])
+            last = self._pushed(ended, batch.final_observation, np.zeros(len(finals), bool))
+            frames, at = torch.cat([self._look(at, batch.observation, start), last]), torch.cat([at, ended])
             action = np.concatenate([previous, self._previous_action[rows[finals]]])
             reward = np.concatenate([reward, reward[finals]])
             start = np.concatenate([start, np.zeros(len(finals), bool)])
@@ -66,11 +67,11 @@ class Memory:
         seen = self._stacks(frames).reshape(len(at), *self._spec.stacked_shape)
         return (seen[None], place(action)[None], place(reward)[None], place(start)[None], states), previous
 
-    def before(self, rows: Array) -> tuple[Array, tuple[Array, ...]]:
-        """The frames [N, S-1, *frame] and the states [N, ...] before the step that was seen last, of `rows`."""
+    def before(self, rows: Array) -> tuple[Tensor, State]:
+        """Copies of the frames [N, S-1, *frame] and states [N, ...] before the step that was seen last, of `rows`."""
         at = self._device.place_array(rows)
         frames = self._stacks(self._frames.index_select(0, at))[:, :-1]
-        return frames.cpu().numpy(), tuple(table.index_select(0, at).cpu().numpy() for table in self._states)
+        return frames, tuple(table.index_select(0, at) for table in self._states)
 
     def remember(self, rows: Array, actions: Array, states: State) -> None:
         """What was done in `rows`: actions [N, *action] and the network's states after it, of N rows or more."""

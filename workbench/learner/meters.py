@@ -39,8 +39,8 @@ class Meters:
 
     def drain(self) -> Sums:
         """What was added since the last call."""
-        now = time.perf_counter()
         with self._lock:
+            now = time.perf_counter()
             for block, (name, since) in self._open.items():
                 self._entries[name].total += now - since
                 self._open[block] = name, now

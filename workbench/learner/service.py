@@ -89,9 +89,13 @@ class ActorStreams:
         with self._lock:
             before = self.lives.get(hello.actor)
             taken = before is not None and before.alive
+            wrong = before.error if before is not None else ""  # it may not have heard, as the stream ended meanwhile
             if not taken:
                 life = self.lives[hello.actor] = ActorLife(hello, names_in(context.invocation_metadata()))
                 self._batcher.expect(hello.environments)
+        if wrong and not taken:
+            self._end(life)
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, wrong)
         if taken:
             context.abort(grpc.StatusCode.ALREADY_EXISTS, f"actor {hello.actor} is connected already")
         return life

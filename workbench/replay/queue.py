@@ -36,9 +36,9 @@ class UnrollQueue:
         """The `count` oldest unrolls; empty if there are not so many after `timeout_s`, or if closed."""
         with self._changed:
             self._awaited = count
-            if not self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= count, timeout_s):
-                return []
-            if self._closed:
+            self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= count, timeout_s)
+            self._awaited = 0
+            if self._closed or len(self._unrolls) < count:
                 return []
             taken = [self._unrolls.popleft() for _ in range(count)]
             self._changed.notify_all()

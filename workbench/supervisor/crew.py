@@ -17,7 +17,9 @@ ACTOR_GRACE_S = 3.0
 # glibc gives every block of some 100 kB back to the system when it is freed, and messages and training ask for the same
 # ones again and again: with these bounds (bytes) a process keeps them. A learner then spends a third of the time in the
 # kernel.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
+_LIBC = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+_OLD = _LIBC is None or tuple(map(int, _LIBC.split()[-1].split(".")[:2])) < (2, 35)  # takes at most 32 MiB
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25 if _OLD else 2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 

@@ -119,7 +119,7 @@ def open_channel(address: str) -> grpc.Channel:
 
 
 def open_stream_channel(address: str) -> grpc.aio.Channel:
-    """The same for asyncio; of the loop that runs."""
+    """The same for asyncio, of the loop that runs."""
     return grpc.aio.insecure_channel(address, options=_CLIENT_OPTIONS)
 
 
