@@ -134,11 +134,9 @@ def whole_system(config: RunConfig, seconds: float) -> float:
     """Trained steps/s of a launched run after its warm-up: updates x batch_size x unroll_length."""
     import workbench as wb
 
-    fields = config.to_json()
-    hyper = fields.pop("hyperparameters")
     with tempfile.TemporaryDirectory(prefix="wb") as home:
         os.environ["WORKBENCH_HOME"] = home
-        run = wb.launch(**fields, **hyper)
+        run = wb.launch(config.environment, precision=config.precision, total_frames=config.total_frames)
         try:
             run.wait(updates=WARM_UP_UPDATES, timeout_s=300, progress=False)
             first = run.status
@@ -146,7 +144,8 @@ def whole_system(config: RunConfig, seconds: float) -> float:
             last = run.status  # of the learner's own clock: it is seen up to half a second late
         finally:
             run.stop()
-    steps = (last.updates - first.updates) * hyper["batch_size"] * hyper["unroll_length"]
+    hyper = config.hyperparameters
+    steps = (last.updates - first.updates) * hyper.batch_size * hyper.unroll_length
     return steps / (last.time_s - first.time_s)
 
 
