@@ -98,7 +98,8 @@ class GymnasiumVector:
                     finals[index] = final
                 observation = self._reset_one(index, None)
             shown.append(self._kept(observation))
-            own.append(observation)
+            if self._sharing is None:
+                own.append(observation)
         if self._sharing is None:
             with suppress(LookupError, TypeError):  # of a wrong observation, which is told below
                 self._sharing = any(_repeats(_leaves(own, member.path)) for member in self._layout.members)

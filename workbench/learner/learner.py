@@ -124,8 +124,7 @@ class Learner:
         self._echo = Echo(self.experience, self.meters)
         generator = self.device.generator(config.seed + 1)
         counters = self._restore(generator)
-        self.policy = PublishedPolicy(
-            network, version=self.trainer.updates, lower_dtype=self.device.lower_dtype)
+        self.policy = PublishedPolicy(network, version=self.trainer.updates, lower_dtype=self.device.lower_dtype)
         num_envs = config.actors * config.envs_per_actor
         self.inference = Inference(
             self.spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms.base import State
-from workbench.algorithms.frames import frames_of_words, push_frames, push_words
+from workbench.algorithms.frames import frames_of_words, join_frames, push_frames, push_words
 from workbench.learner.device import Device
 from workbench.learner.gathered import Gathered
 from workbench.replay.unrolls import grown
@@ -64,7 +64,7 @@ class Memory:
             reward = np.concatenate([reward, reward[finals]])
             start = np.concatenate([start, np.zeros(len(finals), bool)])
         states = tuple(table.index_select(0, at) for table in self._states)
-        seen = self._stacks(frames).reshape(len(at), *self._spec.stacked_shape)
+        seen = join_frames(self._stacks(frames))
         return (seen[None], place(action)[None], place(reward)[None], place(start)[None], states), previous
 
     def before(self, rows: Array) -> tuple[Tensor, State]:

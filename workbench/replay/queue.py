@@ -36,9 +36,9 @@ class UnrollQueue:
         """The `count` oldest unrolls; empty if there are not so many after `timeout_s`, or if closed."""
         with self._changed:
             self._awaited = count
-            self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= count, timeout_s)
+            in_time = self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= count, timeout_s)
             self._awaited = 0
-            if self._closed or len(self._unrolls) < count:
+            if self._closed or not in_time:
                 return []
             taken = [self._unrolls.popleft() for _ in range(count)]
             self._changed.notify_all()
