@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
-from throughput import ONE_THREAD
+
+from workbench.supervisor.places import variables
 
 GROUPS = 2  # of an actor's games, as a run has them by default
 MOST_GAMES = {"football": 64, "vizdoom": 64}  # 44 MB and an engine's process each; a family that is not named: any
@@ -257,7 +258,7 @@ def in_own_process(way: str, name: str, count: int, seconds: float) -> Rate:
     """
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         done = subprocess.run([sys.executable, __file__, way, name, str(count), str(seconds)], cwd=folder,
-                              env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
+                              env={**os.environ, **variables(1)}, capture_output=True, text=True)
     if done.returncode:
         sys.stderr.write(done.stderr)
     done.check_returncode()

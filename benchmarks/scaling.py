@@ -144,7 +144,7 @@ def measure(run: wb.Run, seconds: float) -> dict[str, Any]:
     config = run.config
     cycle = cycle_updates(config)
     run.wait(updates=cycle * math.ceil(WARM_UP_UPDATES / cycle), timeout_s=PATIENCE_S, progress=False)
-    learner = Caller(run.directory.learner_address, run.directory.token())
+    learner = Caller(run.directory.learner_address(), run.directory.token())
     try:
         first = after_update(learner, learner.call("status").get("updates", 0) + 1)
         processes = Processes(run.status)

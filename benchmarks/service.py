@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 from service_sides import FRAMES_PER_STEP, STACK, UNROLL, request_bytes
-from throughput import ONE_THREAD, hardware
+from throughput import hardware
 
-from workbench.supervisor.crew import KEEP_MEMORY
+from workbench.supervisor.places import variables
 
 RESULT = Path(__file__).parent / "results" / "service.md"
 SIDES = Path(__file__).parent / "service_sides.py"
@@ -64,7 +64,7 @@ def started(role: str, address: str, given: dict[str, object], ready: str) -> It
     """A process of service_sides.py that has said `ready`."""
     command = [sys.executable, str(SIDES), role, address, json.dumps(given)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               env={**KEEP_MEMORY, **os.environ, **ONE_THREAD})
+                               env={**os.environ, **variables(1)})
     try:
         if process.stdout.readline().strip() != ready:
             raise SystemExit(f"a {role} ended before it was {ready}: {given}")

@@ -91,9 +91,9 @@ def watched(run) -> dict[str, float]:
     from workbench.errors import ConnectionLost
     from workbench.wire.rpc import Caller
 
-    socket = Path(run.directory.learner_address.removeprefix("unix:"))
+    socket = Path(run.directory.learner_address().removeprefix("unix:"))
     until(socket.exists, run)
-    learner, at = Caller(run.directory.learner_address, run.directory.token()), {}
+    learner, at = Caller(run.directory.learner_address(), run.directory.token()), {}
 
     def asked() -> bool:
         with contextlib.suppress(ConnectionLost):
@@ -129,7 +129,7 @@ def left_behind(run) -> dict[str, float]:
         "supervisor_started": started(status.supervisor_pid),
         "supervisor_listens": made(directory.supervisor_address),
         "learner_started": started(status.learner_pid),
-        "learner_listens": made(directory.learner_address),
+        "learner_listens": made(directory.learner_address()),
         "actor_started": min(started(actor.pid) for actor in status.actors),
     }
 

@@ -23,10 +23,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from workbench.config import RunConfig
-from workbench.supervisor.crew import KEEP_MEMORY
+from workbench.supervisor.places import variables
 
 RESULT = Path(__file__).parent / "results" / "throughput.md"
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 WARM_UP_UPDATES = 15
 
 
@@ -157,7 +156,7 @@ def measure(part: str, arguments: argparse.Namespace) -> float:
     """Steps/s of one part, in a process of its own."""
     command = [sys.executable, __file__, "--part", part, "--environment", arguments.environment, "--seconds",
                str(arguments.seconds), "--precision", arguments.precision]
-    environment = {**KEEP_MEMORY, **os.environ, **ONE_THREAD}  # as a supervisor starts learners and actors
+    environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(done.stdout.splitlines()[-1]))
 

@@ -132,9 +132,9 @@ class RunDirectory:
     def supervisor_address(self) -> str:
         return self._socket("control.sock")
 
-    @property
-    def learner_address(self) -> str:
-        return self._socket("learner.sock")
+    def learner_address(self, rank: int = 0) -> str:
+        """Where the learner of that rank listens on its own machine."""
+        return self._socket(f"learner-{rank}.sock" if rank else "learner.sock")
 
     def _socket(self, name: str) -> str:
         path = self.path / name

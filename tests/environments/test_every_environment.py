@@ -88,7 +88,7 @@ def actor_process(run: RunDirectory, log: Path) -> Iterator[subprocess.Popen[byt
 def played(run: RunDirectory, log: Path) -> Learner:
     """What a new actor process says to a new learner."""
     learner = Learner()
-    server = serve(run.learner_address, run.token(), calls={}, streams={"play": learner.play})
+    server = serve(run.learner_address(), run.token(), calls={}, streams={"play": learner.play})
     try:
         with actor_process(run, log) as process:
             for _ in range(600):

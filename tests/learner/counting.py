@@ -127,7 +127,7 @@ class Rig:
     def running(self) -> Iterator[Rig]:
         thread = threading.Thread(target=self._serve_inference, daemon=True)
         server = serve(
-            self.run.learner_address, self.run.token(), calls={}, streams={"play": self.streams.play}, threads=64
+            self.run.learner_address(), self.run.token(), calls={}, streams={"play": self.streams.play}, threads=64
         )
         thread.start()
         try:
@@ -181,7 +181,7 @@ def actor_of(run: RunDirectory, groups: list[VectorEnvironment], index: int = 0)
 
     def live() -> None:
         with asyncio.Runner() as runner:
-            connect_and_play(groups, run.learner_address, run.token(), index, runner=runner)
+            connect_and_play(groups, run.learner_address(), run.token(), index, runner=runner)
 
     threading.Thread(target=live, daemon=True).start()
     yield

@@ -21,7 +21,7 @@ class Talk:
     def __init__(self, running, first: bytes, names=()) -> None:
         self.outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.outbox.put(first)
-        self.channel = open_channel(running.run.learner_address)
+        self.channel = open_channel(running.run.learner_address())
         rpc = self.channel.stream_stream(method_path("play"))
         metadata = (*token_metadata(running.run.token()), *names_metadata(names))
         self.replies = rpc(iter(self.outbox.get, None), metadata=metadata, timeout=20)

@@ -18,6 +18,7 @@ from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
+from workbench.supervisor.places import ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Supervisor
 from workbench.wire.rpc import serve
@@ -60,7 +61,7 @@ def run(home: Path) -> RunDirectory:
 def learner(run: RunDirectory) -> Iterator[Learner]:
     made = Learner()
     calls = {name: getattr(made, name) for name in ("status", "pause", "resume", "tune")}
-    server = serve(run.learner_address, run.token(), calls=calls)
+    server = serve(run.learner_address(), run.token(), calls=calls)
     yield made
     made.free.set()
     server.stop(0.0)
@@ -70,7 +71,7 @@ def learner(run: RunDirectory) -> Iterator[Learner]:
 def supervisor(run: RunDirectory, learner: Learner) -> Iterator[Supervisor]:
     held = lock.hold(lock.of_supervisor(run), wait_s=0)
     assert held is not None
-    made = Supervisor(run, MetricsWriter(run.metrics), keep_open=held)
+    made = Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=held))
     yield made
     made.close()
 
@@ -139,7 +140,7 @@ def test_counters_stay_and_speeds_go_while_no_learner_lives(supervisor: Supervis
 def test_what_a_resume_changed_is_told_once_and_before_any_later_change(learner: Learner, run: RunDirectory) -> None:
     before = run.config().replaced(actors=3, learning_rate=1e-3, entropy_cost=0.5)
     run.write(lives=1, config_before=before.to_json())
-    service = Service(Supervisor(run, MetricsWriter(run.metrics), keep_open=0))
+    service = Service(Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=0)))
     for value in (0.02, 0.03):
         service.tune({"entropy_cost": value})
     now, events = run.config(), MetricsReader(run.metrics).events()

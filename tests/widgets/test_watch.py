@@ -156,7 +156,7 @@ def test_watching_does_not_slow_the_run_down(run: wb.Run) -> None:
 
 
 def test_the_tap_is_off_again_some_seconds_after_the_last_question(run: wb.Run) -> None:
-    learner = Caller(run.directory.learner_address, run.directory.token())
+    learner = Caller(run.directory.learner_address(), run.directory.token())
 
     def life() -> str:
         cursor: str = learner.call("watch", env=2)["cursor"]

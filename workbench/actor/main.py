@@ -162,7 +162,7 @@ def main(run_dir: str, index: int) -> int:
         groups = make_groups(run.config(), run)
         with asyncio.Runner() as runner:
             while True:
-                connect_and_play(groups, run.learner_address, run.token(), index, runner=runner)
+                connect_and_play(groups, run.learner_address(), run.token(), index, runner=runner)
                 time.sleep(_RECONNECT_S)
                 if any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
                     _replace_this_process()

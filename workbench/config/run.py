@@ -19,6 +19,9 @@ NETWORKS = (
 REPLAY_S = 1800.0  # for a large replay to reach a slow disk
 
 
+LAUNCHERS = ("local", "inline", "ray", "colab")  # as NETWORKS
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """Everything that defines a run but the code typed in a notebook cell."""
@@ -42,7 +45,12 @@ class RunConfig:
     opponent_agents: int = setting(0, "agents of each game that the opponent plays, its last ones; 0: half of them",
                                    unit="agents", low=0, high=1024)
     seed: int = setting(0, "seed of environments, network and sampling", low=0, high=2**31 - 1)
-    device: str = setting("auto", "accelerator of the learner", choices=("auto", "cpu", "cuda", "xla"))
+    launcher: str = setting("local", "where the run's processes live", choices=LAUNCHERS)
+    address: str | None = setting(None, "of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; None: none, or auto")
+    learners: int = setting(1, "learners, each with its own inference and actors; gradients are averaged",
+                            unit="processes", low=1, high=1024, source="SEED RL's multi-host layout")
+    device: str = setting("auto", "accelerator of the learner", choices=("auto", "cpu", "cuda", "xla", "tpu"))
+    inference_device: str = setting("", "accelerator of inference, such as cuda:1, where it is not the one that trains")
     precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware has it",
                              choices=("auto", "fp32", "bf16"))
     max_batch: int = setting(0, "largest inference batch; 0: half of the environments", unit="environments", low=0,

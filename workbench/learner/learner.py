@@ -80,7 +80,7 @@ class Learner:
     def run(self) -> None:
         """Train until stopped or finished. Raises what made it fail."""
         server: Server = serve(
-            self.run_directory.learner_address, self.run_directory.token(),
+            self.run_directory.learner_address(), self.run_directory.token(),
             calls=self.calls(), streams={"play": self.streams.play}, threads=1024,
         )
         try:

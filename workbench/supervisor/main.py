@@ -14,6 +14,7 @@ import psutil
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
+from workbench.supervisor.places import ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire.rpc import serve
@@ -55,7 +56,7 @@ def main(run_dir: str) -> int:
     if held is None:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1
-    supervisor = Supervisor(run, MetricsWriter(run.metrics), keep_open=held)
+    supervisor = Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=held))
 
     def on_signal(number: int, _: FrameType | None) -> None:
         outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")

@@ -7,7 +7,7 @@ from collections.abc import Set
 from typing import Any
 
 from workbench.metrics import Progress
-from workbench.supervisor.processes import Child
+from workbench.supervisor.places import Life
 from workbench.supervisor.stalls import STALLED_AFTER_S, Stalls
 
 
@@ -44,7 +44,7 @@ class News:
         """Forget how long things stood still, because they were meant to."""
         self.stalls.moved(time.monotonic())
 
-    def is_of(self, learner: Child) -> bool:
+    def is_of(self, learner: Life) -> bool:
         """Whether the last status came from this life of the learner."""
         return learner.alive and self.at > learner.started_at
 
@@ -52,7 +52,7 @@ class News:
         """Seconds since the last status."""
         return time.monotonic() - self.at
 
-    def current(self, learner: Child) -> dict[str, Any]:
+    def current(self, learner: Life) -> dict[str, Any]:
         """The last status, without speeds if they may no longer be true."""
         fresh = self.is_of(learner) and self.silent_s() <= STALLED_AFTER_S
         return self.told if fresh else standing_still(self.told)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from workbench.wire.lifeline import FATAL
 
@@ -109,6 +110,10 @@ class Child:
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
+    def waiting_s(self) -> float:
+        """Seconds until the next start is due; 0: now."""
+        return self.back_off.waiting_s()
+
     def start(self) -> None:
         """Begin a life."""
         self._error.unlink(missing_ok=True)
@@ -196,7 +201,16 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def wait_for_all(children: Sequence[Child]) -> None:
+class Polled(Protocol):
+    """A child as `wait_for_all` sees it."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    def poll(self) -> Ending | None: ...
+
+
+def wait_for_all(children: Sequence[Polled]) -> None:
     """Poll until every child has ended; each must have been asked to end or killed."""
     while any(child.alive for child in children):
         for child in children:

@@ -39,5 +39,5 @@ def _learner_down(news: News, crew: Crew, ending: str | None) -> str:
     age_s = time.monotonic() - learner.started_at
     if ending is None:
         return f"the learner is starting ({age_s:.0f} s)"
-    since = f"{age_s:.0f} s" if learner.alive else f"in {learner.back_off.waiting_s():.1f} s"
+    since = f"{age_s:.0f} s" if learner.alive else f"in {learner.waiting_s():.1f} s"
     return f"the learner is being restarted ({since}): it ended with {ending}"

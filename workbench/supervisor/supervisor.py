@@ -26,6 +26,7 @@ from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor.crew import Crew, Ended
 from workbench.supervisor.ledger import Ledger, log
 from workbench.supervisor.news import News
+from workbench.supervisor.places import Place
 from workbench.supervisor.reason import reason
 from workbench.wire.rpc import Caller
 
@@ -58,17 +59,17 @@ class Supervisor:
         config: with live changes.
     """
 
-    def __init__(self, run: RunDirectory, writer: MetricsWriter, *, keep_open: int) -> None:
+    def __init__(self, run: RunDirectory, writer: MetricsWriter, *, place: Place) -> None:
         self.run = run
         self.config: RunConfig = run.config()
         self.state = "starting"
-        self.learner = Caller(run.learner_address, run.token())
+        self.learner = Caller(run.learner_address(), run.token())
         self._ledger = Ledger(run, writer)
         record = run.read()
         self._life = int(record.get("lives", 0)) + 1
         self._config_before: dict[str, Any] | None = record.get("config_before")  # of the last life, until it is told
         self._resumed_with = self.config
-        self._crew = Crew(run, learner_threads=self.config.learner_threads, keep_open=keep_open)
+        self._crew = Crew(place, learner_threads=self.config.learner_threads)
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None

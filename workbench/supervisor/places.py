@@ -1,0 +1,107 @@
+"""Where the processes of a run live: on this machine, or wherever another place puts them.
+
+A place makes children; the crew starts, polls and ends them without knowing where they are.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+from workbench.rundir import RunDirectory
+from workbench.supervisor.processes import Child, Ending
+
+# glibc gives every block of some 100 kB back to the system when it is freed, and messages and training ask for the same
+# ones again and again: with these bounds (bytes) a process keeps them. A learner then spends a third of the time in the
+# kernel.
+_LIBC = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+_OLD = _LIBC is None or tuple(map(int, _LIBC.split()[-1].split(".")[:2])) < (2, 35)  # takes at most 32 MiB
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25 if _OLD else 2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class Life(Protocol):
+    """What a crew needs of a child, wherever it lives; `Child` says more.
+
+    Attributes:
+        name: "learner", "learner-1" or "actor-3".
+        restarts: lives after the first; -1 before it.
+        started_at: when this life began, on the monotonic clock.
+    """
+
+    name: str
+    restarts: int
+    started_at: float
+
+    @property
+    def alive(self) -> bool:
+        """Whether a life goes on that `poll` has not told the end of."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process on its machine, while it is alive."""
+
+    def start_if_due(self) -> bool:
+        """Begin a life if there is none and the back-off is over; returns whether it did."""
+
+    def waiting_s(self) -> float:
+        """Seconds until the next start is due; 0: now."""
+
+    def poll(self) -> Ending | None:
+        """How this life ended, once; None while it goes on or after that was told."""
+
+    def end(self, grace_s: float) -> None:
+        """Ask this life to end; `poll` kills it after `grace_s` seconds."""
+
+    def expect_end(self, grace_s: float) -> None:
+        """Somebody wants this life to end: that is no failure, and `poll` kills it after `grace_s` seconds."""
+
+    def kill(self) -> None:
+        """Kill this life and what it started."""
+
+    def log_tail(self) -> str:
+        """The last lines of the log."""
+
+
+class Place(Protocol):
+    """Makes the children of one run."""
+
+    def learner(self, rank: int, *, threads: int) -> Life:
+        """The learner of that rank, not started yet; `threads` of its arithmetic, 0: chosen by itself."""
+
+    def actor(self, index: int) -> Life:
+        """The actor of that index, not started yet."""
+
+
+class ThisMachine:
+    """Children as processes of this machine.
+
+    Args:
+        keep_open: a file descriptor that they inherit, the supervisor's lock.
+    """
+
+    def __init__(self, run: RunDirectory, *, keep_open: int) -> None:
+        self._run, self._keep_open = run, keep_open
+
+    def learner(self, rank: int, *, threads: int) -> Child:
+        """See `Place`."""
+        return self._child(learner_name(rank), ["_learner", str(self._run.path)], threads=threads)
+
+    def actor(self, index: int) -> Child:
+        """See `Place`."""
+        return self._child(f"actor-{index}", ["_actor", str(self._run.path), "--index", str(index)], threads=1)
+
+    def _child(self, name: str, arguments: list[str], *, threads: int) -> Child:
+        environment = {**os.environ, **variables(threads)}
+        return Child(name, arguments, logs=self._run.logs, environment=environment, keep_open=self._keep_open)
+
+
+def learner_name(rank: int) -> str:
+    """What the learner of that rank and its log are called."""
+    return f"learner-{rank}" if rank else "learner"
+
+
+def variables(threads: int) -> dict[str, str]:
+    """Environment variables of a run's process that computes with `threads` threads; 0: as many as it chooses."""
+    bounds = dict.fromkeys(_THREAD_VARIABLES, str(threads)) if threads else {}
+    return {**{name: os.environ.get(name, value) for name, value in KEEP_MEMORY.items()}, **bounds}
