@@ -39,6 +39,8 @@ from workbench.trajectory import EnvironmentSpec, Flags, Unroll
 from workbench.wire.messages import Hello
 from workbench.wire.rpc import serve
 
+PADS = False
+
 
 class CountingNetwork(nn.Module):
     """Its state is the number of observations of the episode that it has seen, this one included. Its value is ten
@@ -68,6 +70,11 @@ class CountingNetwork(nn.Module):
 def expected_value(step: int, frame_stack: int) -> float:
     """What CountingNetwork says at that step of an episode."""
     return 10.0 * (step + 1) + min(step + 1, frame_stack)
+
+
+def device() -> Device:
+    """The CPU; with the fixture `padding` also as a device that pads its batches, which counts no less exactly."""
+    return Device("cpu", precision="fp32", pads=PADS)
 
 
 @dataclass
@@ -102,7 +109,7 @@ class Rig:
         self.inference = Inference(
             spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
             assembler=UnrollAssembler(layout, num_envs=1, stagger=self.stagger), queue=self.queue,
-            device=Device("cpu", precision="fp32"), num_envs=1, generator=torch.Generator().manual_seed(0),
+            device=device(), num_envs=1, generator=torch.Generator().manual_seed(0),
             meters=Meters(), on_episode=self.episodes.append, opponent=self._opposing(),
         )
         self.lives = 0
@@ -110,7 +117,7 @@ class Rig:
     def _opposing(self) -> Opponent | None:
         if self.opponent is None:
             return None
-        return Opponent(self.opponent, device=Device("cpu", precision="fp32"), num_envs=1, seed=0)
+        return Opponent(self.opponent, device=device(), num_envs=1, seed=0)
 
     def _admit(self, hello: Hello) -> int:
         assert hello.spec == self.spec, (hello.spec, self.spec)

@@ -28,6 +28,8 @@ from workbench.trajectory import EnvironmentSpec
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
 IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=4)
 
+pytestmark = pytest.mark.usefixtures("padding")
+
 
 def options(lengths, ends, image=False):
     return {"episode_length": list(lengths), "ends": ends, "image": image}

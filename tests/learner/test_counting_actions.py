@@ -11,12 +11,12 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from torch import nn
 
+from tests.learner.counting import device
 from workbench import algorithms, environments
 from workbench.algorithms import PolicyValueOutput, collate, stack_frames
 from workbench.algorithms.distributions import distribution_of
 from workbench.config import RunConfig
 from workbench.learner.batcher import Request
-from workbench.learner.device import Device
 from workbench.learner.inference import Inference
 from workbench.learner.meters import Meters
 from workbench.learner.policy import PublishedPolicy
@@ -35,6 +35,8 @@ SPACES = {
     "tanh_normal": Box(-1, 1, (2,), np.float32),
 }
 NOTHING = -9.0  # what is shown as sent after a reset
+
+pytestmark = pytest.mark.usefixtures("padding")
 
 
 class EchoEnv(gymnasium.Env):
@@ -117,7 +119,7 @@ def played(kind: str, *, parts: bool, frame_stack: int, steps: int, groups: int 
                           state_shapes=((1,),))
     inference = Inference(
         spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=7),
-        assembler=UnrollAssembler(layout, num_envs=1), queue=UnrollQueue(1), device=Device("cpu", precision="fp32"),
+        assembler=UnrollAssembler(layout, num_envs=1), queue=UnrollQueue(1), device=device(),
         num_envs=1, generator=torch.Generator().manual_seed(0), meters=Meters(), on_episode=lambda episode: None,
     )
     waiting = [group.reset(seed=0) for group in made]

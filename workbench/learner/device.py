@@ -7,31 +7,62 @@ weights, heads, losses and the optimizer stay float32. A user's own network comp
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
 from workbench.trajectory import Array, EnvironmentSpec
 
+_SMALLEST_BATCH = 8  # rows
+
 
 class Device:
-    """One accelerator with its precision."""
+    """One accelerator with its precision.
 
-    def __init__(self, kind: str, *, precision: str) -> None:
+    Attributes:
+        pads: whether batches are filled up to one of a few sizes, since each size costs a compilation or a CUDA graph.
+    """
+
+    def __init__(self, kind: str, *, precision: str, pads: bool | None = None) -> None:
         self.torch = torch.device(kind)
-        self.kind = kind
+        self.kind = self.torch.type
         self.precision = precision
+        self.pads = self.kind != "cpu" if pads is None else pads
+
+    def padded(self, rows: int) -> int:
+        """Rows that a batch of `rows` has on the device: the next power of two, or as many where it does not pad."""
+        return max(_SMALLEST_BATCH, 1 << (rows - 1).bit_length()) if self.pads else rows
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
         """`tensor` on the device."""
         return tensor.to(self.torch, non_blocking=True)
 
-    def place_array(self, array: Array) -> torch.Tensor:
-        """A NumPy array on the device."""
+    def place_rows(self, array: Array, *, fill: int = 0) -> torch.Tensor:
+        """A NumPy array [N, ...] on the device, with rows of `fill` behind it up to the size that the device wants."""
+        rows = self.padded(len(array))
+        if self.kind == "cuda":  # from pinned memory, so that nobody waits for the copy
+            ours = torch.empty((rows, *array.shape[1:]), dtype=torch.from_numpy(array[:0]).dtype, pin_memory=True)
+            ours[: len(array)] = torch.from_numpy(array)
+            ours[len(array) :] = fill
+            return self.place(ours)
+        if rows > len(array):
+            array = np.concatenate([array, np.full((rows - len(array), *array.shape[1:]), fill, array.dtype)])
         return self.place(torch.from_numpy(array))
+
+    def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
+        """`tensors` of this thread's stream as NumPy arrays; waits for the device once."""
+        if self.kind == "cuda":
+            ours = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in tensors]
+            for mine, one in zip(ours, tensors, strict=True):
+                mine.copy_(one, non_blocking=True)
+            torch.cuda.current_stream(self.torch).synchronize()
+            return [mine.numpy() for mine in ours]
+        return [one.cpu().numpy() for one in tensors]
 
     @property
     def lower_dtype(self) -> torch.dtype | None:

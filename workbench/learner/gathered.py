@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.learner.batcher import Request
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array, EnvironmentSpec, Flags
 
 
 @dataclass
@@ -39,9 +39,11 @@ class Gathered:
             np.concatenate([step.score for step in steps if step.score is not None]) if spec.scored else reward,
         )
 
-    def without_finals(self) -> Gathered:
-        """The same rows, without the final observations."""
-        return replace(self, final_rows=self.final_rows[:0], final_observation=self.final_observation[:0])
+    @property
+    def start(self) -> Array:
+        """bool [N]: where an episode begins."""
+        begins: Array = (self.flags & Flags.START) != 0
+        return begins
 
     def only(self, rows: Array) -> Gathered:
         """The rows where the mask `rows` is set."""

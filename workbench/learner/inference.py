@@ -10,17 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
 
-from workbench.algorithms.base import Algorithm, NetworkOutput, Roles
+from workbench.algorithms.base import Algorithm, NetworkOutput, Roles, State
 from workbench.algorithms.distributions import distribution_of
 from workbench.config import RunConfig
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
 from workbench.learner.gathered import Gathered
-from workbench.learner.memory import Inputs, Memory
+from workbench.learner.memory import Memory, Seen
 from workbench.learner.meters import Meters
 from workbench.learner.opponent import Opponent
 from workbench.learner.policy import PublishedPolicy
@@ -44,6 +46,25 @@ class Episode:
     episode_return: float
     length_steps: int
     score: float | None = None
+
+
+class Thought(NamedTuple):
+    """What the policy did in N environments.
+
+    Attributes:
+        actions: [N, *action], as unrolls keep them.
+        behaviour: [N, ...] by name.
+        bootstrap: float32 [N], values of final observations; 0 but at truncations.
+        stack_prefix, states: frames and recurrent states before the step, of the rows where an unroll begins.
+        version: of the policy.
+    """
+
+    actions: Array
+    behaviour: dict[str, Array]
+    bootstrap: Array
+    stack_prefix: Array
+    states: tuple[Array, ...]
+    version: int
 
 
 class Inference:
@@ -121,17 +142,17 @@ class Inference:
         batch = gathered if ours.all() else gathered.only(ours)
         evaluating = self._roles.evaluating[batch.env_ids]
         self._count_episodes(batch, evaluating)
-        inputs, previous = self._memory.see(batch)
+        previous = self._memory.previous_action(batch)
         kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
         rows = batch.env_ids[kept]
-        prefix, states = self._memory.before(rows[self._assembler.begins(rows)])
-        actions, behaviour, bootstrap, version = self._act(batch, inputs, evaluating)
-        sent[ours] = self._actions.to_environment(torch.from_numpy(actions)).numpy()
-        self._reply(requests, sent, version)
+        begins = self._assembler.begins(rows)
+        thought = self._think(batch, previous, evaluating, rows[begins], batch.start[kept][begins])
+        sent[ours] = self._actions.to_environment(torch.from_numpy(thought.actions)).numpy()
+        self._reply(requests, sent, thought.version)
         record = StepRecord(
-            rows, batch.observation[kept], batch.reward[kept], batch.flags[kept], previous[kept], actions[kept],
-            bootstrap[kept], {k: v[kept] for k, v in behaviour.items()}, prefix.cpu().numpy(),
-            tuple(state.cpu().numpy() for state in states), version,
+            rows, batch.observation[kept], batch.reward[kept], batch.flags[kept], previous[kept],
+            thought.actions[kept], thought.bootstrap[kept], {k: v[kept] for k, v in thought.behaviour.items()},
+            thought.stack_prefix, thought.states, thought.version,
         )
         self.steps += len(record.env_ids)
         return self._assembler.append(record)
@@ -167,29 +188,52 @@ class Inference:
         self._lengths[rows[ended]] = 0
 
     @torch.inference_mode()
-    def _act(self, batch: Gathered, inputs: Inputs, evaluating: Array) -> tuple[Array, dict[str, Array], Array, int]:
-        """Actions [N, *action] as unrolls keep them, behaviour [N, ...], bootstrap values [N], and the policy version.
+    def _think(
+        self, batch: Gathered, previous_action: Array, evaluating: Array, begin: Array, begin_episode: Array
+    ) -> Thought:
+        """What the policy does in the N rows of `batch`. Waits for the device once.
 
-        Bootstrap values are 0 but at truncations.
+        Args:
+            previous_action: [N, *action].
+            evaluating: bool [N].
+            begin: rows of the tables [K] of which an unroll begins with this step, and for each of them whether an
+                episode does: `begin_episode`.
         """
-        number = len(batch.env_ids)
+        number, place = len(batch.env_ids), self._device.place_rows
+        seen = self._memory.bring(batch, previous_action)
+        roles = Roles(place(self._roles.ranks[batch.env_ids]), place(evaluating))
         with self._policy.reading() as (network, version), self._device.autocast():
-            output, state = network(*inputs)
-        acting = type(output)(*(tensor[:, :number] for tensor in output))
-        config, place = self._roles.config, self._device.place_array
-        actions, behaviour = self._algorithm.act(
-            acting, roles=Roles(place(self._roles.ranks[batch.env_ids]), place(evaluating)), greedy=False,
-            generator=self.generator, config=config.hyperparameters,
-        )
-        bootstrap = np.zeros(number, np.float32)
-        if len(batch.final_rows):
-            ending = type(output)(*(tensor[:, number:] for tensor in output))
-            bootstrap[batch.final_rows] = self._algorithm.bootstrap(ending).cpu().numpy()
-        chosen = actions.cpu().numpy()
-        self._memory.remember(batch.env_ids, chosen, state)
+            before = self._memory.before(begin, begin_episode)
+            bootstrap = self._bootstrap(network, batch)
+            output, state, actions, behaviour = self._forward(network, seen, roles)
+        chosen, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
+        said = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
+        prefix, *states = [value[: len(begin)] for value in rest[len(said) : len(said) + len(before)]]
+        values = np.zeros(number, np.float32)
+        if bootstrap:
+            values[batch.final_rows] = rest[-1][: len(batch.final_rows)]
+        thought = Thought(chosen[:number], said, values, prefix, tuple(states), version)
+        self._memory.did(batch.env_ids, thought.actions)
         if self.tap.watched:
-            self._show(batch, self._actions.to_environment(actions).cpu().numpy(), acting, state, version)
-        return chosen, {k: v.cpu().numpy() for k, v in behaviour.items()}, bootstrap, version
+            self._show(batch, self._actions.to_environment(actions).cpu().numpy(), output, state, version)
+        return thought
+
+    def _forward(
+        self, network: nn.Module, seen: Seen, roles: Roles
+    ) -> tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]:
+        """The network's output and state, actions and behaviour for `seen`, all on the device; the tables go on."""
+        output, state = network(*self._memory.look(seen))
+        actions, behaviour = self._algorithm.act(
+            output, roles=roles, greedy=False, generator=self.generator, config=self._roles.config.hyperparameters)
+        self._memory.remember(seen.rows, state)
+        return output, state, actions, behaviour
+
+    def _bootstrap(self, network: nn.Module, batch: Gathered) -> list[torch.Tensor]:
+        """[values of the true final observations], on the device; [] where there are none."""
+        if not len(batch.final_rows):
+            return []
+        output, _ = network(*self._memory.peek(self._memory.bring_last(batch)))
+        return [self._algorithm.bootstrap(output)]
 
     def _show(
         self, batch: Gathered, actions: Array, output: NetworkOutput, state: tuple[torch.Tensor, ...], version: int

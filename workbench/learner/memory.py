@@ -1,11 +1,13 @@
 """What a policy remembers of each environment from one step to the next: frames, previous action, recurrent state.
 
-Tables with a row per environment. Frames and states lie on the device, so that only new frames travel there.
+Tables with a row per environment. Frames and states lie on the device, so that only new frames travel there. Where the
+device pads batches, the tables have one more row at their end, which those rows read and write that nobody sent.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +18,20 @@ from workbench.algorithms.frames import frames_of_words, join_frames, push_frame
 from workbench.learner.device import Device
 from workbench.learner.gathered import Gathered
 from workbench.replay.unrolls import grown
-from workbench.trajectory import Array, EnvironmentSpec, Flags
+from workbench.trajectory import Array, EnvironmentSpec
 
 # Of a network: observation, previous action, reward, start, state.
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor, State]
+
+
+class Seen(NamedTuple):
+    """Steps on the device, as many as it wants [P, ...]; `rows` are those of the tables, int64 [P]."""
+
+    rows: Tensor
+    observation: Tensor
+    previous_action: Tensor
+    reward: Tensor
+    start: Tensor
 
 
 class Memory:
@@ -27,58 +39,73 @@ class Memory:
 
     def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, device: Device, num_envs: int) -> None:
         self._device, self._spec = device, spec
+        rows = num_envs + device.pads
         shape, self._words = spec.observation_shape, _fit_in_words(spec)
         if self._words:
-            frames = torch.zeros((num_envs, *shape[1:]), dtype=torch.int32)
+            frames = torch.zeros((rows, *shape[1:]), dtype=torch.int32)
         else:
             kept = spec.frame_stack if spec.frame_stack > 1 else 0
-            frames = torch.zeros((num_envs, kept, *shape), dtype=getattr(torch, spec.observation_dtype))
+            frames = torch.zeros((rows, kept, *shape), dtype=getattr(torch, spec.observation_dtype))
         self._frames = device.place(frames)
-        states: State = network.initial_state(num_envs)  # type: ignore[operator]
+        states: State = network.initial_state(rows)  # type: ignore[operator]
         self._states = tuple(device.place(state) for state in states)
         self._previous_action = np.zeros((num_envs, *spec.actions.shape), spec.actions.dtype)
 
     def forget(self, rows: Array) -> None:
         """The environments `rows` begin a new life."""
         self._previous_action[rows] = 0
+        at = self._at(rows)
         for table in (self._frames, *self._states):
-            table[rows] = 0
+            table.index_fill_(0, at, 0)
 
-    def see(self, batch: Gathered) -> tuple[Inputs, Array]:
-        """What the network is given, and the previous actions [N, *action] among it; the frames are remembered.
+    def previous_action(self, batch: Gathered) -> Array:
+        """[N, *action]: what was done last, 0 where an episode begins."""
+        previous: Array = self._previous_action[batch.env_ids]
+        previous[batch.start] = 0
+        return previous
 
-        Inputs are [1, N+K, ...]: the N rows of `batch`, then the K true final observations that it has.
+    def bring(self, batch: Gathered, previous_action: Array) -> Seen:
+        """The steps of `batch` on the device."""
+        place = self._device.place_rows
+        return Seen(self._at(batch.env_ids), place(batch.observation), place(previous_action), place(batch.reward),
+                    place(batch.start))
+
+    def bring_last(self, batch: Gathered) -> Seen:
+        """The true final observations of `batch`, which follow what the tables hold."""
+        rows, place = batch.env_ids[batch.final_rows], self._device.place_rows
+        return Seen(self._at(rows), place(batch.final_observation), place(self._previous_action[rows]),
+                    place(batch.reward[batch.final_rows]), place(np.zeros(len(rows), bool)))
+
+    def look(self, seen: Seen) -> Inputs:
+        """What the network is given for `seen`, [1, P, ...]; the frames are remembered."""
+        frames = self._pushed(seen)
+        if self._spec.frame_stack > 1:
+            self._frames.index_copy_(0, seen.rows, frames)
+        return self._inputs(frames, seen)
+
+    def peek(self, seen: Seen) -> Inputs:
+        """What `look` gives; nothing is remembered."""
+        return self._inputs(self._pushed(seen), seen)
+
+    def before(self, rows: Array, start: Array) -> tuple[Tensor, ...]:
+        """Copies of the frames [P, S-1, *frame] and states [P, ...] before the next step of `rows`.
+
+        Frames are zero where that step begins an episode (`start`); states are not, the network zeroes them.
         """
-        place, rows, finals = self._device.place_array, batch.env_ids, batch.final_rows
-        start = (batch.flags & Flags.START) != 0
-        previous = self._previous_action[rows]
-        previous[start] = 0
-        at, reward, action = place(rows), batch.reward, previous
-        if not len(finals):
-            frames = self._look(at, batch.observation, start)
-        else:
-            ended = place(rows[finals])
-            last = self._pushed(ended, batch.final_observation, np.zeros(len(finals), bool))
-            frames, at = torch.cat([self._look(at, batch.observation, start), last]), torch.cat([at, ended])
-            action = np.concatenate([previous, self._previous_action[rows[finals]]])
-            reward = np.concatenate([reward, reward[finals]])
-            start = np.concatenate([start, np.zeros(len(finals), bool)])
-        states = tuple(table.index_select(0, at) for table in self._states)
-        seen = join_frames(self._stacks(frames))
-        return (seen[None], place(action)[None], place(reward)[None], place(start)[None], states), previous
+        at = self._at(rows)
+        frames = self._stacks(self._frames.index_select(0, at))[:, 1:]
+        same_episode = self._device.place_rows(~start).to(frames.dtype)
+        return (frames * same_episode.reshape(-1, *[1] * (frames.ndim - 1)),
+                *(table.index_select(0, at) for table in self._states))
 
-    def before(self, rows: Array) -> tuple[Tensor, State]:
-        """Copies of the frames [N, S-1, *frame] and states [N, ...] before the step that was seen last, of `rows`."""
-        at = self._device.place_array(rows)
-        frames = self._stacks(self._frames.index_select(0, at))[:, :-1]
-        return frames, tuple(table.index_select(0, at) for table in self._states)
-
-    def remember(self, rows: Array, actions: Array, states: State) -> None:
-        """What was done in `rows`: actions [N, *action] and the network's states after it, of N rows or more."""
-        self._previous_action[rows] = actions
-        at = self._device.place_array(rows)
+    def remember(self, rows: Tensor, states: State) -> None:
+        """The network's states [P, ...] after a step of `rows`."""
         for table, new in zip(self._states, states, strict=True):
-            table.index_copy_(0, at, new[: len(rows)].to(table.dtype))
+            table.index_copy_(0, rows, new.to(table.dtype))
+
+    def did(self, rows: Array, actions: Array) -> None:
+        """What was done in `rows`: [N, *action]."""
+        self._previous_action[rows] = actions
 
     def resize(self, num_envs: int) -> None:
         """Make room for `num_envs` environments; rows that exist stay as they are."""
@@ -90,20 +117,20 @@ class Memory:
                                  for table in (self._frames, *self._states)]
         self._states = tuple(states)
 
-    def _look(self, rows: Tensor, observation: Array, start: Array) -> Tensor:
-        """What `_pushed` gives; the table keeps it."""
-        frames = self._pushed(rows, observation, start)
-        if self._spec.frame_stack > 1:
-            self._frames.index_copy_(0, rows, frames)
-        return frames
+    def _at(self, rows: Array) -> Tensor:
+        return self._device.place_rows(rows, fill=len(self._previous_action))
 
-    def _pushed(self, rows: Tensor, observation: Array, start: Array) -> Tensor:
+    def _inputs(self, frames: Tensor, seen: Seen) -> Inputs:
+        states = tuple(table.index_select(0, seen.rows) for table in self._states)
+        observation = join_frames(self._stacks(frames))
+        return observation[None], seen.previous_action[None], seen.reward[None], seen.start[None], states
+
+    def _pushed(self, seen: Seen) -> Tensor:
         """The tables' rows with new frames, as the table keeps them."""
-        place = self._device.place_array
         if self._spec.frame_stack == 1:
-            return place(observation)[:, None]
+            return seen.observation[:, None]
         push = push_words if self._words else push_frames
-        return push(self._frames.index_select(0, rows), observation=place(observation), start=place(start))
+        return push(self._frames.index_select(0, seen.rows), observation=seen.observation, start=seen.start)
 
     def _stacks(self, frames: Tensor) -> Tensor:
         """[N, S, *frame] of what the table keeps."""

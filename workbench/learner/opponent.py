@@ -37,15 +37,17 @@ class Opponent:
         """Actions [N, *action] as the environments take them, for all rows of `batch`."""
         if not len(batch.env_ids):
             return np.zeros((0, *self._policy.spec.actions.shape), self._policy.spec.actions.dtype)
-        inputs, _ = self._memory.see(batch.without_finals())
+        number = len(batch.env_ids)
+        seen = self._memory.bring(batch, self._memory.previous_action(batch))
         with self._device.autocast():
-            output, state = self._network(*inputs)
-        evaluating = Roles(*(part.to(self._device.torch) for part in Roles.evaluating(len(batch.env_ids))))
+            output, state = self._network(*self._memory.look(seen))
+        evaluating = Roles(*(self._device.place(part) for part in Roles.evaluating(len(seen.rows))))
         actions, _ = self._policy.algorithm.act(
             output, roles=evaluating, greedy=False, generator=self._generator, config=self._policy.config)
-        self._memory.remember(batch.env_ids, actions.cpu().numpy(), state)
-        found: Array = self._actions.to_environment(actions).cpu().numpy()
-        return found
+        self._memory.remember(seen.rows, state)
+        chosen, sent = self._device.fetch([actions, self._actions.to_environment(actions)])
+        self._memory.did(batch.env_ids, chosen[:number])
+        return sent[:number]
 
     def resize(self, num_envs: int) -> None:
         """Make room for `num_envs` environments; rows that exist stay as they are."""
