@@ -78,9 +78,10 @@ def started(role: str, address: str, given: dict[str, object], ready: str) -> It
             process.wait()
 
 
-def measure(way: str, *, size: int, flight: int, actors: int, seconds: float) -> Measured:
+def measure(way: dict[str, object], *, size: int, flight: int, actors: int, seconds: float) -> Measured:
     """One server, `actors` clients, `flight` messages of `size` environments on each one's stream."""
-    given = {"frame_stack": 1, **WAYS[way], "size": size, "flight": flight, "actors": actors, "seconds": seconds}
+    given = {"frame_stack": 1, "device": "cpu", "network": "null", **way, "size": size, "flight": flight,
+             "actors": actors, "seconds": seconds}
     with contextlib.ExitStack() as stack:
         address = f"unix:{stack.enter_context(tempfile.TemporaryDirectory(prefix='wb'))}/service"
         server = stack.enter_context(started("server", address, given, "listening"))
@@ -142,7 +143,7 @@ def main() -> None:
     for number in range(given.rounds):
         for size, flight in setups:
             for way in WAYS:
-                found = measure(way, size=size, flight=flight, actors=given.actors, seconds=given.seconds)
+                found = measure(WAYS[way], size=size, flight=flight, actors=given.actors, seconds=given.seconds)
                 results[size, flight][way].append(found)
                 print(f"round {number + 1}: {size} per message, {way}: {found.messages_per_second * size:,.0f} steps/s",
                       file=sys.stderr, flush=True)

@@ -196,11 +196,12 @@ def streams_server(address: str, given: SimpleNamespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
-    """The learner's inference with a network that costs nothing; unrolls are made and dropped, or not made at all."""
+    """The learner's inference, by default with a network that costs nothing; unrolls are made and dropped, or not made
+    at all."""
     import torch
 
-    from workbench import algorithms
-    from workbench.learner.device import Device
+    from workbench import algorithms, networks
+    from workbench.learner.device import choose
     from workbench.learner.inference import Inference
     from workbench.learner.meters import Meters
     from workbench.learner.policy import PublishedPolicy
@@ -209,15 +210,20 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     from workbench.replay.unrolls import UnrollAssembler
 
     config, spec = _config(given), spec_of(given.frame_stack)
-    algorithm, unrolls, meters = algorithms.build(config, spec=spec), UnrollQueue(1000), Meters()
+    device = choose(config, spec)
+    algorithm, unrolls, meters = algorithms.build(config, spec=spec).to(device.torch), UnrollQueue(1000), Meters()
+    if given.network == "null":
+        network = null_network(device.torch)
+    else:
+        network = networks.build(given.network, spec=spec, heads=algorithm.heads, seed=0).to(device.torch)
     layout = UnrollLayout(spec, unroll_length=UNROLL, overlap=algorithm.overlap,
                           behaviour=algorithm.behaviour_fields(), state_shapes=())
     environments = given.actors * given.size * given.flight
     assembler = UnrollAssembler(layout, num_envs=environments, stagger=True) if given.unrolls else NoUnrolls()
     inference = Inference(
-        spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(null_network(), version=0),
-        assembler=assembler, queue=unrolls, device=Device("cpu", precision="fp32"), num_envs=environments,
-        generator=torch.Generator().manual_seed(0), meters=meters, on_episode=lambda episode: None,
+        spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=0, device=device),
+        assembler=assembler, queue=unrolls, device=device, num_envs=environments,
+        generator=device.generator(0), meters=meters, on_episode=lambda episode: None,
     )
 
     def infer(batcher: object) -> None:
@@ -234,7 +240,7 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     unrolls.close()
 
 
-def null_network():
+def null_network(device):
     """A network whose policy is uniform and whose value is 0, whatever it sees."""
     import torch
 
@@ -247,7 +253,7 @@ def null_network():
         def forward(self, observation, previous_action, reward, start, state):
             return PolicyValueOutput(logits.expand(*start.shape, ACTIONS), value.expand(start.shape)), ()
 
-    logits, value = torch.zeros(ACTIONS), torch.zeros(())
+    logits, value = torch.zeros(ACTIONS, device=device), torch.zeros((), device=device)
     return Null()
 
 
@@ -271,7 +277,8 @@ def _config(given: SimpleNamespace):
     from workbench.config import RunConfig
 
     return RunConfig.build("ALE/Pong-v5", actors=given.actors, envs_per_actor=given.size * given.flight,
-                           groups_per_actor=given.flight, unroll_length=UNROLL, precision="fp32")
+                           groups_per_actor=given.flight, unroll_length=UNROLL, device=given.device,
+                           precision="fp32" if given.network == "null" else "auto")
 
 
 @contextlib.contextmanager

@@ -79,7 +79,7 @@ def inference_alone(config: RunConfig, seconds: float) -> float:
     spec, batch = spec_of(config), config.actors * config.envs_per_actor // 2
     heads = algorithms.build(config, spec=spec).heads
     device, network = choose(config, spec), networks.build(config.network, spec=spec, heads=heads, seed=0)
-    policy = PublishedPolicy(network, version=0, lower_dtype=device.lower_dtype)
+    policy = PublishedPolicy(network, version=0, device=device)
     observation = torch.randint(0, 255, (1, batch, *spec.stacked_shape)).to(getattr(torch, spec.observation_dtype))
     inputs = (observation, torch.zeros(1, batch, dtype=torch.int64), torch.zeros(1, batch),
               torch.zeros(1, batch, dtype=torch.bool), network.initial_state(batch))
@@ -94,20 +94,33 @@ def inference_alone(config: RunConfig, seconds: float) -> float:
 
 def training_alone(config: RunConfig, seconds: float) -> float:
     """Steps/s of whole updates (collate, loss, backward, optimizer), on one thread."""
-    import numpy as np
     import torch
 
     from workbench import algorithms, networks
     from workbench.learner.device import choose
     from workbench.learner.training import Trainer
-    from workbench.trajectory import Unroll
 
     torch.set_num_threads(1)
     spec, hyper = spec_of(config), config.hyperparameters
     algorithm, device = algorithms.build(config, spec=spec), choose(config, spec)
     network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0)
     trainer = Trainer(network, algorithm, device, hyper)
-    random, length = np.random.default_rng(0), hyper.unroll_length + 1
+    unrolls = random_unrolls(config, spec, network)
+
+    def work() -> int:
+        trainer.update(algorithms.collate(unrolls), config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
+        return hyper.batch_size * hyper.unroll_length
+
+    return rate(work, seconds)
+
+
+def random_unrolls(config: RunConfig, spec, network) -> list:
+    """A batch of unrolls of noise."""
+    import numpy as np
+
+    from workbench.trajectory import Unroll
+
+    random, length = np.random.default_rng(0), config.hyperparameters.unroll_length + 1
 
     def unroll(env_id: int) -> Unroll:
         frames = random.integers(0, 255, (length, *spec.observation_shape)).astype(spec.observation_dtype)
@@ -120,13 +133,7 @@ def training_alone(config: RunConfig, seconds: float) -> float:
                       np.zeros(length, np.float32), behaviour,
                       tuple(part[0].numpy() for part in network.initial_state(1)))
 
-    unrolls = [unroll(number) for number in range(hyper.batch_size)]
-
-    def work() -> int:
-        trainer.update(algorithms.collate(unrolls), config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
-        return hyper.batch_size * hyper.unroll_length
-
-    return rate(work, seconds)
+    return [unroll(number) for number in range(config.hyperparameters.batch_size)]
 
 
 def whole_system(config: RunConfig, seconds: float) -> float:

@@ -43,7 +43,8 @@ class InTurn(nn.Module):
         sent = seen[:, -1].ne(0).any(-1)  # the rest fills the batch up
         assert sent.any()
         told = torch.stack([seen[:, -1, 2].long(), seen.ne(0).any(-1).sum(-1), previous_action[0]])
-        right = torch.stack([step, (step + 1).clamp(max=self.frames), torch.where(step > 0, (step - 1) % self.choices, 0)])
+        actions = torch.where(step > 0, (step - 1) % self.choices, 0)
+        right = torch.stack([step, (step + 1).clamp(max=self.frames), actions])
         assert torch.equal(told[:, sent], right[:, sent]), "state, stack or action of another row"
         logits = 1e4 * nn.functional.one_hot(step % self.choices, self.choices).float()
         return PolicyValueOutput(logits[None], torch.zeros_like(reward)), (count + 1,)

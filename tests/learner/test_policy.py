@@ -8,6 +8,7 @@ from torch import nn
 
 from workbench import networks
 from workbench.algorithms.base import Heads
+from workbench.learner.device import Device
 from workbench.learner.policy import PublishedPolicy
 from workbench.trajectory import EnvironmentSpec
 
@@ -86,7 +87,7 @@ def test_training_does_not_move_what_inference_holds():
 def test_copies_with_weights_in_autocasts_dtype_say_the_same_bit_for_bit(name):
     spec = EnvironmentSpec("image", (1, 84, 84), "uint8", 5, frame_stack=4)
     network = networks.build(name, spec=spec, heads=Heads(), seed=0)
-    policies = [PublishedPolicy(network, version=0, lower_dtype=dtype) for dtype in (None, torch.bfloat16)]
+    policies = [PublishedPolicy(network, version=0, device=Device("cpu", precision=one)) for one in ("fp32", "bf16")]
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.01 * torch.randn_like(parameter))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,21 +54,22 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """The batch on `device`; copied without waiting where its memory is pinned."""
 
-        def moved(tensor: Tensor) -> Tensor:
-            return tensor.to(device, non_blocking=True)
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """A batch of what `function` returns for each tensor, always in the same order."""
         return Batch(
-            observation=moved(self.observation),
-            stack_prefix=moved(self.stack_prefix),
-            reward=moved(self.reward),
-            flags=moved(self.flags),
-            previous_action=moved(self.previous_action),
-            action=moved(self.action),
-            policy_version=moved(self.policy_version),
-            bootstrap_value=moved(self.bootstrap_value),
-            behaviour={name: moved(value) for name, value in self.behaviour.items()},
-            initial_state=tuple(moved(part) for part in self.initial_state),
-            weight=moved(self.weight),
+            observation=function(self.observation),
+            stack_prefix=function(self.stack_prefix),
+            reward=function(self.reward),
+            flags=function(self.flags),
+            previous_action=function(self.previous_action),
+            action=function(self.action),
+            policy_version=function(self.policy_version),
+            bootstrap_value=function(self.bootstrap_value),
+            behaviour={name: function(value) for name, value in self.behaviour.items()},
+            initial_state=tuple(function(part) for part in self.initial_state),
+            weight=function(self.weight),
         )
 
 

@@ -22,6 +22,7 @@ from workbench.config import RunConfig
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
 from workbench.learner.gathered import Gathered
+from workbench.learner.graphs import Graphs
 from workbench.learner.memory import Memory, Seen
 from workbench.learner.meters import Meters
 from workbench.learner.opponent import Opponent
@@ -67,6 +68,9 @@ class Thought(NamedTuple):
     version: int
 
 
+Forward = tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]  # and actions, and behaviour
+
+
 class Inference:
     """The tables, and one step of them per batch."""
 
@@ -85,8 +89,10 @@ class Inference:
         meters: Meters,
         on_episode: Callable[[Episode], None],
         opponent: Opponent | None = None,
+        rank: int = 0,
     ) -> None:
         self.spec = spec
+        self._rank = rank  # of this learner
         self.steps = 0  # of environments that train
         self.generator = generator
         self.tap = Tap()
@@ -96,7 +102,8 @@ class Inference:
         self._opponent = opponent
         with policy.reading() as (network, _):
             self._memory = Memory(network, spec, device=device, num_envs=num_envs)
-        self._roles = RoleTable.of(config(), spec.agents, num_envs)
+        self._roles = RoleTable.of(config(), spec.agents, num_envs, rank)
+        self._graphs, self._graphs_of = Graphs(generator=generator), (config(), num_envs)
         self._run_ids = np.zeros(num_envs, np.int64)
         self._actions = distribution_of(spec.actions)
         self._returns = np.zeros(num_envs, np.float64)
@@ -105,6 +112,10 @@ class Inference:
 
     def serve(self, batcher: Batcher) -> None:
         """Run batches until the batcher or the queue is closed."""
+        with self._device.own_stream():
+            self._serve(batcher)
+
+    def _serve(self, batcher: Batcher) -> None:
         while True:
             requests = batcher.next_batch()
             if not requests:
@@ -126,7 +137,7 @@ class Inference:
         """Answer `requests`; the unrolls that their steps completed."""
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
         if self._roles.config is not (config := self._config()) or len(self._roles.ranks) < len(self._run_ids):
-            self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids))
+            self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids), self._rank)
         for request in requests:
             self._begin_life(request)
         gathered = Gathered.of(requests, self.spec)
@@ -202,10 +213,11 @@ class Inference:
         number, place = len(batch.env_ids), self._device.place_rows
         seen = self._memory.bring(batch, previous_action)
         roles = Roles(place(self._roles.ranks[batch.env_ids]), place(evaluating))
-        with self._policy.reading() as (network, version), self._device.autocast():
+        with self._device.tracing(), self._policy.reading() as (network, version), self._device.autocast():
             before = self._memory.before(begin, begin_episode)
+            self._device.cut()
             bootstrap = self._bootstrap(network, batch)
-            output, state, actions, behaviour = self._forward(network, seen, roles)
+            output, state, actions, behaviour = self._forward_or_replay(network, seen, roles)
         chosen, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
         said = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
         prefix, *states = [value[: len(begin)] for value in rest[len(said) : len(said) + len(before)]]
@@ -215,16 +227,30 @@ class Inference:
         thought = Thought(chosen[:number], said, values, prefix, tuple(states), version)
         self._memory.did(batch.env_ids, thought.actions)
         if self.tap.watched:
-            self._show(batch, self._actions.to_environment(actions).cpu().numpy(), output, state, version)
+            sent = self._actions.to_environment(torch.from_numpy(thought.actions)).numpy()
+            output = type(output)(*(tensor.cpu() for tensor in output))  # rows are cut out there: on XLA, a graph each
+            self._show(batch, sent, output, tuple(part.cpu() for part in state), version)
         return thought
 
-    def _forward(
-        self, network: nn.Module, seen: Seen, roles: Roles
-    ) -> tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]:
+    def _forward_or_replay(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
+        """`_forward`, as a CUDA graph where the device has them."""
+        if not self._device.graphs:
+            return self._forward(network, seen, roles)
+        if self._graphs_of != (made_for := (self._roles.config, self._memory.size)):  # both are part of a graph
+            self._graphs, self._graphs_of = Graphs(generator=self.generator), made_for
+
+        def work(*inputs: torch.Tensor) -> Forward:
+            return self._forward(network, Seen(*inputs[: len(seen)]), Roles(*inputs[len(seen) :]))
+
+        replayed: Forward = self._graphs.run(id(network), work, [*seen, *roles])
+        return replayed
+
+    def _forward(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
         """The network's output and state, actions and behaviour for `seen`, all on the device; the tables go on."""
         output, state = network(*self._memory.look(seen))
         actions, behaviour = self._algorithm.act(
-            output, roles=roles, greedy=False, generator=self.generator, config=self._roles.config.hyperparameters)
+            output, roles=roles, greedy=False, generator=self._device.drawing(self.generator),
+            config=self._roles.config.hyperparameters)
         self._memory.remember(seen.rows, state)
         return output, state, actions, behaviour
 
@@ -233,7 +259,9 @@ class Inference:
         if not len(batch.final_rows):
             return []
         output, _ = network(*self._memory.peek(self._memory.bring_last(batch)))
-        return [self._algorithm.bootstrap(output)]
+        values = self._algorithm.bootstrap(output)
+        self._device.cut()
+        return [values]
 
     def _show(
         self, batch: Gathered, actions: Array, output: NetworkOutput, state: tuple[torch.Tensor, ...], version: int

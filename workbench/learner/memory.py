@@ -40,7 +40,7 @@ class Memory:
     def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, device: Device, num_envs: int) -> None:
         self._device, self._spec = device, spec
         rows = num_envs + device.pads
-        shape, self._words = spec.observation_shape, _fit_in_words(spec)
+        shape, self._words = spec.observation_shape, _fit_in_words(spec) and device.kind != "xla"
         if self._words:
             frames = torch.zeros((rows, *shape[1:]), dtype=torch.int32)
         else:
@@ -51,12 +51,18 @@ class Memory:
         self._states = tuple(device.place(state) for state in states)
         self._previous_action = np.zeros((num_envs, *spec.actions.shape), spec.actions.dtype)
 
+    @property
+    def size(self) -> int:
+        """Environments; the row of that number is the one that fills batches up, where the device wants one."""
+        return len(self._previous_action)
+
     def forget(self, rows: Array) -> None:
         """The environments `rows` begin a new life."""
         self._previous_action[rows] = 0
         at = self._at(rows)
-        for table in (self._frames, *self._states):
-            table.index_fill_(0, at, 0)
+        with self._device.tracing():
+            for table in (self._frames, *self._states):
+                table.index_fill_(0, at, 0)
 
     def previous_action(self, batch: Gathered) -> Array:
         """[N, *action]: what was done last, 0 where an episode begins."""
@@ -109,16 +115,17 @@ class Memory:
 
     def resize(self, num_envs: int) -> None:
         """Make room for `num_envs` environments; rows that exist stay as they are."""
-        more = num_envs - len(self._previous_action)
+        more = num_envs - self.size
         if more <= 0:
             return
         self._previous_action = grown(self._previous_action, more)
-        self._frames, *states = [torch.cat([table, table.new_zeros(more, *table.shape[1:])])
-                                 for table in (self._frames, *self._states)]
+        with self._device.tracing():
+            self._frames, *states = [torch.cat([table, table.new_zeros(more, *table.shape[1:])])
+                                     for table in (self._frames, *self._states)]
         self._states = tuple(states)
 
     def _at(self, rows: Array) -> Tensor:
-        return self._device.place_rows(rows, fill=len(self._previous_action))
+        return self._device.place_rows(rows, fill=self.size)
 
     def _inputs(self, frames: Tensor, seen: Seen) -> Inputs:
         states = tuple(table.index_select(0, seen.rows) for table in self._states)

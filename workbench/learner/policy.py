@@ -1,7 +1,8 @@
 """The weights that inference uses: whole copies of the trained network, swapped after each update.
 
 Training changes its weights in place while inference runs in another thread. Inference therefore reads one of two
-copies, and training writes the other: no batch ever sees half an update, and its policy version is exact.
+copies, and training writes the other: no batch ever sees half an update, and its policy version is exact. On a GPU both
+only queue their work, each on a stream of its own; events then keep the order that locks keep on a CPU.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from workbench.learner.device import Device
 from workbench.networks import keep_dense_in
 
 
@@ -22,14 +24,18 @@ class PublishedPolicy:
     """Two inference copies of `network`; `publish` refreshes the spare one and swaps.
 
     Args:
-        lower_dtype: what autocast computes in while they are read; None without autocast.
+        device: where they are read; None: where they are trained, in float32.
     """
 
-    def __init__(self, network: nn.Module, *, version: int, lower_dtype: torch.dtype | None = None) -> None:
-        self._copies = [copy.deepcopy(network).eval().requires_grad_(False) for _ in range(2)]
-        if lower_dtype is not None:
+    def __init__(self, network: nn.Module, *, version: int, device: Device | None = None) -> None:
+        trained_on = next((one.device for one in _tensors(network)), torch.device("cpu"))
+        self._trained_on, self._read_on = trained_on, device.torch if device else trained_on
+        self._copies = [copy.deepcopy(network).eval().requires_grad_(False).to(self._read_on) for _ in range(2)]
+        if device is not None and device.lower_dtype is not None:
             for one in self._copies:
-                keep_dense_in(one, lower_dtype)
+                keep_dense_in(one, device.lower_dtype)
+        self._written: list[torch.cuda.Event | None] = [None, None]
+        self._read: list[torch.cuda.Event | None] = [None, None]
         self._locks = [threading.Lock(), threading.Lock()]
         self._pairs = [_pairs(one, network) for one in self._copies]
         self._versions = [version, version]
@@ -45,8 +51,10 @@ class PublishedPolicy:
         """Make the trained network's weights, after `version` updates, those of the next inference batch."""
         spare = 1 - self._current
         with self._locks[spare]:
+            _wait(self._trained_on, self._read[spare])
             for mine, theirs in self._pairs[spare]:
                 torch._foreach_copy_(mine, theirs)
+            self._written[spare] = _mark(self._trained_on)
             self._versions[spare] = version
         self._current = spare
 
@@ -55,7 +63,20 @@ class PublishedPolicy:
         """The newest copy and its version, which stay as they are inside the block."""
         which = self._current
         with self._locks[which]:
+            _wait(self._read_on, self._written[which])
             yield self._copies[which], self._versions[which]
+            self._read[which] = _mark(self._read_on)
+
+
+def _mark(device: torch.device) -> torch.cuda.Event | None:
+    """The place that this thread's work on a GPU has reached; None on others, which keep the order themselves."""
+    return torch.cuda.current_stream(device).record_event() if device.type == "cuda" else None
+
+
+def _wait(device: torch.device, mark: torch.cuda.Event | None) -> None:
+    """Let this thread's later work on the GPU wait for `mark`."""
+    if mark is not None:
+        torch.cuda.current_stream(device).wait_event(mark)
 
 
 def _pairs(mine: nn.Module, theirs: nn.Module) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
