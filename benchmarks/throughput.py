@@ -1,6 +1,7 @@
 """How close the whole system comes to what its parts allow together, in one run on one machine.
 
     python benchmarks/throughput.py [--rounds 3] [--seconds 15] [--environment ALE/Pong-v5] [--precision auto]
+                                    [--envs 16]
 
 Each part is measured alone, on one core, in a process of its own: (a) stepping the environments of one actor with
 random actions, (b) the network's inference at the run's batch size, (c) training updates on unrolls of the run's
@@ -142,9 +143,11 @@ def whole_system(config: RunConfig, seconds: float) -> float:
 
     with tempfile.TemporaryDirectory(prefix="wb") as home:
         os.environ["WORKBENCH_HOME"] = home
-        run = wb.launch(config.environment, precision=config.precision, total_frames=config.total_frames)
+        run = wb.launch(config.environment, precision=config.precision, total_frames=config.total_frames,
+                        envs_per_actor=config.envs_per_actor)
         try:
-            run.wait(updates=WARM_UP_UPDATES, timeout_s=300, progress=False)
+            cycles = config.actors * config.envs_per_actor // config.hyperparameters.batch_size  # all have unrolls then
+            run.wait(updates=max(1, 2 * cycles) * WARM_UP_UPDATES, timeout_s=300, progress=False)
             first = run.status
             time.sleep(seconds)
             last = run.status  # of the learner's own clock: it is seen up to half a second late
@@ -162,7 +165,7 @@ PARTS = {"environments": environments_alone, "inference": inference_alone, "trai
 def measure(part: str, arguments: argparse.Namespace) -> float:
     """Steps/s of one part, in a process of its own."""
     command = [sys.executable, __file__, "--part", part, "--environment", arguments.environment, "--seconds",
-               str(arguments.seconds), "--precision", arguments.precision]
+               str(arguments.seconds), "--precision", arguments.precision, "--envs", str(arguments.envs)]
     environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(done.stdout.splitlines()[-1]))
@@ -191,7 +194,7 @@ def report(config: RunConfig, rounds: dict[str, list[float]], arguments: argpars
     hyper = config.hyperparameters
     return "\n".join([
         f"`python benchmarks/throughput.py --rounds {arguments.rounds} --seconds {arguments.seconds:g} "
-        f"--environment {config.environment} --precision {arguments.precision}`", "",
+        f"--environment {config.environment} --precision {arguments.precision} --envs {arguments.envs}`", "",
         f"{hardware()}; {config.actors} actors x {config.envs_per_actor} environments in {config.groups_per_actor} "
         f"groups, unroll {hyper.unroll_length}, batch {hyper.batch_size}; median of {arguments.rounds} rounds.", "",
         "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|", *rows,
@@ -206,10 +209,12 @@ def main() -> None:
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--envs", type=int, default=16, help="environments of each actor")
     parser.add_argument("--part", choices=tuple(PARTS), help=argparse.SUPPRESS)
     parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
     arguments = parser.parse_args()
-    config = RunConfig.build(arguments.environment, precision=arguments.precision, total_frames=10**9)
+    config = RunConfig.build(arguments.environment, precision=arguments.precision, total_frames=10**9,
+                             envs_per_actor=arguments.envs)
     if arguments.part:
         print(json.dumps(PARTS[arguments.part](config, arguments.seconds)))
         return
@@ -221,8 +226,8 @@ def main() -> None:
     table = report(config, rounds, arguments)
     print(table)
     if arguments.write:
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text(f"# Throughput: the whole system against its parts\n\n{table}")
+        result = RESULT if arguments.envs == 16 else RESULT.with_stem(f"throughput-{arguments.envs}")
+        result.write_text(f"# Throughput: the whole system against its parts\n\n{table}")
 
 
 if __name__ == "__main__":
