@@ -1,0 +1,150 @@
+"""What `wb.plan` says, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import workbench as wb
+from workbench.config import RunConfig, settings
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.planning.constants import accelerators, by_size, constants, environment_of, environments, known
+from workbench.planning.plan import MOST_ACTORS, MOST_LEARNERS
+from workbench.recipes import recipe
+
+PONG = {"accelerator": "mine", "learner_steps_per_second": 40_000, "accelerator_price": 2.0}
+
+
+def test_a_plan_has_enough_of_everything_and_not_one_too_many():
+    made = wb.plan(frames_per_second=1e6, utilisation=0.8, **PONG)
+    busy = {part.name: part.busy for part in made.parts}
+    assert made.steps_per_second == 250_000
+    assert max(busy.values()) <= 0.8
+    assert busy["actor cores"] * made.cores / (made.cores - 1) > 0.8
+    fewer = busy["accelerators (mine)"] * made.learners / (made.learners - 1)
+    assert fewer > 0.78  # averaging makes it not quite proportional
+    assert made.most_frames_per_second >= 1e6 / 0.8
+
+
+def test_every_part_that_is_made_scarce_is_the_one_that_is_full_first():
+    def full(**fields):
+        return wb.plan(frames_per_second=4e6, **{"steps_per_core": 73_000, **PONG, **fields})  # cores: 76 % busy
+
+    assert full(service_steps_per_second=3_000).saturates_first == "learners' services"
+    assert full(learner_steps_per_second=2_000).saturates_first == "accelerators (mine)"
+    assert full(nic_gbit=0.5, batch_size=100_000, learner_steps_per_second=1e6).saturates_first == (
+        "learners' network cards")
+    assert full(steps_per_core=1_250_000, learner_steps_per_second=1e7, service_steps_per_second=1e7,
+                nic_gbit=1e3).saturates_first == "actor cores"
+
+
+def test_more_speed_never_needs_less():
+    before = None
+    for speed in (1e3, 1e4, 1e5, 1e6, 1e7):
+        made = wb.plan(frames_per_second=speed, **PONG)
+        now = (made.cores, made.learners, made.environments, made.gigabits_per_second, made.dollars_per_hour)
+        assert before is None or all(new >= old for new, old in zip(now, before, strict=True))
+        before = now
+
+
+def test_the_cost_is_that_of_cores_and_accelerators():
+    made = wb.plan(frames_per_second=1e5, core_price=0.05, learner_cores=3, **PONG)
+    hourly = (made.cores + 3 * made.learners) * 0.05 + made.learners * 2.0
+    assert made.dollars_per_hour == pytest.approx(hourly)
+    assert made.dollars_per_billion_frames == pytest.approx(hourly * 1e4 / 3600)
+
+
+def test_without_a_price_no_cost_is_made_up():
+    made = wb.plan(frames_per_second=1e5, accelerator="mine", learner_steps_per_second=4e4)
+    assert made.dollars_per_hour is None and "accelerator_price=" in repr(made)
+
+
+def test_a_batch_divides_by_the_learners():
+    made = wb.plan(frames_per_second=1e6, batch_size=1000, **PONG)
+    assert made.batch_size % made.learners == 0 and made.batch_size >= 1000
+    assert any("batch_size" in note for note in made.notes)
+
+
+def test_one_learner_averages_nothing():
+    made = wb.plan(frames_per_second=4e4, **PONG)
+    assert made.learners == 1 and made.averaging_ms == 0
+
+
+def test_a_batch_too_small_for_its_learners_is_said_not_searched_for_ever():
+    with pytest.raises(OutOfBounds, match="Give a larger batch_size or nic_gbit"):
+        wb.plan(frames_per_second=1e7, batch_size=32, nic_gbit=1, **PONG)
+
+
+@pytest.mark.parametrize("name", environments())
+def test_every_measured_environment_has_all_of_its_numbers(name):
+    assert environment_of(name + ("x" if name[-1] in "/-" else "")) == name
+    made = wb.plan(name, frames_per_second=1e5, **PONG)
+    assert made.cores > 0 and made.frames_per_second / made.steps_per_second == known(name, "frames_per_step")
+
+
+def test_every_constant_says_where_it_is_from():
+    assert all(one.source for one in constants())
+    assert {"cpu-core", "v100", "tpu-v3-core"} <= set(accelerators())
+    assert list(by_size("service", "steps_per_second")) == [1, 32]
+
+
+def test_groups_grow_until_neither_core_nor_service_loses_much():
+    assert wb.plan(frames_per_second=1e5).group_size == 8  # our cores act and train on less than the service carries
+    assert wb.plan(frames_per_second=1e6, accelerator="mine", learner_steps_per_second=3e4).group_size == 32
+    assert wb.plan(frames_per_second=1e6, accelerator="mine", learner_steps_per_second=1e6).group_size == 128
+
+
+@pytest.mark.parametrize(("fields", "says"), [
+    ({"frames_per_second": 0}, "frames_per_second=0 must be a number above 0"),
+    ({"frames_per_second": math.inf}, "frames_per_second=inf"),
+    ({"frames_per_second": math.nan}, "frames_per_second=nan"),
+    ({"frames_per_second": "fast"}, "frames_per_second='fast'"),
+    ({"frames_per_second": 1e5, "utilisation": 1.2}, r"must lie in \(0, 1\]"),
+    ({"frames_per_second": 1e5, "group_size": 2.5}, "group_size=2.5 must be a whole number"),
+    ({"frames_per_second": 1e5, "batch_size": -1}, "batch_size=-1"),
+])
+def test_what_is_no_quantity_is_refused(fields, says):
+    with pytest.raises(OutOfBounds, match=says):
+        wb.plan(**fields)
+
+
+def test_unknown_names_come_with_what_to_give_instead():
+    with pytest.raises(UnknownName, match="steps_per_core=, observation_bytes= and frames_per_step="):
+        wb.plan("my-env", frames_per_second=1e5)
+    with pytest.raises(UnknownName, match="learner_steps_per_second="):
+        wb.plan(frames_per_second=1e5, accelerator="tpu-v9")
+    with pytest.raises(InvalidInput, match="nobody has measured r2d2 on ALE/Pong-v5 on a p100"):
+        wb.plan(frames_per_second=1e5, algorithm="r2d2", accelerator="p100")
+    mine = {"steps_per_core": 1e3, "observation_bytes": 100, "frames_per_step": 1}
+    made = wb.plan("my-env", frames_per_second=1e5, **mine, **PONG)
+    assert made.cores == 125
+
+
+def test_a_plan_shows_as_text_and_as_a_table():
+    made = wb.plan(frames_per_second=1e5)
+    assert "full first:" in repr(made) and "actor cores" in repr(made)
+    assert made._repr_html_().count("<tr>") == 1 + len(made.parts)
+    assert len(repr(made)) < 2000
+
+
+def test_the_fields_of_a_plan_are_those_of_launch():
+    made = wb.plan(frames_per_second=1e6, **PONG)
+    config = RunConfig.build("ALE/Pong-v5", **made.fields)
+    assert config.actors * config.envs_per_actor == made.environments and config.learners == made.learners
+    assert config.hyperparameters.batch_size == made.batch_size
+
+
+def test_a_plan_that_launch_would_refuse_says_so():
+    most = {one.name: one.high for one in (*settings(RunConfig).values(),) if one.name in ("actors", "learners")}
+    assert most == {"actors": MOST_ACTORS, "learners": MOST_LEARNERS}
+    said = " ".join(wb.plan(frames_per_second=2e8, **PONG).notes)
+    assert "4,096 actors" in said and "1,024 learners" in said
+
+
+def test_a_plan_becomes_a_cluster():
+    made = wb.plan(frames_per_second=1e6, **PONG)
+    text = recipe("slurm", plan=made, actor_cpus=16, learners_per_machine=4)
+    assert f"--actors {made.cores} " in text and f"--learners {made.learners} " in text
+    assert f"#SBATCH --nodes={-(-made.cores // 16)}\n" in text and "#SBATCH --gpus-per-node=4\n" in text
+    assert f"#SBATCH --nodes={-(-made.learners // 4)}\n" in text

@@ -1,0 +1,406 @@
+"""`plan()`: what a run of a wanted speed needs, and which part is full first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.planning import capacity
+from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
+from workbench.tables import Columns, Table
+
+MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # that launch() takes
+_WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",
+          "observation_bytes", "frames_per_step")
+UNROLLS_EACH = 32  # that a learner trains on at a time: V-trace's default
+USUAL_GROUPS = (8, 32, 128)  # environments in a message
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the system.
+
+    Attributes:
+        name: what it is.
+        count: how many of it.
+        frames_per_second: that all of them carry together at most.
+        busy: share of that which the wanted speed takes.
+        basis: where the number comes from.
+    """
+
+    name: str
+    count: int
+    frames_per_second: float
+    busy: float
+    basis: str
+
+
+_COLUMNS: Columns = {
+    "part": lambda row: row.name,
+    "count": lambda row: f"{row.count:,}",
+    "carries, frames/s": lambda row: f"{row.frames_per_second:,.0f}",
+    "busy": lambda row: f"{row.busy:.0%}",
+    "from": lambda row: row.basis,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What a run needs for `frames_per_second`.
+
+    Attributes:
+        steps_per_second: agent decisions per second of the whole run.
+        cores: that step environments, an actor each.
+        groups, group_size: of environments in each actor; one group is one message.
+        environments: in all.
+        learners: processes, each with its own inference service and actors.
+        accelerators: of all learners together.
+        learner_cores: CPU cores beside the accelerators, of all learners together.
+        batch_size, unroll_length: unrolls per update, of all learners together, and their steps.
+        updates_per_second, update_ms: how often all train at once, and how long a learner takes for its share.
+        averaging_ms: of one update's gradients, by the network cards' speed.
+        gigabits_per_second: from all actors to all learners.
+        learner_gigabits_per_second: into one learner: observations, and gradients where there are several learners.
+        dollars_per_hour, dollars_per_billion_frames: None where no price of the accelerator is known.
+        parts: Table of what carries how much; the fullest part says what to add first.
+        notes: what was assumed.
+    """
+
+    environment: str
+    accelerator: str
+    frames_per_second: float
+    steps_per_second: float
+    cores: int
+    groups: int
+    group_size: int
+    environments: int
+    learners: int
+    accelerators: int
+    learner_cores: int
+    batch_size: int
+    unroll_length: int
+    updates_per_second: float
+    update_ms: float
+    averaging_ms: float
+    gigabits_per_second: float
+    learner_gigabits_per_second: float
+    dollars_per_hour: float | None
+    dollars_per_billion_frames: float | None
+    parts: Table[Part]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def saturates_first(self) -> str:
+        """The name of the fullest part."""
+        return max(self.parts, key=lambda part: part.busy).name
+
+    @property
+    def most_frames_per_second(self) -> float:
+        """What the fullest part allows."""
+        return min(part.frames_per_second for part in self.parts)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of `wb.launch(environment, **plan.fields)` that make this run."""
+        several = {"launcher": "ray", "address": "auto"} if self.cores + self.learner_cores > 8 else {}
+        return {"actors": self.cores, "envs_per_actor": self.groups * self.group_size, "groups_per_actor": self.groups,
+                "learners": self.learners, "batch_size": self.batch_size, "unroll_length": self.unroll_length,
+                **several}
+
+    def _lines(self) -> list[str]:
+        cost = ("no price is known; give accelerator_price=" if self.dollars_per_hour is None else
+                f"${self.dollars_per_hour:,.2f} an hour, ${self.dollars_per_billion_frames:,.2f} per billion frames")
+        return [
+            f"{self.environment}: {self.frames_per_second:,.0f} frames/s ({self.steps_per_second:,.0f} steps/s)",
+            f"actors: {self.cores:,} cores, {self.environments:,} environments, {self.groups} groups of "
+            f"{self.group_size} each",
+            f"learners: {self.learners:,} with {self.accelerators:,} x {self.accelerator} and "
+            f"{self.learner_cores:,} more CPU cores; {self.updates_per_second:.3g} updates/s of {self.batch_size:,} "
+            f"unrolls: {self.update_ms:.3g} ms and {self.averaging_ms:.3g} ms of averaging",
+            f"network: {self.gigabits_per_second:.3g} Gbit/s in all, {self.learner_gigabits_per_second:.3g} Gbit/s "
+            "into a learner",
+            f"cost: {cost}",
+            f"full first: {self.saturates_first}, at {self.most_frames_per_second:,.0f} frames/s",
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._lines(), "", repr(self.parts), "", *(f"- {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        said = "".join(f"<div>{html.escape(line)}</div>" for line in self._lines())
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        return f"{said}{self.parts._repr_html_()}<ul>{notes}</ul>"
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """An environment's numbers, measured or given."""
+
+    frames_per_step: float
+    observation_bytes: int
+    core_rate: float
+    service: str  # which of the service's rows
+    basis: str
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """What a learner's accelerators carry, steps/s: acting alone, training alone, and both."""
+
+    inference: float
+    training: float
+    basis: str
+
+    @classmethod
+    def of_both(cls, both: float, basis: str) -> _Rate:
+        """From what they carry of both, divided as on our own cores."""
+        share = known("inference", "share")
+        return cls(both / share, both / (1 - share), basis)
+
+    @property
+    def both(self) -> float:
+        """Acting and training on each step."""
+        return capacity.both_rate(self.inference, self.training)
+
+    def times(self, number: int) -> _Rate:
+        """Of as many accelerators."""
+        return _Rate(self.inference * number, self.training * number, self.basis)
+
+
+def plan(
+    environment: str = "ALE/Pong-v5", *, frames_per_second: float, algorithm: str = "vtrace",
+    accelerator: str = "cpu-core", accelerators_per_learner: int = 1, group_size: int | None = None,
+    batch_size: int | None = None, unroll_length: int = 20, parameters: int | None = None, utilisation: float = 0.8,
+    latency_ms: float | None = None, nic_gbit: float | None = None, learner_cores: int | None = None,
+    action_bytes: int = 4, steps_per_core: float | None = None, observation_bytes: int | None = None,
+    frames_per_step: int | None = None,
+    learner_steps_per_second: float | None = None, service_steps_per_second: float | None = None,
+    core_price: float | None = None, accelerator_price: float | None = None,
+) -> Plan:
+    """Cores, learners, network and money for `frames_per_second`, from constants that were measured or published.
+
+    Nothing is started or measured. `workbench/planning/constants.csv` has the numbers and their sources; each can be
+    given instead.
+
+    Args:
+        environment: a name; the numbers of its family are taken, those of Pong for all of Atari.
+        frames_per_second: wanted; emulator frames, action repeats counted.
+        accelerator: cpu-core, p100, v100, tpu-v3-core, or any name with `learner_steps_per_second`.
+        group_size: environments in one message. Default: the smallest of 8, 32 and 128 at which a core keeps 90 % of
+            its best rate and a learner's service carries what its accelerators do.
+        batch_size: unrolls per update of all learners together. Default: 32 for each learner.
+        parameters: of the network, for the averaging of gradients. Default: Mnih et al. 2015.
+        utilisation: how busy any part may be, as a share; queues grow without bound towards 1.
+        latency_ms: from a group's observations sent to its actions received; decides the groups of an actor.
+        nic_gbit: of one learner's network card.
+        learner_cores: CPU cores of each learner beside its accelerators: one serves, one trains, the rest is slack.
+            Default: 4, or 1 where the accelerators are cores themselves.
+        action_bytes: of one action on the wire.
+        steps_per_core, learner_steps_per_second: of one core that steps, of one accelerator that acts and trains.
+        service_steps_per_second: that one learner's inference service carries.
+        core_price, accelerator_price: $/h.
+
+    Raises:
+        UnknownName: numbers of this environment or accelerator are neither known nor given.
+        OutOfBounds: a number that is not positive, or a utilisation above 1.
+    """
+    _check(frames_per_second=frames_per_second, accelerators_per_learner=accelerators_per_learner,
+           group_size=group_size, batch_size=batch_size, unroll_length=unroll_length, parameters=parameters,
+           utilisation=utilisation, latency_ms=latency_ms, nic_gbit=nic_gbit, action_bytes=action_bytes,
+           steps_per_core=steps_per_core, observation_bytes=observation_bytes, frames_per_step=frames_per_step,
+           learner_steps_per_second=learner_steps_per_second, service_steps_per_second=service_steps_per_second,
+           learner_cores=learner_cores or None)
+    _check_known(environment, steps_per_core, observation_bytes, frames_per_step)
+    rate = _rate(accelerator, algorithm, environment, learner_steps_per_second).times(accelerators_per_learner)
+    n = group_size or _group_size(environment, rate.both)
+    cores_each = learner_cores if learner_cores is not None else 1 if accelerator == "cpu-core" else 4
+    sizes = _sizes(environment, n, steps_per_core, observation_bytes, frames_per_step)
+    steps = frames_per_second / sizes.frames_per_step
+    service = service_steps_per_second or capacity.service_rate(by_size(sizes.service, "steps_per_second"), n)
+    up, down = capacity.step_bytes(sizes.observation_bytes, action_bytes, n, wire_share=known("network", "wire_share"))
+    card = (nic_gbit or known("network", "gigabits_per_second")) * 1e9 / 8
+    learner = _Learner(service, rate, up, card, int(parameters or known("nature", "parameters")), batch_size,
+                       unroll_length)
+    learners = learner.count_for(steps, utilisation)
+    cores = capacity.count_for(steps, sizes.core_rate, utilisation)
+    groups = capacity.groups_for(sizes.core_rate, n, (latency_ms or known("inference", "latency_ms")) / 1e3)
+    rows = [("actor cores", cores, cores * sizes.core_rate, sizes.basis),
+            ("learners' services", learners, learners * service,
+             "given" if service_steps_per_second else f"measured at {_sizes_of(sizes.service)} in a message"),
+            (f"accelerators ({accelerator})", learners * accelerators_per_learner, learners * learner.trained(learners),
+             rate.basis),
+            ("learners' network cards", learners, card / learner.card_bytes(learners),
+             f"{card * 8 / 1e9:g} Gbit/s each")]
+    parts = [Part(name, count, carried * sizes.frames_per_step, steps / carried, basis)
+             for name, count, carried, basis in rows]
+    price, dear = _prices(accelerator, core_price, accelerator_price)
+    hourly = None if dear is None else (
+        (cores + learners * cores_each) * price + learners * accelerators_per_learner * dear)
+    batch = learner.batch(learners)
+    return Plan(
+        environment=environment, accelerator=accelerator, frames_per_second=frames_per_second, steps_per_second=steps,
+        cores=cores, groups=groups, group_size=n, environments=cores * groups * n, learners=learners,
+        accelerators=learners * accelerators_per_learner, learner_cores=learners * cores_each, batch_size=batch,
+        unroll_length=unroll_length, updates_per_second=steps / (batch * unroll_length),
+        update_ms=1e3 * batch * unroll_length / learners / rate.training,
+        averaging_ms=1e3 * learner.reduce_s(learners), gigabits_per_second=steps * (up + down) * 8 / 1e9,
+        learner_gigabits_per_second=steps * learner.card_bytes(learners) * 8 / 1e9, dollars_per_hour=hourly,
+        dollars_per_billion_frames=None if hourly is None else hourly * 1e9 / frames_per_second / 3600,
+        parts=Table(parts, _COLUMNS, empty=""),
+        notes=tuple(_notes(environment, cores, learner, learners, n, sizes.service, bool(service_steps_per_second))),
+    )
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """What one of several learners carries. Rates in steps/s, `card` in bytes/s."""
+
+    service: float
+    rate: _Rate
+    up: float
+    card: float
+    parameters: int
+    batch_size: int | None
+    unroll_length: int
+
+    def batch(self, learners: int) -> int:
+        """Unrolls per update of all learners together, the same number for each."""
+        each = UNROLLS_EACH if self.batch_size is None else math.ceil(self.batch_size / learners)
+        return each * learners
+
+    def reduce_s(self, learners: int) -> float:
+        """Seconds to average one update's gradients, by the card's speed alone."""
+        return capacity.reduce_bytes(self.parameters, learners) / self.card
+
+    def trained(self, learners: int) -> float:
+        """Steps/s that one of them acts and trains on."""
+        update = self.batch(learners) * self.unroll_length / learners
+        return capacity.learner_rate(self.rate.inference, self.rate.training, update, self.reduce_s(learners))
+
+    def card_bytes(self, learners: int) -> float:
+        """Bytes into one learner's card per step of the whole run: observations and gradients."""
+        gradients = capacity.reduce_bytes(self.parameters, learners) / (self.batch(learners) * self.unroll_length)
+        return self.up / learners + gradients
+
+    def count_for(self, steps: float, utilisation: float) -> int:
+        """Learners for `steps` of which no part is busier than `utilisation`.
+
+        Raises OutOfBounds where averaging the gradients takes what more learners add.
+        """
+        first = capacity.count_for(steps, min(self.service, self.rate.both), utilisation)
+        for learners in range(first, 20 * first + 2048):
+            most = min(learners * self.trained(learners), self.card / self.card_bytes(learners))
+            if steps * (1 - 1e-6) <= utilisation * most:
+                return learners
+        raise OutOfBounds(f"{steps:,.0f} steps/s cannot be reached by adding learners: averaging the gradients of "
+                          f"{self.parameters:,} parameters over network cards of {self.card * 8 / 1e9:g} Gbit/s takes "
+                          "what they add. Give a larger batch_size or nic_gbit.")
+
+
+def _check(**numbers: float | None) -> None:
+    """Raises OutOfBounds for a number that is not positive."""
+    for name, value in numbers.items():
+        if value is None:
+            continue
+        most = math.inf if name == "service_steps_per_second" else 1e18  # a service may be taken to cost nothing
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+            raise OutOfBounds(f"{name}={value!r} must be a number above 0.")
+        if name in _WHOLE and value != int(value):
+            raise OutOfBounds(f"{name}={value!r} must be a whole number.")
+        if name == "utilisation" and value > 1:
+            raise OutOfBounds(f"utilisation={value!r} is a share: it must lie in (0, 1].")
+
+
+def _check_known(name: str, *numbers: float | None) -> None:
+    """Raises UnknownName for an environment whose numbers are neither known nor all given."""
+    if environment_of(name) is None and None in numbers:
+        raise UnknownName.among("environment with measured numbers", name, environments(),
+                                "Or give steps_per_core=, observation_bytes= and frames_per_step=.")
+
+
+def _sizes(name: str, n: int, rate: float | None, observation: int | None, frames: int | None) -> _Sizes:
+    """The environment's numbers: those that are given, else those that are known."""
+    found = environment_of(name)
+    if found is None:
+        assert rate and observation and frames  # see _check_known
+        return _Sizes(frames, observation, rate, "service without stacking", "given")
+    stacked = known(found, "frames_stacked") > 1
+    rate_there = rate or capacity.core_rate(by_size(found, "steps_per_core"), n)
+    basis = "given" if rate else f"{rate_there:,.0f} steps/s a core on {_measured(found)}"
+    return _Sizes(frames or known(found, "frames_per_step"), observation or int(known(found, "observation_bytes")),
+                  rate_there, "service" if stacked else "service without stacking", basis)
+
+
+def _group_size(environment: str, learner_rate: float) -> int:
+    """The smallest usual size at which neither the core nor the learner's service loses much."""
+    found = environment_of(environment)
+    measured = by_size(found, "steps_per_core") if found else {1: 1.0}
+    stacked = found is not None and known(found, "frames_stacked") > 1
+    service = by_size("service" if stacked else "service without stacking", "steps_per_second")
+    best = max(measured.values())
+    fit = (n for n in USUAL_GROUPS if capacity.core_rate(measured, n) >= 0.9 * best
+           and capacity.service_rate(service, n) >= learner_rate)
+    return next(fit, USUAL_GROUPS[-1])
+
+
+def _measured(found: str) -> str:
+    """The environment that the numbers of `found` were measured on, and when."""
+    size = next(iter(by_size(found, "steps_per_core")))
+    one = constant(found, "steps_per_core", str(size))
+    return one.source.partition(": ")[2] if one and one.source.startswith("benchmarks/") else "published figures"
+
+
+def _sizes_of(service: str) -> str:
+    return " and ".join(str(size) for size in by_size(service, "steps_per_second"))
+
+
+def _rate(accelerator: str, algorithm: str, environment: str, given: float | None) -> _Rate:
+    """What one accelerator carries. Raises UnknownName where that is neither known nor given."""
+    if given is not None:
+        return _Rate.of_both(given, "given")
+    at = f"{algorithm} {environment_of(environment) or environment}"
+    both = constant(accelerator, "learner_steps_per_second", at)
+    if both is not None:
+        return _Rate.of_both(both.value, both.source)
+    inference = constant(accelerator, "inference_steps_per_second", at)
+    training = constant(accelerator, "training_steps_per_second", at)
+    if inference is not None and training is not None:
+        return _Rate(inference.value, training.value, training.source.partition(":")[0])
+    if accelerator not in accelerators():
+        raise UnknownName.among("accelerator with measured numbers", accelerator, accelerators(),
+                                "Or give learner_steps_per_second=, of one that acts and trains.")
+    raise InvalidInput(f"nobody has measured {algorithm} on {environment} on a {accelerator}: give "
+                       "learner_steps_per_second=, of one that acts and trains.")
+
+
+def _prices(accelerator: str, core: float | None, dear: float | None) -> tuple[float, float | None]:
+    """$/h of a core and of an accelerator; None: not known."""
+    listed = constant(accelerator, "dollars_per_hour")
+    return (known("cpu-core", "dollars_per_hour") if core is None else core,
+            dear if dear is not None else listed.value if listed else None)
+
+
+def _notes(environment: str, cores: int, learner: _Learner, learners: int, n: int, service: str,
+           given: bool) -> list[str]:
+    found = []
+    largest = max(by_size(service, "steps_per_second"))
+    if not given and n > largest:
+        found.append(f"the service was measured up to {largest} environments a message; {n} is extrapolated")
+    batch = learner.batch(learners)
+    if batch != (learner.batch_size or UNROLLS_EACH):
+        found.append(f"batch_size {batch:,}: each of {learners:,} learners trains on as many unrolls; the learning "
+                     "rate may have to follow")
+    if cores > MOST_ACTORS:
+        found.append(f"launch() takes {MOST_ACTORS:,} actors: give each several cores (actor_threads=) and as many "
+                     "more environments")
+    if learners > MOST_LEARNERS:
+        found.append(f"launch() takes {MOST_LEARNERS:,} learners")
+    found.append("bounds: everything is taken to be spread evenly, on cores like those that were measured; prices are "
+                 "SEED RL's of 2019 unless given")
+    if environment.startswith("dmlab/"):
+        found.append("DeepMind Lab's figures are SEED RL's own, with one environment a message")
+    return found

@@ -1,0 +1,164 @@
+"""`recipe()`: a Ray cluster YAML, KubeRay's RayCluster and RayJob, and a Slurm script, from one description."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+from typing import Any
+
+from workbench.config import Setting, settings
+from workbench.config.settings import setting, validate
+from workbench.errors import OutOfBounds, UnknownName
+from workbench.planning import Plan
+
+# What each kind is called in launchers/, and the template that it is made of.
+KINDS = {
+    "ray-cluster": "ray/cluster.yaml",
+    "kuberay-cluster": "kuberay/cluster.yaml",
+    "kuberay-job": "kuberay/job.yaml",
+    "slurm": "slurm/train.sbatch",
+}
+_TEXTS = {  # what a field may look like, so that no file or shell reads it as anything else
+    "name": r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
+    "environment": r"[A-Za-z0-9][\w./-]*",
+    "algorithm": r"[a-z0-9_]+",
+    "home": r"/[\w./-]*",
+    "wheels": r"/[\w./-]*",
+    "image": r"[\w./:@-]+",
+    "ray_version": r"\d+\.\d+\.\d+",
+    "head": r"[\w.-]+",
+    "machines": r"[\w.,-]+",
+    "user": r"[\w.-]+",
+    "storage_class": r"[\w.-]*",
+}
+_CPU_ONLY = ("cpu-core",)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Machines, and the run that is started on them."""
+
+    name: str = setting("workbench", "of the cluster and of its run")
+    environment: str = setting("ALE/Pong-v5", "that the run learns")
+    algorithm: str = setting("vtrace", "algorithm")
+    actors: int = setting(64, "actors, one on a core", unit="processes", low=1, high=4096)
+    envs_per_actor: int = setting(32, "environments of each actor", unit="environments", low=1, high=4096)
+    groups_per_actor: int = setting(2, "groups in flight per actor", unit="groups", low=1, high=64)
+    learners: int = setting(1, "learners", unit="processes", low=1, high=1024)
+    learners_per_machine: int = setting(1, "learners on a machine", unit="processes", low=1, high=64)
+    batch_size: int = setting(32, "unrolls per update, of all learners together", unit="unrolls", low=1, high=65_536)
+    unroll_length: int = setting(20, "steps of an unroll", unit="steps", low=1, high=10_000)
+    learner_gpus: int = setting(1, "accelerators of each learner's machine", unit="GPUs", low=0, high=16)
+    learner_cpus: int = setting(8, "cores of each learner's machine", unit="cores", low=1, high=1024)
+    learner_memory_gb: int = setting(32, "memory of each learner's machine", unit="GiB", low=1, high=100_000)
+    actor_machines: int = setting(4, "machines that actors run on", unit="machines", low=1, high=10_000)
+    most_actor_machines: int = setting(8, "most of them that KubeRay may add as actors are added", unit="machines",
+                                       low=1, high=10_000)
+    actor_cpus: int = setting(16, "cores of each of them", unit="cores", low=1, high=1024)
+    actor_memory_gb: int = setting(32, "memory of each of them", unit="GiB", low=1, high=100_000)
+    home: str = setting("/shared/workbench", "folder that the head, the learners and the notebook share")
+    wheels: str = setting("/shared/wheels", "folder with this package's wheel, where machines install it themselves")
+    image: str = setting("registry.example/rl-workbench:0.1.0", "container with rl-workbench[ray]")
+    storage_gb: int = setting(100, "of the shared folder on Kubernetes", unit="GiB", low=1, high=1_000_000)
+    storage_class: str = setting("", "Kubernetes' class of it, ReadWriteMany; empty: the default one")
+    ray_version: str = setting("2.60.0", "of Ray in the container")
+    head: str = setting("learner-1.example", "host of the first learner, for ray-cluster")
+    machines: str = setting("actor-1.example,actor-2.example,actor-3.example,actor-4.example",
+                            "hosts of all others, for ray-cluster, with commas between")
+    user: str = setting("ubuntu", "that ray-cluster logs in as")
+    hours: int = setting(24, "after which Slurm ends the job", unit="h", low=1, high=10_000)
+
+    def __post_init__(self) -> None:
+        validate(self)
+        for name, looks in _TEXTS.items():
+            value = getattr(self, name)
+            if not re.fullmatch(looks, value):
+                raise OutOfBounds(f"{name}={value!r} does not fit what it may look like: {looks}")
+        if self.most_actor_machines < self.actor_machines:
+            raise OutOfBounds(f"most_actor_machines={self.most_actor_machines} is less than "
+                              f"actor_machines={self.actor_machines}.")
+        if (room := self.most_actor_machines * self.actor_cpus) < self.actors:
+            raise OutOfBounds(f"{self.actors} actors take a core each; most_actor_machines={self.most_actor_machines} "
+                              f"with actor_cpus={self.actor_cpus} have {room}.")
+        if 0 < self.learner_gpus < self.learners_per_machine:
+            raise OutOfBounds(f"learners_per_machine={self.learners_per_machine} need an accelerator each; "
+                              f"learner_gpus={self.learner_gpus}.")
+        if self.batch_size % self.learners:
+            raise OutOfBounds(f"batch_size={self.batch_size} does not divide by learners={self.learners}.")
+
+    @property
+    def learner_machines(self) -> int:
+        """Machines that learners run on; the first is Ray's head."""
+        return -(-self.learners // self.learners_per_machine)
+
+
+def recipe(kind: str, *, plan: Plan | None = None, **fields: Any) -> str:
+    """The text of a file that starts a cluster.
+
+    Args:
+        kind: ray-cluster (`ray up`, machines with SSH), kuberay-cluster or kuberay-job (`kubectl apply`), or slurm
+            (`sbatch`).
+        plan: whose actors, learners and accelerators to take where `fields` say nothing else.
+        fields: of `Cluster`, such as actors=128, learner_gpus=0, home="/nfs/workbench".
+
+    Raises UnknownName or OutOfBounds.
+    """
+    if kind not in KINDS:
+        raise UnknownName.among("recipe", kind, KINDS)
+    known = settings(Cluster)
+    for name in fields:
+        if name not in known:
+            raise UnknownName.among("field of a cluster", name, known)
+    cluster = Cluster(**{**(_planned(plan, known, fields) if plan else {}), **fields})
+    text = resources.files("workbench.recipes").joinpath(f"{kind}.txt").read_text(encoding="utf-8")
+    return _without_empty(Template(text).substitute(_words(kind, cluster)))
+
+
+def _planned(plan: Plan, known: dict[str, Setting], given: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a cluster for a plan."""
+    cpus = int(given.get("actor_cpus", known["actor_cpus"].default))
+    machines = int(given.get("actor_machines", -(-plan.cores // cpus)))
+    together = int(given.get("learners_per_machine", 1))
+    accelerators, cores = (number // plan.learners * together for number in (plan.accelerators, plan.learner_cores))
+    on_cores = plan.accelerator in _CPU_ONLY
+    return {
+        "environment": plan.environment, "actors": plan.cores, "groups_per_actor": plan.groups,
+        "envs_per_actor": plan.groups * plan.group_size, "learners": plan.learners, "batch_size": plan.batch_size,
+        "unroll_length": plan.unroll_length, "learner_gpus": 0 if on_cores else accelerators,
+        "learner_cpus": 1 + cores + (accelerators if on_cores else 0), "actor_machines": machines,
+        "most_actor_machines": max(machines, int(given.get("most_actor_machines", machines))),
+    }
+
+
+def _words(kind: str, one: Cluster) -> dict[str, Any]:
+    """What a template has places for."""
+    hosts = [host for host in one.machines.split(",") if host]
+    gpu = f'nvidia.com/gpu: "{one.learner_gpus}"' if one.learner_gpus else _EMPTY
+    return {
+        **dataclasses.asdict(one), "command": _command(kind, one), "learner_machines": one.learner_machines,
+        "more_learners": one.learner_machines - 1, "nodes": one.learner_machines + one.actor_machines,
+        "others": len(hosts), "hosts": ", ".join(hosts), "gpu_limit": gpu,
+        "gpu_line": f"#SBATCH --gpus-per-node={one.learner_gpus}" if one.learner_gpus else _EMPTY,
+        "class_line": f"storageClassName: {one.storage_class}" if one.storage_class else _EMPTY,
+    }
+
+
+_EMPTY = "<leave this line out>"
+
+
+def _without_empty(text: str) -> str:
+    """`text` without the lines that came out empty."""
+    return "".join(line for line in text.splitlines(keepends=True) if _EMPTY not in line)
+
+
+def _command(kind: str, one: Cluster) -> str:
+    """The shell words that start the run, on several lines, indented or commented as their template is."""
+    whole = kind in ("slurm", "kuberay-job")
+    words = [f"workbench {'train' if whole else 'launch'} {one.environment} --name {one.name} "
+             f"--algorithm {one.algorithm} --launcher ray --address auto",
+             f"--actors {one.actors} --envs-per-actor {one.envs_per_actor} --groups-per-actor {one.groups_per_actor}",
+             f"--learners {one.learners} --batch-size {one.batch_size} --unroll-length {one.unroll_length}"]
+    return f" \\\n{'      ' if whole else '#       '}".join(words)
