@@ -2,10 +2,14 @@
 
 import os
 import stat
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import grpc
+import psutil
 import pytest
 
 from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, WorkbenchError
@@ -105,3 +109,28 @@ def test_a_server_starts_where_a_killed_one_left_its_socket(address):
         assert Caller(address, "t").call("who") == 2
     finally:
         second.stop(0)
+
+
+def test_a_strangers_large_message_is_not_read(server):
+    """It would fill the server's memory before it is refused."""
+    stranger = """
+import sys, grpc
+from workbench.wire.rpc import method_path, open_channel, token_metadata
+try:
+    open_channel(sys.argv[1]).unary_unary(method_path("add"))(
+        bytes(200 * 2**20), metadata=token_metadata("guess"), timeout=60)
+except grpc.RpcError as error:
+    print(error.code().name)
+"""
+    own = psutil.Process()
+    before = largest = own.memory_info().rss
+    client = subprocess.Popen([sys.executable, "-c", stranger, server.address], stdout=subprocess.PIPE, text=True)
+    try:
+        while client.poll() is None:
+            largest = max(largest, own.memory_info().rss)
+            time.sleep(0.005)
+        assert client.stdout.read().strip() == "UNAUTHENTICATED"
+    finally:
+        client.kill()
+        client.wait()
+    assert largest - before < 50 * 2**20

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import UnknownName
+from workbench.errors import CheckpointCorrupt, UnknownName
 
 if TYPE_CHECKING:
     from workbench.checkpoints.checkpoint import Checkpoint
@@ -122,7 +122,8 @@ def _gradient_squares(moments: tuple[Array, float] | None) -> float:
     if moments is None:
         return np.nan
     tensor, correction = moments
-    return sum(float(piece.sum()) for piece in _pieces(tensor)) / correction
+    squares = sum(float(piece.sum()) for piece in _pieces(tensor))
+    return squares / correction if squares >= 0 else np.nan
 
 
 def _dead_units(tensor: Array, moments: tuple[Array, float] | None) -> float:
@@ -210,7 +211,8 @@ def _pieces(tensor: Array) -> Iterator[Array]:
 
 def _trained(checkpoint: Checkpoint) -> list[str]:
     """Names of the network's parameters in the optimizer's order; [] in a checkpoint that does not tell."""
-    return [str(name) for name in checkpoint.meta.get("trained", [])]
+    names = checkpoint.meta.get("trained", [])
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _ordered(checkpoint: Checkpoint, tensors: dict[str, Array]) -> list[str]:
@@ -220,14 +222,32 @@ def _ordered(checkpoint: Checkpoint, tensors: dict[str, Array]) -> list[str]:
 
 
 def _second_moments(checkpoint: Checkpoint) -> dict[str, tuple[Array, float]]:
-    """By layer the optimizer's mean of squared gradients, and what divides it: 1 - β^t. {} where it is not known."""
+    """By layer the optimizer's mean of squared gradients, and what divides it: 1 - β^t. {} where it is not known.
+
+    Raises CheckpointCorrupt.
+    """
     if "optimizer" not in checkpoint.groups or not _trained(checkpoint):
         return {}
-    state, betas = checkpoint.open("optimizer"), checkpoint.meta["config"]["hyperparameters"]
+    state = checkpoint.open("optimizer")
     found: dict[str, tuple[Array, float]] = {}
     for index, name in enumerate(_trained(checkpoint)):
         for kind, beta in _MOMENTS.items():
             moments, updates = state.get(f"{index}.{kind}"), state.get(f"{index}.step")
-            if moments is not None and updates is not None and updates > 0:
-                found[name] = (moments, 1 - float(betas[beta]) ** float(updates))
+            if moments is None or updates is None or updates.size != 1:
+                continue
+            correction = 1 - _beta(checkpoint, beta) ** max(0.0, float(updates.reshape(())))
+            if correction > 0:
+                found[name] = (moments, correction)
     return found
+
+
+def _beta(checkpoint: Checkpoint, name: str) -> float:
+    try:
+        beta = float(checkpoint.meta["config"]["hyperparameters"][name])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CheckpointCorrupt(f"{checkpoint.path} does not tell its {name}, which its optimizer has: {error!r:.200}. "
+                                "Use an older checkpoint.") from None
+    if not 0 <= beta <= 1:
+        raise CheckpointCorrupt(f"{checkpoint.path} has {name}={beta}, which must lie in [0, 1]. Use an older "
+                                "checkpoint.")
+    return beta

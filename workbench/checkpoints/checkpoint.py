@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import math
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
@@ -24,6 +27,7 @@ FORMAT = 1
 META = "meta.json"
 REPLAY = "replay"  # the group that a whole checkpoint may lack: pruning removes its file, and nothing else
 SUFFIX = ".safetensors"
+LARGEST_META = 2**26  # bytes
 
 _GROUP = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
@@ -84,7 +88,7 @@ class Checkpoint:
         except CheckpointCorrupt:
             self._require(group)  # its replay may have been pruned in this moment
             raise
-        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, MemoryError) as error:
             raise CheckpointCorrupt(f"{self.path / name} cannot be read: {error}. {_REMEDY}") from error
 
     def _require(self, group: str) -> None:
@@ -122,7 +126,7 @@ class Checkpoint:
         path, expected = self.path / name, self.files[name]
         with ExitStack() as stack:
             try:
-                file = stack.enter_context(open(path, "rb"))
+                file = stack.enter_context(_opened(path))
                 size, checksum = os.fstat(file.fileno()).st_size, ""
                 if size == expected["size_bytes"]:
                     checksum = hashlib.file_digest(file, "sha256").hexdigest()
@@ -151,6 +155,15 @@ class Checkpoint:
         UnknownName.
         """
         return _table(anatomy.differences(self, other, group=group), anatomy.Difference)
+
+
+def _opened(path: Path) -> BufferedReader:
+    """The file, for reading. Raises OSError where it is no plain file: a pipe would let one wait for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def _table(rows: Iterator[Any], kind: type) -> pd.DataFrame:
@@ -203,17 +216,20 @@ def at(path: Path) -> Checkpoint:
         raise InvalidInput(f"there is no checkpoint in {path}.")
     meta = path / META
     try:
-        content = json.loads(meta.read_bytes())
+        with _opened(meta) as file:
+            if (size := os.fstat(file.fileno()).st_size) > LARGEST_META:
+                raise ValueError(f"{size:,} bytes are too many")
+            content = json.loads(file.read())
         return _from_meta(path, content)
     except OSError as error:
         raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CheckpointCorrupt(f"{meta} is damaged: {error!r}. {_REMEDY}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise CheckpointCorrupt(f"{meta} is damaged: {error!r:.200}. {_REMEDY}") from error
 
 
 def _from_meta(path: Path, content: dict[str, Any]) -> Checkpoint:
     if content["format"] != FORMAT:
-        raise CheckpointCorrupt(f"{path / META} has format {content['format']!r}, and this version of rl-workbench "
+        raise CheckpointCorrupt(f"{path / META} has format {content['format']!r:.20}, and this version of rl-workbench "
                                 f"knows {FORMAT}. Upgrade it: pip install -U rl-workbench")
     expected = content.pop("sha256")
     if digest(content) != expected:
@@ -222,7 +238,27 @@ def _from_meta(path: Path, content: dict[str, Any]) -> Checkpoint:
     for name in files:
         if not (name.endswith(SUFFIX) and _GROUP.fullmatch(name.removesuffix(SUFFIX))):
             raise CheckpointCorrupt(f"{path / META} names a file outside the checkpoint: {name!r}. {_REMEDY}")
+    _check(content)
     return Checkpoint(
         path, int(meta["frames"]), int(meta["steps"]), int(meta["updates"]), float(meta["time_s"]),
         meta.get("episode_return"), content["requested"], content["created"], meta, files,
     )
+
+
+def _check(content: dict[str, Any]) -> None:
+    """Raises ValueError where what others sort, show or compare by is of another type."""
+    files, meta = content["files"], content["meta"]
+    fitting = {
+        "created": _number(content["created"]) and math.isfinite(content["created"]),
+        "requested": type(content["requested"]) is bool,
+        "episode_return": meta.get("episode_return") is None or _number(meta["episode_return"]),
+        "files": all(type(one["size_bytes"]) is int and type(one["sha256"]) is str for one in files.values()),
+        "frames": all(0 <= int(meta[name]) < 2**63 for name in ("frames", "steps", "updates")),
+    }
+    wrong = [name for name, fits in fitting.items() if not fits]
+    if wrong:
+        raise ValueError(f"no checkpoint has such {', '.join(wrong)}")
+
+
+def _number(value: object) -> bool:
+    return type(value) in (int, float)

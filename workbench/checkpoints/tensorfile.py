@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _CODES = {
 }  # fmt: skip
 _DTYPES = {code: np.dtype(name).newbyteorder("<") for name, code in _CODES.items()}
 _CHUNK_BYTES = 8 * 2**20
+LARGEST_HEADER = 2**24  # bytes; a hundred thousand arrays
+_MOST_AXES = 32
 
 
 @dataclass(frozen=True)
@@ -85,17 +88,61 @@ def _chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
 def mapped(file: BinaryIO) -> Tensors:
     """The arrays of a file by name, mapped into memory and read-only; they outlive the file's name.
 
-    Raises ValueError, TypeError, KeyError or AttributeError where it is no such file.
+    Raises ValueError where it is no such file: the arrays must fill it, one after the other, so that none reaches
+    beyond it and a small file cannot hold much.
     """
     memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     start = 8 + int.from_bytes(memory[:8], "little")
-    header = json.loads(memory[8:start])
-    return {name: _array(memory, start, **entry) for name, entry in header.items() if name != "__metadata__"}
+    if start > min(len(memory), 8 + LARGEST_HEADER):
+        raise ValueError(f"its header would have {start - 8:,} bytes, of the file's {len(memory):,}")
+    try:
+        header = json.loads(memory[8:start])
+        entries = {name: _Entry(**entry) for name, entry in header.items() if name != "__metadata__"}
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"its header is none: {error}") from None
+    _check_places(entries, len(memory) - start)
+    return {name: np.ndarray(tuple(one.shape), _DTYPES[one.dtype], memory, start + one.begin)
+            for name, one in entries.items()}
 
 
-def _array(memory: mmap.mmap, start: int, dtype: str, shape: list[int], data_offsets: list[int]) -> npt.NDArray[Any]:
-    begin, end = data_offsets
-    array: npt.NDArray[Any] = np.ndarray(tuple(shape), _DTYPES[dtype], buffer=memory, offset=start + begin)
-    if array.nbytes != end - begin:
-        raise ValueError(f"an array of shape {shape} and dtype {dtype} has {end - begin} bytes")
-    return array
+@dataclass(frozen=True)
+class _Entry:
+    """What a header says of one array."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: list[int]
+
+    def __post_init__(self) -> None:
+        if type(self.dtype) is not str or self.dtype not in _DTYPES:
+            raise ValueError(f"no array has dtype {str(self.dtype)[:20]!r}")
+        if not (_sizes(self.shape) and len(self.shape) <= _MOST_AXES):
+            raise ValueError(f"no array has shape {str(self.shape)[:100]}")
+        if not (_sizes(self.data_offsets) and len(self.data_offsets) == 2):
+            raise ValueError(f"no array has offsets {str(self.data_offsets)[:100]}")
+        if math.prod(self.shape) * _DTYPES[self.dtype].itemsize != self.end - self.begin:
+            raise ValueError(f"an array of shape {self.shape} and dtype {self.dtype} has not {self.end - self.begin:,} "
+                             "bytes")
+
+    @property
+    def begin(self) -> int:
+        return self.data_offsets[0]
+
+    @property
+    def end(self) -> int:
+        return self.data_offsets[1]
+
+
+def _sizes(numbers: object) -> bool:
+    return isinstance(numbers, list) and all(type(one) is int and 0 <= one < 2**63 for one in numbers)
+
+
+def _check_places(entries: Mapping[str, _Entry], size: int) -> None:
+    """Raises ValueError unless the arrays are the `size` bytes of data, one after the other."""
+    at = 0
+    for name, one in sorted(entries.items(), key=lambda item: item[1].data_offsets):
+        if one.begin != at:
+            raise ValueError(f"array {name[:100]!r} begins at {one.begin:,}, and the one before ends at {at:,}")
+        at = one.end
+    if at != size:
+        raise ValueError(f"its arrays have {at:,} bytes, and its data {size:,}")

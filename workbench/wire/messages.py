@@ -29,6 +29,11 @@ _REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
 _MAGIC = b"WBS1"
 _ACTION_NAMES = "x-workbench-action-names-bin"
 _LONGEST_NAMES = 4096  # bytes in JSON; a gRPC server takes 8 KiB of metadata
+LARGEST_HELLO = 2**16  # bytes; one of Football's has a few hundred
+_LARGEST_GROUP = 65_536  # environments
+_LONGEST_S = 1e7  # of a time that an actor tells
+# What reading JSON raises where it is not what was expected; RecursionError: thousands of brackets.
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,34 @@ class Hello:
 
     @classmethod
     def decode(cls, data: bytes) -> Hello:
-        """The hello in `data`. Raises ShapeMismatch if it is none, or of another protocol."""
+        """The hello in `data`. Raises ShapeMismatch if it is none, of another protocol, or out of bounds."""
+        if len(data) > LARGEST_HELLO:
+            raise ShapeMismatch(f"the first message of a stream is no hello: it has {len(data):,} bytes, and "
+                                f"{LARGEST_HELLO:,} at most are read.")
         try:
             told: dict[str, Any] = json.loads(data)
             protocol = told["protocol"]
             hello = cls(**{**_known(cls, told), "spec": EnvironmentSpec.from_json(told["spec"])})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ShapeMismatch(f"the first message of a stream is no hello: {error}") from None
+        except _UNREADABLE as error:
+            raise ShapeMismatch(f"the first message of a stream is no hello: {_short(error)}") from None
         if protocol != PROTOCOL:
-            raise ShapeMismatch(f"the actor speaks protocol {protocol!r}, the learner {PROTOCOL}: install one version.")
+            raise ShapeMismatch(
+                f"the actor speaks protocol {_short(protocol)}, the learner {PROTOCOL}: install one version.")
+        hello._check()
         return hello
+
+    def _check(self) -> None:
+        """Raises ShapeMismatch: whoever reads these numbers finds rows of tables by them. A life 0 is none."""
+        bounds = {"actor": (0, 2**31), "run_id": (1, 2**63), "environments": (1, _LARGEST_GROUP + 1),
+                  "groups": (1, _LARGEST_GROUP + 1)}
+        for name, (low, high) in bounds.items():
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value < high:
+                raise ShapeMismatch(f"a hello with {name}={_short(value)} is out of bounds: it must be a whole number "
+                                    f"in [{low}, {high:,}).")
+        if self.groups > self.environments:
+            raise ShapeMismatch(f"a hello with {self.groups} groups of {self.environments} environments is out of "
+                                "bounds: each group has one at least.")
 
 
 @dataclass(frozen=True)
@@ -71,8 +94,20 @@ class Welcome:
 
     @classmethod
     def decode(cls, data: bytes) -> Welcome:
-        """The inverse of `encode`."""
-        return cls(**_known(cls, json.loads(data)))
+        """The inverse of `encode`. Raises ShapeMismatch if it is no welcome."""
+        try:
+            welcome = cls(**_known(cls, json.loads(data)))
+        except _UNREADABLE as error:
+            raise ShapeMismatch(f"the learner's first answer is no welcome: {_short(error)}") from None
+        if type(welcome.seed) is not int or not 0 <= welcome.seed < 2**63:
+            raise ShapeMismatch(f"the learner's first answer is no welcome: seed={_short(welcome.seed)}")
+        return welcome
+
+
+def _short(said: object) -> str:
+    """What somebody else said, for a message: a status of gRPC has a few KiB at most."""
+    text = str(said) if isinstance(said, Exception) else repr(said)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _known(kind: type[Hello | Welcome], told: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +125,7 @@ def names_in(metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, ...]:
     """What the actions are called, from a stream's metadata; () where nobody says."""
     try:
         return tuple(map(str, json.loads(dict(metadata)[_ACTION_NAMES])))
-    except (KeyError, ValueError, TypeError):
+    except _UNREADABLE:
         return ()
 
 
@@ -128,18 +163,20 @@ class GroupStep:
 
     @classmethod
     def decode(cls, data: bytes, spec: EnvironmentSpec) -> GroupStep:
-        """The step in `data`; its arrays are views. Raises ShapeMismatch if lengths or indices do not fit."""
+        """The step in `data`; its arrays are views. Raises ShapeMismatch if lengths, indices or times do not fit."""
         if len(data) < _REQUEST.size:
             raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
         magic, group, finals, count, first_env, *times = _REQUEST.unpack_from(data)
         expected = _REQUEST.size + count * (5 + spec.observation_bytes) + finals * (2 + spec.observation_bytes)
         expected += 4 * count * spec.scored
-        if magic != _MAGIC or len(data) != expected or not 0 < count <= 65_536:
+        if magic != _MAGIC or len(data) != expected or not 0 < count <= _LARGEST_GROUP:
             raise ShapeMismatch(
                 f"a step message of {len(data)} bytes does not fit {count} environments of {spec.name} "
                 f"with observations {spec.observation_shape} {spec.observation_dtype}"
                 f"{' and scores' if spec.scored else ''}: {expected} bytes expected."
             )
+        if not all(0 <= time_s <= _LONGEST_S for time_s in times):  # also refuses NaN
+            raise ShapeMismatch(f"a step message tells of times {times} s, which are none.")
         at = _Cursor(data, _REQUEST.size)
         reward, flags = at.take("<f4", count), at.take("u1", count)
         observation = at.take(spec.observation_dtype, count, spec.observation_shape)
