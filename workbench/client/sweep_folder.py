@@ -1,0 +1,161 @@
+"""A sweep on disk: `$WORKBENCH_HOME/sweeps/<name>/`, which belongs to its owner alone (0700).
+
+`sweep.json` (what to search and how, and the state, rewritten atomically), `study.sqlite` (Optuna's study: every
+trial), `code/` (what was typed in a cell, as a run has it), `sweep.log`, two locks, and `stop` while it is asked to
+end.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench import rundir
+from workbench.config import RunConfig
+from workbench.errors import HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
+from workbench.rundir import RunDirectory, write_atomically
+from workbench.supervisor import lock
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """The paths of one sweep."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def record(self) -> Path:
+        return self.path / "sweep.json"
+
+    @property
+    def study(self) -> Path:
+        return self.path / "study.sqlite"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "sweep.log"
+
+    @property
+    def code(self) -> Path:
+        """Code typed in a cell, by value; the sweep copies it into its runs and never loads it."""
+        return self.path / "code"
+
+    @property
+    def order_to_stop(self) -> Path:
+        """A file that is there while the sweep is asked to end."""
+        return self.path / "stop"
+
+    @property
+    def lock(self) -> Path:
+        """What the sweep's process holds locked."""
+        return self.path / "lock"
+
+    @property
+    def start_lock(self) -> Path:
+        """What whoever starts that process holds locked."""
+        return self.path / "start.lock"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the sweep has a process, or is being given one; reads only files."""
+        return lock.is_held(self.lock) or lock.is_held(self.start_lock)
+
+    def run(self, number: int) -> RunDirectory:
+        """The run of the trial of that number, which may not be there yet."""
+        return RunDirectory(rundir.home() / "runs" / f"{self.name}-{number}")
+
+    def config(self) -> RunConfig:
+        """The configuration that all runs have in common."""
+        return RunConfig.from_json(self.read()["config"])
+
+    def read(self) -> dict[str, Any]:
+        """sweep.json. Raises RunNotFound, or StorageFailed if it is damaged."""
+        try:
+            data = json.loads(self.record.read_bytes())
+        except FileNotFoundError:
+            raise RunNotFound(f"{self.path} is gone: there is no sweep in it. wb.sweeps() lists the sweeps.") from None
+        except (OSError, ValueError) as error:
+            raise StorageFailed(f"cannot read {self.record}: {error}.") from None
+        if not isinstance(data, dict):
+            raise StorageFailed(f"cannot read {self.record}: it holds no JSON object.")
+        return data
+
+    def write(self, **changes: Any) -> None:
+        """Change fields of sweep.json atomically. One process does so at a time: the sweep's while it lives.
+
+        Raises StorageFailed if it cannot be written.
+        """
+        data = {**(self.read() if self.record.exists() else {}), **changes}
+        try:
+            write_atomically(self.record, json.dumps(data, indent=1).encode())
+        except OSError as error:
+            raise StorageFailed(f"cannot write {self.record}: {error.strerror}. Make room on its disk.") from None
+
+
+def folder() -> Path:
+    """Where all sweeps are."""
+    return rundir.home() / "sweeps"
+
+
+def create(
+    name: str, record: Mapping[str, Any], code: Mapping[str, bytes], prepare: Callable[[SweepFolder], object]
+) -> SweepFolder:
+    """A new sweep's folder with `code` by file name, what `prepare` adds, and at last sweep.json.
+
+    Raises RunExists, HomeNotWritable, or what `prepare` raises, and then leaves nothing.
+    """
+    sweep = SweepFolder(folder() / name)
+    taken = next((rundir.home() / "runs").glob(f"{name}-[0-9]*"), None)
+    if taken is not None:
+        raise RunExists(f"there is a run {taken.name!r}, a name that a sweep {name!r} would use. Choose another one.")
+    try:
+        folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        sweep.path.mkdir(mode=0o700)
+    except FileExistsError:
+        raise RunExists(f"there is a sweep {name!r} already. Choose another name, or go on with it: "
+                        f"wb.attach_sweep({name!r}).resume().") from None
+    except OSError as error:
+        raise HomeNotWritable(f"cannot write {folder()}: {error.strerror}. Set WORKBENCH_HOME to a folder that can be "
+                              "written.") from None
+    try:
+        sweep.code.mkdir(mode=0o700)
+        for file, data in code.items():
+            write_atomically(sweep.code / file, data)
+        prepare(sweep)
+        sweep.write(name=name, **record)
+        return sweep
+    except BaseException as error:
+        shutil.rmtree(sweep.path, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, WorkbenchError):
+            raise HomeNotWritable(f"cannot create the sweep {name!r} in {folder()}: {error}") from None
+        raise
+
+
+def find(name: str | Path) -> SweepFolder:
+    """The sweep of that name or folder. Raises RunNotFound with the nearest name."""
+    for path in (folder() / str(name), Path(name).expanduser().absolute()):
+        if (path / "sweep.json").exists():
+            return SweepFolder(path)
+    near = difflib.get_close_matches(str(name), [one.name for one in every()], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise RunNotFound(f"there is no sweep {str(name)!r} in {folder()}.{hint} wb.sweeps() lists the sweeps.")
+
+
+def every() -> list[SweepFolder]:
+    """All sweeps in the home, newest first; without those whose sweep.json is damaged."""
+    created = {}
+    for path in folder().glob("*/sweep.json"):
+        sweep = SweepFolder(path.parent)
+        with suppress(RunNotFound, StorageFailed):
+            created[sweep] = sweep.read().get("created", 0)
+    return sorted(created, key=lambda one: created[one], reverse=True)

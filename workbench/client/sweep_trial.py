@@ -1,0 +1,166 @@
+"""One trial while its run goes on: watches it, judges it, and sees it to its end.
+
+A verdict is written down before the run is stopped, and the trial counts as over once no process of the run is left. So
+whoever takes over from a sweep that was killed goes on where it was, and a run is never counted twice or forgotten.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from workbench.client import start
+from workbench.client.control import Control, stored_status
+from workbench.client.status import RunStatus
+from workbench.client.sweep_value import MARKS, Curve, passed
+from workbench.errors import ConnectionLost, RunNotAlive, RunNotFound, UnknownName, WorkbenchError
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import Trial
+
+MOST_LIVES = 3  # of a run whose supervisor dies
+_ASK_AGAIN_S = 5.0  # a run that was asked to stop, and did not hear it
+_BROKEN = "not finite"  # the learner's word for why it paused itself
+
+
+class Watched:
+    """A trial and its run.
+
+    Attributes:
+        verdict: what the trial is to be counted as: "finished", "pruned" or "failed"; "": not known yet.
+        note: why.
+    """
+
+    def __init__(self, study: Study, trial: Trial, run: RunDirectory, metric: str) -> None:
+        self._study, self._trial, self.run = study, trial, run
+        self._metric, self._total = metric, run.config().total_frames
+        self._curve, self._control = Curve(run, metric, self._total), Control(run)
+        told = trial.user_attrs
+        self.verdict, self.note = str(told.get("verdict", "")), str(told.get("note", ""))
+        self._marks = max(study.get_trials(deepcopy=False)[trial.number].intermediate_values, default=0)
+        self._lives, self._asked = 1, 0.0
+
+    def take_over(self) -> None:
+        """Let its run go on, whatever became of it while nobody watched. Raises WorkbenchError."""
+        if not self.verdict and stored_status(self.run).state in ("stopped", "stopping", "dead"):
+            start.resume(self.run.path, wait_ready=False, progress=False).close()
+
+    def look(self) -> bool:
+        """Whether it is over, and counted. Never raises what a run may do wrong."""
+        try:
+            status = stored_status(self.run)
+            if not self.verdict:
+                self._judge(status)
+            return bool(self.verdict) and self._ended(status)
+        except RunNotFound:
+            self._decide("failed", "its run was deleted")
+            self._count(0)
+            return True
+        except WorkbenchError as error:
+            self._decide("failed", str(error))
+            return False
+
+    def stop(self) -> bool:
+        """Ask the run to stop, without a verdict; whether it has ended."""
+        status = stored_status(self.run)
+        if self.verdict or status.state in ("finished", "failed"):
+            return self.look()
+        return self._gone(status)
+
+    # --- judging ------------------------------------------------------------------------------------------------
+
+    def _judge(self, status: RunStatus) -> None:
+        """Report what is new, and decide what is plain."""
+        if status.state == "finished" and lock.is_alive(self.run):
+            return  # its last rows may not be on disk yet
+        self._curve.follow()
+        if status.state == "failed":
+            self._decide("failed", status.error or status.reason)
+        elif status.state == "finished":
+            self._report(MARKS - 1)
+            self._finish()
+        elif not self._report(min(passed(status.frames, self._total), MARKS - 1)):
+            self._decide("pruned", f"worse than others at {self._at(self._marks):,} frames")
+        elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
+            self._decide("pruned", f"diverged: {why}")
+        elif status.state == "stopped":
+            self._decide("pruned", f"stopped by hand at {status.frames:,} frames")
+        elif status.state == "dead":
+            self._live_again()
+
+    def _report(self, mark: int) -> bool:
+        """Tell the study the values at marks up to this one; False once it would prune."""
+        for at in range(self._marks + 1, mark + 1):
+            value = self._curve.value(at)
+            if value is None:
+                self._must_come(at)
+                continue
+            self._trial.report(value, at)
+            self._marks = at
+            if self._trial.should_prune():
+                return False
+        return True
+
+    def _must_come(self, mark: int) -> None:
+        """Raises UnknownName where waiting for the metric makes no sense. Episodes may take long."""
+        names = self._curve.names()
+        if mark > 2 and names and not self._metric.startswith(("episode_", "evaluation_")):
+            raise UnknownName.among("metric", self._metric, names)
+
+    def _finish(self) -> None:
+        value = self._curve.value()
+        if value is None:
+            raise UnknownName.among("metric", self._metric, self._curve.names(), "The run has finished without it.")
+        self._trial.set_user_attr("value", value)
+        self._decide("finished", "")
+
+    def _decide(self, verdict: str, note: str) -> None:
+        self._trial.set_user_attr("note", note)
+        self._trial.set_user_attr("verdict", verdict)
+        self.verdict, self.note = verdict, note
+
+    def _at(self, mark: int) -> int:
+        return mark * self._total // MARKS
+
+    def _live_again(self) -> None:
+        """Resume a run whose supervisor died; not for ever."""
+        if self._lives >= MOST_LIVES:
+            return self._decide("failed", f"its supervisor died {self._lives} times; see {self.run.logs}")
+        self._lives += 1
+        start.resume(self.run.path, wait_ready=False, progress=False).close()
+
+    # --- ending -------------------------------------------------------------------------------------------------
+
+    def _ended(self, status: RunStatus) -> bool:
+        """Whether no process of the run is left, and the trial is counted; asks the run to stop where it lives."""
+        if not self._gone(status):
+            return False
+        self._count(status.frames)
+        return True
+
+    def _gone(self, status: RunStatus) -> bool:
+        if status.alive:
+            self._ask()
+            return False
+        self._control.close()
+        return not lock.is_alive(self.run)
+
+    def _ask(self) -> None:
+        if time.monotonic() - self._asked > _ASK_AGAIN_S:
+            self._asked = time.monotonic()
+            with suppress(RunNotAlive, ConnectionLost):
+                self._control.call("stop", timeout_s=5.0, grace_s=None)
+
+    def _count(self, frames: int) -> None:
+        from optuna.trial import TrialState
+
+        self._trial.set_user_attr("frames", frames)
+        if self.verdict == "finished":
+            self._study.tell(self._trial, self._trial.user_attrs["value"])
+        else:
+            self._study.tell(self._trial, state=TrialState.PRUNED if self.verdict == "pruned" else TrialState.FAIL)
+
