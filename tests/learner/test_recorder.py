@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from workbench.learner.inference import Episode
+from workbench.learner.look import Rates, histogram, lag_summary
 from workbench.learner.meters import Meters
-from workbench.learner.recorder import Clock, EpisodeLog, Rates, hint, histogram, lag_summary, memory, shares
+from workbench.learner.recorder import Clock, EpisodeLog, hint, memory, shares
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,

@@ -56,6 +56,17 @@ class Batch:
 
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
+    def tensors(self) -> list[Tensor]:
+        """All of them, in the order of `map`."""
+        found: list[Tensor] = []
+
+        def note(tensor: Tensor) -> Tensor:
+            found.append(tensor)
+            return tensor
+
+        self.map(note)
+        return found
+
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """A batch of what `function` returns for each tensor, always in the same order."""
         return Batch(

@@ -187,8 +187,13 @@ class R2D2:
     @torch.no_grad()
     def updated(self, network: nn.Module, *, updates: int, config: R2D2Config) -> None:
         """Copies the network's weights into the target network's every `target_update_period` updates."""
-        if updates % config.target_update_period == 0:
-            torch._foreach_copy_(_tensors(self._prepared()), _tensors(network))
+        due, target, tensors = updates % config.target_update_period == 0, _tensors(self._prepared()), _tensors(network)
+        if tensors and tensors[0].device.type == "xla":  # the same graph whether it is due or not
+            now = torch.tensor(due).to(tensors[0].device)
+            for mine, theirs in zip(target, tensors, strict=True):
+                mine.copy_(torch.where(now, theirs, mine))
+        elif due:
+            torch._foreach_copy_(target, tensors)
 
     def _prepared(self) -> nn.Module:
         assert self._target is not None, "prepare(network) must come first"

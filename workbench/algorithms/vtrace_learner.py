@@ -122,7 +122,7 @@ class VTrace:
 
     def to(self, device: torch.device | str) -> VTrace:
         """Itself, with the entropy cost's parameter on `device`."""
-        self.entropy_cost.parameter.data = self.entropy_cost.parameter.data.to(device)
+        self.entropy_cost.parameter = nn.Parameter(self.entropy_cost.parameter.detach().to(device))
         return self
 
     def parameters(self) -> list[nn.Parameter]:

@@ -35,12 +35,15 @@ class Counters:
 
 def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[str, Array]]:
     """Arrays of a checkpoint by group and name."""
-    return {
-        "model": _arrays(trainer.network.state_dict()),
-        "optimizer": _arrays(_flattened(trainer.optimizer.state_dict())),
-        "algorithm": _arrays(trainer.algorithm.state()),
-        "rng": _arrays({"torch": torch.get_rng_state(), "sampling": generator.get_state()}),
-    }
+    with trainer.device.tracing():  # copies are operations, and inference goes on in another thread
+        groups = {
+            "model": trainer.network.state_dict(),
+            "optimizer": _flattened(trainer.optimizer.state_dict()),
+            "algorithm": trainer.algorithm.state(),
+            "rng": {"torch": torch.get_rng_state(), "sampling": generator.get_state()},
+        }
+        detached = {group: {name: one.detach() for name, one in tensors.items()} for group, tensors in groups.items()}
+    return {group: _arrays(tensors) for group, tensors in detached.items()}
 
 
 def restore(
@@ -71,7 +74,7 @@ def restore(
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, Array]:
-    return {name: np.array(tensor.detach().cpu().numpy(), order="C") for name, tensor in tensors.items()}
+    return {name: np.array(tensor.cpu().numpy(), order="C") for name, tensor in tensors.items()}
 
 
 def _tensors(arrays: dict[str, Array]) -> dict[str, torch.Tensor]:

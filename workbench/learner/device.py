@@ -1,34 +1,52 @@
 """The accelerator: where tensors live, in which precision the network computes, with how many threads.
 
-`cpu` and `cuda` for now. bf16 is chosen by itself for our networks that see images, on hardware with bf16 arithmetic;
-weights, heads, losses and the optimizer stay float32. A user's own network computes in float32 unless asked otherwise.
+`cpu` here, `cuda` and `xla` in modules of their own. bf16 is chosen by itself for our networks that see images, on
+hardware with bf16 arithmetic; weights, heads, losses and the optimizer stay float32. A user's own network computes in
+float32 unless asked otherwise, and without CUDA graphs, which forbid it to look at values.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from workbench.config import RunConfig
-from workbench.errors import MissingPackage, OutOfBounds
+from workbench.errors import OutOfBounds
 from workbench.trajectory import Array, EnvironmentSpec
 
 _SMALLEST_BATCH = 8  # rows
 
 
+class Recorder(Protocol):
+    """Work that is recorded once and then launched as a whole."""
+
+    def run(
+        self, work: Callable[..., Any], inputs: Sequence[torch.Tensor], *, key: Hashable, depends_on: tuple[object, ...]
+    ) -> Any:
+        """What `work(*inputs)` returns; its tensors hold until the next run of this key.
+
+        Args:
+            key: what the work depends on beside its inputs and their shapes, where it goes back and forth.
+            depends_on: the same where what was before does not come back; compared with ==.
+        """
+
+
 class Device:
-    """One accelerator with its precision.
+    """The CPU, and what other accelerators do in their own ways, with its precision.
 
     Attributes:
         pads: whether batches are filled up to one of a few sizes, since each size costs a compilation or a CUDA graph.
+        lags: whether it runs ahead of the host, which then guards updates on the device; see `learner.training`.
     """
 
-    def __init__(self, kind: str, *, precision: str, pads: bool | None = None) -> None:
+    lags = False
+
+    def __init__(self, kind: str = "cpu", *, precision: str, pads: bool | None = None) -> None:
         self.torch = torch.device(kind)
         self.kind = self.torch.type
         self.precision = precision
@@ -45,24 +63,28 @@ class Device:
     def place_rows(self, array: Array, *, fill: int = 0) -> torch.Tensor:
         """A NumPy array [N, ...] on the device, with rows of `fill` behind it up to the size that the device wants."""
         rows = self.padded(len(array))
-        if self.kind == "cuda":  # from pinned memory, so that nobody waits for the copy
-            ours = torch.empty((rows, *array.shape[1:]), dtype=torch.from_numpy(array[:0]).dtype, pin_memory=True)
-            ours[: len(array)] = torch.from_numpy(array)
-            ours[len(array) :] = fill
-            return self.place(ours)
         if rows > len(array):
             array = np.concatenate([array, np.full((rows - len(array), *array.shape[1:]), fill, array.dtype)])
         return self.place(torch.from_numpy(array))
 
     def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
         """`tensors` of this thread's stream as NumPy arrays; waits for the device once."""
-        if self.kind == "cuda":
-            ours = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in tensors]
-            for mine, one in zip(ours, tensors, strict=True):
-                mine.copy_(one, non_blocking=True)
-            torch.cuda.current_stream(self.torch).synchronize()
-            return [mine.numpy() for mine in ours]
         return [one.cpu().numpy() for one in tensors]
+
+    def tracing(self) -> AbstractContextManager[Any]:
+        """The context in which a thread computes; on XLA one thread at a time, and a graph each."""
+        return nullcontext()
+
+    def acting(self) -> AbstractContextManager[Any]:
+        """The context of what needs no gradient."""
+        return torch.inference_mode()
+
+    def cut(self) -> None:
+        """Begins another graph inside `tracing`."""
+
+    def drawing(self, generator: torch.Generator) -> torch.Generator | None:
+        """What an algorithm draws from, inside `tracing`; `generator` is what a checkpoint keeps."""
+        return generator
 
     @property
     def lower_dtype(self) -> torch.dtype | None:
@@ -73,39 +95,79 @@ class Device:
         """The context in which the network computes."""
         return nullcontext() if self.lower_dtype is None else torch.autocast(self.kind, self.lower_dtype)
 
+    def own_stream(self, *, ahead: bool) -> AbstractContextManager[Any]:
+        """A stream for this thread's work on a GPU, which begins when all work so far is done; `ahead` of others'."""
+        return nullcontext()
+
+    def recorder(self, generator: torch.Generator | None = None) -> Recorder | None:
+        """What records this thread's work, which draws from `generator`; None: it is done plainly each time."""
+        return None
+
     def generator(self, seed: int) -> torch.Generator:
         """A random number generator of the device."""
         return torch.Generator(self.torch).manual_seed(seed)
 
+    def counters(self) -> dict[str, float]:
+        """What the device counts of itself, by metric name."""
+        return {}
+
     def memory_gb(self) -> float:
         """Memory of the accelerator in use by this process; 0 on a CPU."""
-        return torch.cuda.memory_allocated() / 2**30 if self.kind == "cuda" else 0.0
+        return 0.0
 
     def total_memory_gb(self) -> float:
         """Memory that the accelerator has; 0 on a CPU."""
-        if self.kind != "cuda":
-            return 0.0
-        return float(torch.cuda.get_device_properties(self.torch).total_memory / 2**30)
+        return 0.0
 
 
 def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False) -> Device:
     """The device that `config` asks for. Raises OutOfBounds or MissingPackage if this machine lacks it."""
+    if config.device == "auto":  # what whoever started this machine's processes found
+        config = config.replaced(device=os.environ.get("WORKBENCH_DEVICE") or "auto")
     kind = config.device
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda" and not torch.cuda.is_available():
         raise OutOfBounds("device='cuda', but torch finds no CUDA device here. Choose device='cpu' or 'auto'.")
-    if kind == "xla":
-        raise MissingPackage("device='xla' is not supported yet. Choose device='cpu', 'cuda' or 'auto'.")
     precision = config.precision
     if precision == "auto":
         precision = "bf16" if spec.shows_images and not own_network and _has_bf16(kind) else "fp32"
-    return Device(kind, precision=precision)
+    if kind in ("xla", "tpu"):
+        from workbench.learner.xla import for_run  # takes the chip
+
+        return for_run(config, precision=precision)
+    return _of_kind(kind, precision=precision, own_network=own_network)
+
+
+def for_inference(config: RunConfig, training: Device, *, own_network: bool = False) -> Device:
+    """The device that inference runs on: another one where `config` says so. Raises OutOfBounds for one that is not
+    there."""
+    name = config.inference_device
+    if not name:
+        return training
+    try:
+        device = torch.device(name)
+        there = {"cpu": 1, "cuda": torch.cuda.device_count()}[device.type]
+    except (RuntimeError, KeyError):
+        raise OutOfBounds(f"inference_device={name!r} is no device. Choose cpu, or a GPU such as cuda:1.") from None
+    if (device.index or 0) >= there:
+        raise OutOfBounds(f"inference_device={name!r}, but torch finds {there} CUDA devices here. Leave it out.")
+    return _of_kind(name, precision=training.precision, own_network=own_network)
+
+
+def _of_kind(name: str, *, precision: str, own_network: bool) -> Device:
+    if not name.startswith("cuda"):
+        return Device(name, precision=precision)
+    from workbench.learner.cuda import CudaDevice
+
+    return CudaDevice(name, precision=precision, graphs=not own_network)
 
 
 def _has_bf16(kind: str) -> bool:
     if kind == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if kind in ("xla", "tpu"):
+        return True
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 

@@ -22,7 +22,6 @@ from workbench.config import RunConfig
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.device import Device
 from workbench.learner.gathered import Gathered
-from workbench.learner.graphs import Graphs
 from workbench.learner.memory import Memory, Seen
 from workbench.learner.meters import Meters
 from workbench.learner.opponent import Opponent
@@ -103,7 +102,7 @@ class Inference:
         with policy.reading() as (network, _):
             self._memory = Memory(network, spec, device=device, num_envs=num_envs)
         self._roles = RoleTable.of(config(), spec.agents, num_envs, rank)
-        self._graphs, self._graphs_of = Graphs(generator=generator), (config(), num_envs)
+        self._recorder = device.recorder(generator)
         self._run_ids = np.zeros(num_envs, np.int64)
         self._actions = distribution_of(spec.actions)
         self._returns = np.zeros(num_envs, np.float64)
@@ -112,8 +111,25 @@ class Inference:
 
     def serve(self, batcher: Batcher) -> None:
         """Run batches until the batcher or the queue is closed."""
-        with self._device.own_stream():
+        with self._device.own_stream(ahead=True):
             self._serve(batcher)
+
+    def warm_up(self, rows: int) -> None:
+        """Compile what batches of up to `rows` rows need, so that none waits for it later; before any life begins."""
+        drawn, size = self.generator.get_state(), self._device.padded(1)
+        while size <= self._device.padded(rows):
+            batch, nobody = self._blank(size), np.zeros(size, bool)
+            with self._device.acting():
+                self._think(batch, self._memory.previous_action(batch), nobody, batch.env_ids, batch.start)
+            self._memory.forget(batch.env_ids)
+            size *= 2
+        self.generator.set_state(drawn)
+
+    def _blank(self, size: int) -> Gathered:
+        """A batch of environments that have done nothing yet, each with a final observation."""
+        rows, flags, reward = np.arange(size), np.zeros(size, np.uint8), np.zeros(size, np.float32)
+        observation = np.zeros((size, *self.spec.observation_shape), self.spec.observation_dtype)
+        return Gathered(rows % len(self._run_ids), observation, reward, flags, rows, observation, reward)
 
     def _serve(self, batcher: Batcher) -> None:
         while True:
@@ -145,7 +161,8 @@ class Inference:
         ours = (gathered.flags & Flags.ABSENT) == 0  # the rest gets action 0, or the opponent's
         if self._opponent is not None:
             theirs = ours & self._roles.opposing[gathered.env_ids]
-            sent[theirs] = self._opponent.act(gathered.only(theirs))
+            with self._device.acting():
+                sent[theirs] = self._opponent.act(gathered.only(theirs))
             ours &= ~theirs
         if not ours.any():
             self._reply(requests, sent, self._policy.version)
@@ -157,7 +174,8 @@ class Inference:
         kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
         rows = batch.env_ids[kept]
         begins = self._assembler.begins(rows)
-        thought = self._think(batch, previous, evaluating, rows[begins], batch.start[kept][begins])
+        with self._device.acting():
+            thought = self._think(batch, previous, evaluating, rows[begins], batch.start[kept][begins])
         sent[ours] = self._actions.to_environment(torch.from_numpy(thought.actions)).numpy()
         self._reply(requests, sent, thought.version)
         record = StepRecord(
@@ -198,7 +216,6 @@ class Inference:
         self._scores[rows[ended]] = 0
         self._lengths[rows[ended]] = 0
 
-    @torch.inference_mode()
     def _think(
         self, batch: Gathered, previous_action: Array, evaluating: Array, begin: Array, begin_episode: Array
     ) -> Thought:
@@ -217,7 +234,7 @@ class Inference:
             before = self._memory.before(begin, begin_episode)
             self._device.cut()
             bootstrap = self._bootstrap(network, batch)
-            output, state, actions, behaviour = self._forward_or_replay(network, seen, roles)
+            output, state, actions, behaviour = self._recorded(network, seen, roles)
         chosen, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
         said = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
         prefix, *states = [value[: len(begin)] for value in rest[len(said) : len(said) + len(before)]]
@@ -232,18 +249,17 @@ class Inference:
             self._show(batch, sent, output, tuple(part.cpu() for part in state), version)
         return thought
 
-    def _forward_or_replay(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
-        """`_forward`, as a CUDA graph where the device has them."""
-        if not self._device.graphs:
+    def _recorded(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
+        """`_forward`, launched as a whole where the device records work."""
+        if self._recorder is None:
             return self._forward(network, seen, roles)
-        if self._graphs_of != (made_for := (self._roles.config, self._memory.size)):  # both are part of a graph
-            self._graphs, self._graphs_of = Graphs(generator=self.generator), made_for
 
         def work(*inputs: torch.Tensor) -> Forward:
             return self._forward(network, Seen(*inputs[: len(seen)]), Roles(*inputs[len(seen) :]))
 
-        replayed: Forward = self._graphs.run(id(network), work, [*seen, *roles])
-        return replayed
+        done: Forward = self._recorder.run(
+            work, [*seen, *roles], key=id(network), depends_on=(self._roles.config, self._memory.size))
+        return done
 
     def _forward(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
         """The network's output and state, actions and behaviour for `seen`, all on the device; the tables go on."""

@@ -3,6 +3,9 @@
 Three threads share the work. `rpc` threads take the actors' steps to the batcher; the inference thread answers them
 and fills unrolls; the main thread trains. Whatever a call changes (tune, checkpoint, pause) is done by the main thread
 between two updates. A fourth thread writes metrics once a second.
+
+Several learners train as one `Group`: each has these threads but the fourth, which only the first learner has. It is
+the first one that is called, and it orders the others.
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ import numpy as np
 import torch
 
 from workbench import algorithms, checkpoints, networks
+from workbench.algorithms.base import Loss
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
@@ -28,14 +33,16 @@ from workbench.learner import checkpointing, frozen, roles
 from workbench.learner.batcher import Batcher
 from workbench.learner.checkpointing import Counters
 from workbench.learner.commands import Commands
-from workbench.learner.device import choose, training_threads
+from workbench.learner.device import Device, choose, for_inference, training_threads
 from workbench.learner.echo import Echo
+from workbench.learner.group import Group, Word
 from workbench.learner.inference import Episode, Inference
+from workbench.learner.look import Looking, packed_episode
 from workbench.learner.meters import Meters
 from workbench.learner.opponent import Opponent
 from workbench.learner.player import load_opponent
 from workbench.learner.policy import PublishedPolicy
-from workbench.learner.recorder import Clock, EpisodeLog, Recorder
+from workbench.learner.recorder import Clock, EpisodeLog, Peer, Recorder
 from workbench.learner.service import ActorStreams, check_same_environment
 from workbench.learner.training import MAX_BAD_UPDATES, Trainer, warm_up
 from workbench.metrics import MetricsWriter, Progress
@@ -45,26 +52,30 @@ from workbench.replay.layout import UnrollLayout
 from workbench.replay.unrolls import UnrollAssembler
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec
+from workbench.wire.endpoints import learner_name, serve_run
 from workbench.wire.messages import Hello
-from workbench.wire.rpc import Handler, Server, serve
+from workbench.wire.rpc import Handler, Server
 
 _POLL_S = 0.1
+_MOST_UNSENT = 100_000  # as many as may wait for a disk
 _FIRST_CHECKPOINT_S = 60.0  # a young run has all the more to lose
 
 
 class Learner:
-    """One learner of one run. `run` trains until it is stopped or finished."""
+    """One learner of one run, the only one or the one of that rank. `run` trains until it is stopped or finished."""
 
-    def __init__(self, run: RunDirectory) -> None:
+    def __init__(self, run: RunDirectory, rank: int = 0) -> None:
         self.run_directory = run
+        self.rank = rank
         self.config: RunConfig = run.config()
         self.warning = ""
         self.meters = Meters()
         self.batcher = Batcher(max_batch=self._max_batch(), timeout_s=self.config.batch_timeout_ms / 1000)
         self.streams = ActorStreams(
-            envs_per_actor=self.config.envs_per_actor, batcher=self.batcher, meters=self.meters, admit=self._admit
+            envs_per_actor=self.config.envs_per_actor, batcher=self.batcher, meters=self.meters, admit=self._admit,
+            learners=self.config.learners, rank=rank,
         )
-        self.writer = MetricsWriter(run.metrics, tensorboard=run.tensorboard)
+        self.writer = None if rank else MetricsWriter(run.metrics, tensorboard=run.tensorboard)
         self.clock = Clock()
         self.spec: EnvironmentSpec | None = None
         self._spec_given, self._ready, self._ended = threading.Event(), threading.Event(), threading.Event()
@@ -74,20 +85,28 @@ class Learner:
         self._paused: str | None = run.read().get("paused")  # the reason
         self._failure: BaseException | None = None
         self._lives = 0
+        self._took: dict[str, Any] | None = None  # checkpoint
+        self.hyperparameters: Any = self.config.hyperparameters  # of several learners: this one's share
+        self.group: Group | None = None  # of several learners
+        self._draw: Draw | None = None  # that waits until all learners have one
+        self._unsent: deque[list[Any]] = deque(maxlen=_MOST_UNSENT)  # episodes, for the first learner
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Train until stopped or finished. Raises what made it fail."""
-        server: Server = serve(
-            self.run_directory.learner_address(), self.run_directory.token(),
-            calls=self.calls(), streams={"play": self.streams.play}, threads=1024,
+        server: Server = serve_run(
+            self.run_directory, learner_name(self.rank), calls=self.calls(), streams={"play": self.streams.play},
+            threads=1024,
         )
         try:
+            if self.config.learners > 1:
+                self._join()
             warm_up(self.config.hyperparameters)
-            while not self._stopping and not self._spec_given.wait(_POLL_S):
+            ready = False
+            while not self._over and not (ready := self._meet(self._spec_given.wait(_POLL_S))):
                 self._commands.run_pending()
-            if self._spec_given.is_set():
+            if ready:
                 self._build()
                 self._work()
         finally:
@@ -95,15 +114,18 @@ class Learner:
             self.batcher.close()
             self.streams.close()
             server.stop(grace_s=0.5)
-            self._store(self.writer.close)
+            if self.writer is not None:
+                self._store(self.writer.close)
             self._ended.set()
 
     def _build(self) -> None:
         """Everything that depends on the environment: network, algorithm, tables, weights from a checkpoint."""
         assert self.spec is not None
-        config, hyperparameters = self.config, self.config.hyperparameters
+        if self.group is not None:
+            check_same_environment(EnvironmentSpec.from_json(self.group.given(self.spec.to_json())), self.spec)
+        config, hyperparameters = self.config, self.hyperparameters
         roles.check(config, self.spec)
-        torch.set_num_threads(training_threads(config))
+        torch.set_num_threads(max(1, training_threads(config) // (self.group.here if self.group else 1)))
         torch.manual_seed(config.seed)
         factory = load_factory(self.run_directory.code / "network.pkl")
         self.device = choose(config, self.spec, own_network=factory is not None)
@@ -118,40 +140,74 @@ class Learner:
         self.trainer = Trainer(network, algorithm, self.device, hyperparameters)
         layout = self._layout(network, algorithm)
         self.experience = experience.build(
-            algorithm, layout, config=hyperparameters, folder=self.run_directory.path / "replay",
-            seed=config.seed + 2, pin_memory=self.device.kind == "cuda",
+            algorithm, layout, config=hyperparameters, folder=self.run_directory.replay(self.rank),
+            seed=self._seed(2), pin_memory=self.device.kind == "cuda",
         )
         self._echo = Echo(self.experience, self.meters)
-        generator = self.device.generator(config.seed + 1)
-        counters = self._restore(generator)
-        self.policy = PublishedPolicy(network, version=self.trainer.updates, lower_dtype=self.device.lower_dtype)
-        num_envs = config.actors * config.envs_per_actor
+        acting = for_inference(config, self.device, own_network=factory is not None)
+        generator = acting.generator(self._seed(1))
+        counters = self._restored(generator)
+        if self.group is not None:
+            self.trainer.join(self.group)
+            self.group.steps = counters.steps
+            torch.manual_seed(self._seed(4, counters.updates))
+        self.policy = PublishedPolicy(network, version=self.trainer.updates, device=acting)
+        num_envs = self._environments()
         self.inference = Inference(
             self.spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
             assembler=UnrollAssembler(layout, num_envs=num_envs, stagger=True), queue=self.experience.queue,
-            device=self.device, num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
-            opponent=self._opponent(num_envs),
+            device=acting, num_envs=num_envs, generator=generator, meters=self.meters, on_episode=self._on_episode,
+            opponent=self._opponent(num_envs, acting), rank=self.rank,
         )
-        self.inference.steps = counters.steps
+        self.inference.steps = 0 if self.rank else counters.steps
+        with self.device.tracing():
+            pass  # what was made so far is computed now
+        self._learnt: deque[tuple[Draw, Loss | None]] = deque()
         self._first_updates = counters.updates
         self.clock = Clock(counters.time_s)
-        self.episodes = EpisodeLog(self.writer, counters.episodes)
-        self.recorder = Recorder(self)
+        self.looking = Looking(self)
+        if self.writer is not None:
+            self.episodes = EpisodeLog(self.writer, counters.episodes)
+            peers = [Peer(self.run_directory, rank) for rank in range(1, config.learners)]
+            self.recorder = Recorder(self, self.writer, peers)
 
-    def _opponent(self, num_envs: int) -> Opponent | None:
+    def _opponent(self, num_envs: int, device: Device) -> Opponent | None:
         if self.config.opponent is None:
             return None
         assert self.spec is not None
-        policy = load_opponent(frozen.kept(self.run_directory, self.config.opponent), self.spec)
-        return Opponent(policy, device=self.device, num_envs=num_envs, seed=self.config.seed + 3)
+        if self.group is not None and self.rank:
+            self.group.given()  # the first one has made the copy of it
+        kept = frozen.kept(self.run_directory, self.config.opponent)
+        if self.group is not None and not self.rank:
+            self.group.given()
+        policy = load_opponent(kept, self.spec)
+        return Opponent(policy, device=device, num_envs=num_envs, seed=self._seed(3))
 
     def _layout(self, network: torch.nn.Module, algorithm: algorithms.Algorithm) -> UnrollLayout:
         assert self.spec is not None
         state: tuple[torch.Tensor, ...] = network.initial_state(1)  # type: ignore[operator]
         return UnrollLayout(
-            self.spec, unroll_length=self.config.hyperparameters.unroll_length, overlap=algorithm.overlap,
+            self.spec, unroll_length=self.hyperparameters.unroll_length, overlap=algorithm.overlap,
             behaviour=algorithm.behaviour_fields(), state_shapes=tuple(tuple(one.shape[1:]) for one in state),
         )
+
+    def _restored(self, generator: torch.Generator) -> Counters:
+        """What `_restore` gives; the others of a group take the checkpoint that the first one took."""
+        if self.group is None:
+            return self._restore(generator)
+        if self.group.leads:
+            counters = self._restore(generator)
+            self.group.given(self._took)
+            return counters
+        took = self.group.given()
+        found = None if took is None else checkpoints.at(Path(took["path"]))
+        if found is None:
+            return Counters()
+        checkpointing.restore(found, self.trainer, generator, weights_only=took["weights_only"])
+        counters = Counters() if took["weights_only"] else Counters.of(found)
+        self.trainer.updates = counters.updates
+        generator.manual_seed(self._seed(1, counters.updates))  # what was restored are the first one's random numbers
+        return counters
 
     def _restore(self, generator: torch.Generator) -> Counters:
         """Everything of the newest good checkpoint (a fork begins with one), or a parent's weights, or nothing."""
@@ -166,8 +222,10 @@ class Learner:
                 raise CheckpointCorrupt(f"the fork's checkpoint is gone or damaged; fork again. {' '.join(wrong)}")
             found = checkpoints.at(Path(parent["checkpoint"]))
             checkpointing.restore(found, self.trainer, generator, weights_only=True)
+            self._took = {"path": str(found.path), "weights_only": True}
             return Counters()
         checkpointing.restore(found, self.trainer, generator)
+        self._took = {"path": str(found.path), "weights_only": False}
         counters = Counters.of(found)
         self.trainer.updates = counters.updates
         forked = found.meta.get("fork")
@@ -188,16 +246,17 @@ class Learner:
         try:
             dropped = self.experience.load(found.open("replay"))
             lost = f", but for its {dropped:,} oldest unrolls, which do not fit" if dropped else ""
-            return f", with its replay{lost}"
+            others = f" of the first of {self.config.learners} learners; the others fill theirs anew"
+            return f", with its replay{lost}{others if self.group else ''}"
         except CheckpointCorrupt as error:
             self._event("error", str(error))
             return "; its replay is damaged and is filled anew"
 
     def _work(self) -> None:
-        threads = [
-            threading.Thread(target=self._guarded(self.inference_loop), name="inference", daemon=True),
-            threading.Thread(target=self._guarded(self.recorder.loop), name="recorder", daemon=True),
-        ]
+        loops = {"inference": self.inference_loop}
+        if self.writer is not None:
+            loops["recorder"] = self.recorder.loop
+        threads = [threading.Thread(target=self._guarded(loop), name=name, daemon=True) for name, loop in loops.items()]
         for thread in threads:
             thread.start()
         self._ready.set()
@@ -206,14 +265,18 @@ class Learner:
         self._next_checkpoint = time.monotonic() + min(_FIRST_CHECKPOINT_S, self.config.checkpoint_interval_s)
         try:
             self._train()
+            if self.group is not None:  # while all are there
+                self.group.close()
             if self._failure is not None:
                 raise self._failure
-            self._store(lambda: self._checkpoint("finished" if self.finished else "stopped"))
+            if self.writer is not None:
+                self._store(lambda: self._checkpoint("finished" if self.finished else "stopped"))
         finally:
             self.clock.run(False)
             self.batcher.close()
             self.experience.close()
-            self.recorder.close()
+            if self.writer is not None:
+                self.recorder.close()
             for thread in threads:
                 thread.join(timeout=5)
 
@@ -232,59 +295,116 @@ class Learner:
     def inference_loop(self) -> None:
         """The inference thread: one OpenMP thread beside the training thread's."""
         torch.set_num_threads(1)
+        if self.device.kind == "xla":
+            self.inference.warm_up(max(self._max_batch(), self.config.envs_per_actor))
         self.inference.serve(self.batcher)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
     def _train(self) -> None:
-        while not self._stopping and not self.finished:
+        with self.device.own_stream(ahead=False):
+            self._train_until_over()
+
+    def _train_until_over(self) -> None:
+        while not self._over:
             self._commands.run_pending()
             if self._paused is not None:
                 self._commands.wait(_POLL_S)
-                continue
-            draw = self._next_draw()
-            if draw is not None:
+            elif self._draw is None:
+                self._draw = self._next_draw()
+            if self._meet(self._draw is not None and self._paused is None) and self._draw is not None:
+                draw, self._draw = self._draw, None
                 self._update(draw)
-            if time.monotonic() > self._next_checkpoint:
+            if self.writer is not None and self._paused is None and time.monotonic() > self._next_checkpoint:
                 self._store(lambda: self._checkpoint("interval"))
                 self._next_checkpoint = time.monotonic() + self.config.checkpoint_interval_s
+
+    @property
+    def _over(self) -> bool:
+        """Whether training ends, for all learners of a group at once."""
+        stops = self._stopping if self.group is None else self.group.stops
+        return stops or (self._ready.is_set() and self.finished)
+
+    def _meet(self, ready: bool) -> bool:
+        """Whether all learners are ready, now that they know of each other and have done what was ordered."""
+        if self.group is None:
+            return ready
+        if self._failure is not None:  # the others end when this one is gone
+            raise self._failure
+        steps = self.inference.steps if self._ready.is_set() else 0
+        sample = None if self._draw is None else self._draw.sample
+        all_ready, orders = self.group.meet(Word(ready, self._stopping, steps, sample.log_largest if sample else 0.0))
+        for order in orders:
+            self._obey(**order)
+        return all_ready and not self._over
+
+    def _join(self) -> None:
+        """Find the other learners, which take over the first one's configuration."""
+        self.group = Group.join(self.run_directory, self.config, self.rank, stopping=lambda: self._stopping)
+        if self.group is not None:
+            told = self.group.given({"config": self.config.to_json(), "paused": self._paused})
+            self._reconfigure(RunConfig.from_json(told["config"]))
+            self._paused = told["paused"]
+
+    def _obey(self, order: str, **arguments: Any) -> None:
+        """Do what another learner ordered."""
+        match order:
+            case "pause":
+                self._set_paused(arguments["reason"])
+            case "config":
+                self._reconfigure(RunConfig.from_json(arguments["config"]))
+            case "event" if self.writer is not None:
+                self._event(arguments["kind"], arguments["message"], progress=self.progress)
 
     def _next_draw(self) -> Draw | None:
         try:
             with self.meters.timing("training_wait"):
-                return self._echo.next(self.config.hyperparameters, timeout_s=_POLL_S)
+                return self._echo.next(self.hyperparameters, timeout_s=_POLL_S)
         except OutOfBounds as error:  # no memory is left for the replay to fill
             self._event("error", str(error), progress=self.progress)
             self._pause(str(error))
             return None
 
     def _update(self, draw: Draw) -> None:
+        batch = draw.batch if self.group is None else self.group.batch(draw)
         with self.meters.timing("update"):
-            loss = self.trainer.update(
-                draw.batch, config=self.config.hyperparameters, learning_rate=self.learning_rate,
-                on_bad=self._on_bad_update,
-            )
-            self.experience.learnt(draw, loss)
-            if loss is None:
-                self._echo.drop()
-            else:
-                self.policy.publish(self.trainer.updates)
+            with self.device.tracing():  # one graph
+                loss = self.trainer.update(
+                    batch, config=self.hyperparameters, learning_rate=self.learning_rate, on_bad=self._on_bad_update
+                )
+                if loss is None:
+                    self._echo.drop()
+                else:
+                    self.policy.publish(self.trainer.updates)
+            self._learnt.append((draw, loss))
+            if len(self._learnt) > self.device.lags:  # of a device that runs ahead, the update before this one
+                self.experience.learnt(*self._learnt.popleft())
 
     def _on_bad_update(self, what: str) -> None:
         number = self.trainer.bad_updates
-        self._event("error", f"update skipped, not finite: {what} ({number} in a row)", progress=self.progress)
+        if self.writer is not None:  # the others skip it as well
+            self._event("error", f"update skipped, not finite: {what} ({number} in a row)", progress=self.progress)
         if number >= MAX_BAD_UPDATES:
-            self._pause(f"{number} updates in a row were not finite ({what}); lower learning_rate, or resume from an "
-                        f"earlier checkpoint")
+            self._set_paused(f"{number} updates in a row were not finite ({what}); lower learning_rate, or resume from "
+                             f"an earlier checkpoint")
             self.trainer.bad_updates = 0
 
     def _on_episode(self, episode: Episode) -> None:
-        self.episodes.add(episode, self.progress)
+        row, env = divmod(episode.env_id, self.config.envs_per_actor)
+        episode = replace(episode, env_id=(row * self.config.learners + self.rank) * self.config.envs_per_actor + env)
+        if self.writer is not None:
+            self.episodes.add(episode, self.progress)
+        else:
+            self._unsent.append(packed_episode(episode, self.progress))
+
+    def take_episodes(self) -> list[list[Any]]:
+        """Episodes that the first learner has not heard of yet."""
+        return [self._unsent.popleft() for _ in range(len(self._unsent))]
 
     @property
     def learning_rate(self) -> float:
         """The learning rate now: warmed up over the first updates, and decayed if so asked."""
-        hyperparameters = self.config.hyperparameters
+        hyperparameters = self.hyperparameters
         warm_up = min(1.0, (self.trainer.updates + 1) / max(1, hyperparameters.warmup_updates))
         rate: float = hyperparameters.learning_rate * warm_up
         if hyperparameters.learning_rate_schedule == "linear":
@@ -295,7 +415,7 @@ class Learner:
     def progress(self) -> Progress:
         """Frames, steps, updates and training time so far."""
         assert self.spec is not None
-        steps = self.inference.steps
+        steps = self.inference.steps if self.group is None else self.group.steps
         return Progress(steps * self.spec.frames_per_step, steps, self.trainer.updates, self.clock.seconds)
 
     @property
@@ -347,7 +467,10 @@ class Learner:
                 return write(groups=groups)  # the weights are worth more than nothing
 
     def _event(self, kind: str, message: str, **more: Any) -> None:
-        self._store(lambda: self.writer.event(kind, message, **more))
+        if self.writer is not None:
+            self._store(partial(self.writer.event, kind, message, **more))
+        elif self.group is not None:
+            self.group.order("event", kind=kind, message=f"{learner_name(self.rank)}: {message}")
 
     def _store(self, write: Callable[[], Any]) -> None:
         """Call `write`; a disk that refuses is a warning in the status and no reason to lose the run."""
@@ -372,14 +495,24 @@ class Learner:
         entropy = [self.config.seed, hello.actor, self._lives if self.trainer.updates else 0, self.trainer.updates]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
 
+    def _environments(self) -> int:
+        """Environments of this learner's actors."""
+        return len(range(self.rank, self.config.actors, self.config.learners)) * self.config.envs_per_actor
+
     def _max_batch(self) -> int:
-        environments = self.config.actors * self.config.envs_per_actor
-        return self.config.max_batch or max(1, environments // 2)
+        return self.config.max_batch or max(1, self._environments() // 2)
+
+    def _seed(self, number: int, *more: int) -> int:
+        """A seed of its own for each use of random numbers, and for each learner of a group."""
+        seed = self.config.seed + number
+        return seed if self.group is None else self.group.seed(seed, *more)
 
     # ---- control ----------------------------------------------------------------------------------------------------
 
     def calls(self) -> dict[str, Handler]:
         """The JSON methods of a learner."""
+        if self.rank:
+            return {"look": self.look, "watch": self.watch}
         return {"status": self.status, "pause": self.pause, "resume": self.resume, "tune": self.tune,
                 "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale, "watch": self.watch}
 
@@ -409,6 +542,8 @@ class Learner:
             return self._paused
         if self._writing_replay:
             return "writing a checkpoint with its replay"
+        if self.group is not None and self._ready.is_set() and (silence := self.recorder.silence):
+            return silence
         if self.state != "waiting":
             return self.experience.filling if self.state == "training" else ""
         return "collecting the first unrolls" if self.streams.connected else "waiting for the first actor"
@@ -422,18 +557,24 @@ class Learner:
         self._commands.do(lambda: self._pause(None))
 
     def _pause(self, reason: str | None) -> None:
+        """Hold all learners, or let them go on."""
+        self._set_paused(reason)
+        if self.group is not None:
+            self.group.order("pause", reason=reason)
+
+    def _set_paused(self, reason: str | None) -> None:
         self._paused = reason
         self.batcher.pause(reason is not None)
         self.clock.run(reason is None and self._ready.is_set())
 
     def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change live fields between two updates. Raises UnknownName, NotLive or OutOfBounds."""
+        if not isinstance(changes, dict):
+            raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
 
         def apply() -> dict[str, Any]:
             old = {name: self.config.value(name) for name in changes if name in self.config.all_settings()}
-            self.config = self.config.with_live(**changes)
-            self.batcher.max_batch = self._max_batch()
-            self.batcher.timeout_s = self.config.batch_timeout_ms / 1000
+            self._configure(self.config.with_live(**changes))
             return {"old": old, "new": {name: self.config.value(name) for name in changes}}
 
         result: dict[str, Any] = self._commands.do(apply)
@@ -450,10 +591,25 @@ class Learner:
         """Expect that many actors."""
 
         def apply() -> None:
-            self.config = self.config.replaced(actors=actors)
-            self.batcher.max_batch = self._max_batch()
+            self._configure(self.config.replaced(actors=actors))
 
         self._commands.do(apply)
+
+    def _configure(self, config: RunConfig) -> None:
+        """Go by `config` from now on, in all learners."""
+        self._reconfigure(config)
+        if self.group is not None:
+            self.group.order("config", config=config.to_json())
+
+    def _reconfigure(self, config: RunConfig) -> None:
+        own = config.hyperparameters
+        self.config, self.hyperparameters = config, own if self.group is None else self.group.share(own)
+        self.batcher.max_batch = self._max_batch()
+        self.batcher.timeout_s = config.batch_timeout_ms / 1000
+
+    def look(self) -> dict[str, Any]:
+        """What this learner did since it was last asked, for the first one; nothing before it trains."""
+        return self.looking.look().to_json() if self._ready.is_set() else {}
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
         """New steps of an environment, see `Tap.since`, its actions' names, what it is, and whether it evaluates.
@@ -463,11 +619,13 @@ class Learner:
         if not self._ready.is_set():
             return {"cursor": since, "first": 0, "missed": 0, "steps": 0}
         assert self.spec is not None
-        row, agents = np.array([env]), self.spec.agents
+        actor, place = divmod(env, self.config.envs_per_actor)
+        own = actor // self.config.learners * self.config.envs_per_actor + place
+        row, agents = np.array([own]), self.spec.agents
         if roles.opposing(row, self.config, agents)[0]:
             raise InvalidInput(f"env={env} is played by the opponent, and only the run's own policy can be watched. "
                                f"Of {agents} agents of a game the opponent plays the last ones: choose another env.")
-        told = self.inference.tap.since(env, since, observation_bytes=self.spec.observation_bytes)
+        told = self.inference.tap.since(own, since, observation_bytes=self.spec.observation_bytes)
         return {**told, "action_names": self.streams.action_names, "environment": self.spec.to_json(),
                 "evaluating": bool(roles.evaluating(row, self.config, agents)[0])}
 

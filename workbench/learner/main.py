@@ -7,22 +7,24 @@ import traceback
 from pathlib import Path
 
 from workbench.errors import WorkbenchError
+from workbench.learner.group import is_loss
 from workbench.learner.learner import Learner
 from workbench.rundir import RunDirectory
-from workbench.wire.lifeline import end_with_parent, leave_error
+from workbench.wire.endpoints import learner_name
+from workbench.wire.lifeline import PEERS_LOST, end_with_parent, leave_error
 
 
-def main(run_dir: str) -> int:
-    """Run the learner of the run in `run_dir` until it is stopped or finished. The exit code."""
+def main(run_dir: str, rank: int = 0) -> int:
+    """Run the learner of that rank of the run in `run_dir` until it is stopped or finished. The exit code."""
     run = RunDirectory(Path(run_dir))
     try:
-        learner = Learner(run)
+        learner = Learner(run, rank)
         end_with_parent(learner.stop_and_wait)
         signal.signal(signal.SIGTERM, lambda *_: learner.stop())
         learner.run()
         return 0
     except WorkbenchError as error:
-        return leave_error(run.logs / "learner.error.json", error)
-    except BaseException:
+        return leave_error(run.logs / f"{learner_name(rank)}.error.json", error)
+    except BaseException as error:
         traceback.print_exc()
-        return 1
+        return PEERS_LOST if is_loss(error) else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -66,6 +66,21 @@ class Sums:
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
         self._entries = dict(entries)
+
+    def plain(self) -> dict[str, list[float]]:
+        """As JSON takes them; `joined` reads them."""
+        return {name: [entry.total, entry.complete, entry.number] for name, entry in self._entries.items()}
+
+    @classmethod
+    def joined(cls, several: Iterable[Mapping[str, Sequence[float]]]) -> Sums:
+        """The sums of several meters together."""
+        entries: dict[str, _Entry] = defaultdict(_Entry)
+        for one in several:
+            for name, (total, complete, number) in one.items():
+                entry = entries[name]
+                entry.total, entry.complete = entry.total + total, entry.complete + complete
+                entry.number += int(number)
+        return cls(entries)
 
     def total(self, name: str) -> float:
         """The sum."""

@@ -7,7 +7,6 @@ It has tables of its own (frames, previous action, recurrent state), since its n
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from workbench.algorithms.base import Roles
 from workbench.algorithms.distributions import distribution_of
@@ -32,20 +31,22 @@ class Opponent:
         """Forget what `rows` have seen: their actor begins a new life."""
         self._memory.forget(rows)
 
-    @torch.inference_mode()
     def act(self, batch: Gathered) -> Array:
-        """Actions [N, *action] as the environments take them, for all rows of `batch`."""
+        """Actions [N, *action] as the environments take them, for all rows of `batch`; called in `Device.acting`."""
         if not len(batch.env_ids):
             return np.zeros((0, *self._policy.spec.actions.shape), self._policy.spec.actions.dtype)
         number = len(batch.env_ids)
         seen = self._memory.bring(batch, self._memory.previous_action(batch))
-        with self._device.autocast():
-            output, state = self._network(*self._memory.look(seen))
         evaluating = Roles(*(self._device.place(part) for part in Roles.evaluating(len(seen.rows))))
-        actions, _ = self._policy.algorithm.act(
-            output, roles=evaluating, greedy=False, generator=self._generator, config=self._policy.config)
-        self._memory.remember(seen.rows, state)
-        chosen, sent = self._device.fetch([actions, self._actions.to_environment(actions)])
+        with self._device.tracing():
+            with self._device.autocast():
+                output, state = self._network(*self._memory.look(seen))
+            actions, _ = self._policy.algorithm.act(
+                output, roles=evaluating, greedy=False, generator=self._device.drawing(self._generator),
+                config=self._policy.config)
+            self._memory.remember(seen.rows, state)
+            as_taken = self._actions.to_environment(actions)
+        chosen, sent = self._device.fetch([actions, as_taken])
         self._memory.did(batch.env_ids, chosen[:number])
         return sent[:number]
 

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from workbench.errors import StorageFailed
+from workbench.errors import StorageFailed, WorkbenchError
 from workbench.learner.inference import Episode
+from workbench.learner.look import Look, Rates, joined, unpacked_episode
 from workbench.learner.meters import Sums
 from workbench.metrics import MetricsWriter, Progress
-from workbench.trajectory import Array
+from workbench.rundir import RunDirectory
+from workbench.wire.endpoints import learner_name, reaching
+from workbench.wire.rpc import Caller
 
 if TYPE_CHECKING:
     from workbench.learner.learner import Learner
 
 _INTERVAL_S = 1.0
-_LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # one by one, then in steps of 19 %
+_ASK_S = 2.0  # for another learner to tell what it did
+_SILENT_S = 5.0
 
 
 class Clock:
@@ -39,23 +43,6 @@ class Clock:
     def seconds(self) -> float:
         """What it shows."""
         return self._before + (time.monotonic() - self._since if self._since is not None else 0.0)
-
-
-class Rates:
-    """Speeds over the time since the last look."""
-
-    def __init__(self) -> None:
-        self._before: dict[str, float] = {}
-        self._at = time.monotonic()
-        self.elapsed_s = 0.0
-
-    def of(self, counters: Mapping[str, float]) -> dict[str, float]:
-        """Per second, for each counter."""
-        now = time.monotonic()
-        self.elapsed_s = max(now - self._at, 1e-6)
-        speeds = {name: (value - self._before.get(name, value)) / self.elapsed_s for name, value in counters.items()}
-        self._before, self._at = dict(counters), now
-        return speeds
 
 
 class EpisodeLog:
@@ -97,13 +84,13 @@ def _mean(values: Collection[float]) -> float | None:
     return float(np.mean(list(values))) if values else None
 
 
-def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int) -> dict[str, float]:
+def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: int = 1) -> dict[str, float]:
     """Shares of the last look's time, each in [0, 1].
 
     Of an actor's time: `environments`, stepping. Of a group's: `wire`, its messages on the way or waiting until the
     actor has stepped another group; `batch_wait`, waiting for its batch to run. Of the inference thread's:
     `inference`, and `queue_blocked` by a slow learner. Of the training thread's: `training`, and `training_wait` for
-    unrolls.
+    unrolls. The last four are means over the learners.
     """
 
     def share(name: str, of: int = 1) -> float:
@@ -113,10 +100,10 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int) -> dict[st
         "environments": share("actor_stepping", actors),
         "wire": share("wire", groups),
         "batch_wait": share("batch_wait", groups),
-        "inference": share("inference"),
-        "queue_blocked": share("queue_blocked"),
-        "training": share("update"),
-        "training_wait": share("training_wait"),
+        "inference": share("inference", learners),
+        "queue_blocked": share("queue_blocked", learners),
+        "training": share("update", learners),
+        "training_wait": share("training_wait", learners),
     }
 
 
@@ -134,13 +121,9 @@ def hint(parts: Mapping[str, float], *, on_cpu: bool) -> str:
     return f"training {parts['training']:.0%} of the time, waiting for unrolls {parts['training_wait']:.0%}"
 
 
-def process_load(process: psutil.Process) -> dict[str, float]:
-    """CPU of the machine in %, its memory in use, and this process's memory in GiB."""
-    return {
-        "cpu_percent": psutil.cpu_percent(),
-        "memory_gb": psutil.virtual_memory().used / 2**30,
-        "learner_memory_gb": process.memory_info().rss / 2**30,
-    }
+def machine_load() -> dict[str, float]:
+    """CPU of the machine in %, and its memory in use in GiB."""
+    return {"cpu_percent": psutil.cpu_percent(), "memory_gb": psutil.virtual_memory().used / 2**30}
 
 
 def memory(load: Mapping[str, float], *, accelerator_total_gb: float) -> dict[str, float]:
@@ -152,26 +135,37 @@ def memory(load: Mapping[str, float], *, accelerator_total_gb: float) -> dict[st
     return {"device_memory_gb": load["learner_memory_gb"], "device_memory_total_gb": there_gb}
 
 
-def histogram(values: Array, edges: Sequence[float]) -> tuple[list[float], list[int]]:
-    """Edges and counts; what lies beyond the edges is counted at them, and empty bins at the end are left out."""
-    counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
-    last = int(np.flatnonzero(counts)[-1]) + 1
-    return list(edges[: last + 1]), counts[:last].tolist()
+class Peer:
+    """Another learner of the group, as the first one asks it what it did."""
 
+    def __init__(self, run: RunDirectory, rank: int) -> None:
+        self.name = learner_name(rank)
+        self._caller = Caller(reaching(run, self.name), run.token())
+        self._heard = time.monotonic()
 
-def lag_summary(lags: Array) -> dict[str, float]:
-    """Mean and largest policy lag, in updates; empty if nothing was trained."""
-    return {"policy_lag_mean": float(lags.mean()), "policy_lag_max": float(lags.max())} if len(lags) else {}
+    def look(self) -> Look:
+        """What it did since it was last asked; nothing if it does not answer."""
+        try:
+            told = Look(**self._caller.call("look", timeout_s=_ASK_S))
+        except WorkbenchError:
+            return Look()
+        self._heard = time.monotonic()
+        return told
+
+    @property
+    def silence(self) -> str:
+        """In words, that it has not answered for long; or ""."""
+        silent_s = time.monotonic() - self._heard
+        return f"{self.name} has not answered for {silent_s:.0f} s" if silent_s > _SILENT_S else ""
 
 
 class Recorder:
-    """Once a second: metrics to the store, and the status that calls return."""
+    """Once a second: metrics of all learners to the store, and the status that calls return."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learner, writer: MetricsWriter, peers: Sequence[Peer] = ()) -> None:
         self.status: dict[str, Any] = {}
-        self._learner = learner
-        self._rates, self._actor_rates = Rates(), Rates()
-        self._process = psutil.Process()
+        self._learner, self._writer, self._peers = learner, writer, peers
+        self._rates = Rates()
         self._closed = threading.Event()
         self._look()
 
@@ -185,38 +179,40 @@ class Recorder:
         """Let the loop end."""
         self._closed.set()
 
+    @property
+    def silence(self) -> str:
+        """Which other learners have not answered for long, in words."""
+        return ", ".join(peer.silence for peer in self._peers if peer.silence)
+
     def _look(self) -> None:
-        learner, progress = self._learner, self._learner.progress
+        learner = self._learner
+        look = joined([learner.looking.look(), *(peer.look() for peer in self._peers)])
+        for episode in look.episodes:
+            learner.episodes.add(*unpacked_episode(episode))
+        progress = learner.progress
         counters = {"frames": progress.frames, "steps": progress.steps, "updates": progress.updates}
         speeds = {f"{name}_per_second": speed for name, speed in self._rates.of(counters).items()}
-        sums = learner.meters.drain()
-        streams = learner.streams
-        parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=streams.connected, groups=streams.groups)
-        means, lags, samples = learner.trainer.drain()
-        replay, histograms = learner.experience.look()
-        load = {**process_load(self._process), "accelerator_memory_gb": learner.device.memory_gb()}
-        scalars = {**speeds, **means, **lag_summary(lags), **self._latencies(sums), **load,
-                   "learning_rate": learner.learning_rate,
-                   "queue_occupancy": len(learner.experience.queue) / learner.experience.queue.capacity,
-                   **replay, **{f"time_{name}": value for name, value in parts.items()}}
+        sums = Sums.joined([look.meters])
+        parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=look.connected, groups=look.groups,
+                       learners=1 + len(self._peers))
+        total_gb = look.scalars["accelerator_total_gb"]
+        measured = {name: value for name, value in look.scalars.items() if name != "accelerator_total_gb"}
+        scalars = {**speeds, **self._latencies(sums), **machine_load(), **measured,
+                   "learning_rate": learner.learning_rate, **{f"time_{name}": value for name, value in parts.items()}}
         episodes = learner.episodes.status()
         for name in ("episode_return", "evaluation_return", "episode_score", "evaluation_score"):
             if episodes[name] is not None:
                 scalars[f"{name}_mean"] = episodes[name]
-        learner.writer.scalars(progress, scalars)
-        edges = learner.trainer.algorithm.histogram_edges
-        histograms.update({name: histogram(values, edges[name]) for name, values in samples.items()})
-        if len(lags):
-            histograms["policy_lag"] = histogram(lags, _LAG_EDGES)
-        for name, (bins, counts) in histograms.items():
-            learner.writer.distribution(name, progress, bins, counts)
-        unrolls, capacity = learner.experience.kept or (None, None)
+        self._writer.scalars(progress, scalars)
+        for name, (bins, counts) in look.histograms.items():
+            self._writer.distribution(name, progress, bins, counts)
+        unrolls, capacity = look.kept or (None, None)
         self.status = {
             **counters, **speeds, **episodes, "time_s": progress.time_s,
             "replay_unrolls": unrolls, "replay_capacity": capacity,
             "policy_lag": scalars.get("policy_lag_mean"), "device": learner.device.kind,
-            "precision": learner.device.precision, "actors": self._actors(), "bottleneck": parts,
-            **memory(load, accelerator_total_gb=learner.device.total_memory_gb()),
+            "precision": learner.device.precision, "actors": look.actors, "bottleneck": parts,
+            **memory(scalars, accelerator_total_gb=total_gb),
             "warning": self._store() or learner.warning, "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
         }
 
@@ -235,22 +231,10 @@ class Recorder:
             known["batch_fill"] = batch_size / self._learner.batcher.max_batch
         return known
 
-    def _actors(self) -> dict[str, dict[str, float]]:
-        lives = dict(self._learner.streams.lives)
-        made = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
-        speeds = {number: max(0.0, made[str(number)]) for number in lives}
-        now = time.monotonic()
-        return {
-            str(number): {"last_seen_s": now - life.last_seen, "steps": life.steps, "connected": life.alive,
-                          "steps_per_second": speeds[number], "environments": life.hello.environments,
-                          "frames_per_second": speeds[number] * life.hello.spec.frames_per_step}
-            for number, life in lives.items()
-        }
-
     def _store(self) -> str:
         """Commit; the reason in words if the disk refuses (what waits is kept and tried again)."""
         try:
-            self._learner.writer.commit()
+            self._writer.commit()
         except StorageFailed as error:
             return str(error)
         return ""

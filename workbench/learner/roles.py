@@ -1,6 +1,7 @@
 """Which environments explore how much, which only evaluate, which a frozen opponent plays; by their rows in the tables.
 
-Actor a's environments are rows a·E … a·E + E-1, games of `agents` rows each. The last games of each actor evaluate, as
+Actor a's environments are rows a·E … a·E + E-1, games of `agents` rows each; with n learners, rows of the learner of
+rank a % n, where it counts as actor a // n. The last games of each actor evaluate, as
 many as hold the environments that are asked for, so that scaling the actors moves no environment from one role to the
 other. The last rows of every game are the opponent's, if there is one.
 """
@@ -30,10 +31,10 @@ class RoleTable:
     opposing: Array
 
     @classmethod
-    def of(cls, config: RunConfig, agents: int, num_envs: int) -> RoleTable:
-        """The table."""
+    def of(cls, config: RunConfig, agents: int, num_envs: int, learner: int = 0) -> RoleTable:
+        """The table of the learner of rank `learner`."""
         rows = np.arange(num_envs)
-        return cls(config, ranks(rows, config, agents), evaluating(rows, config, agents),
+        return cls(config, ranks(rows, config, agents, learner), evaluating(rows, config, agents),
                    opposing(rows, config, agents))
 
 
@@ -43,12 +44,13 @@ def evaluating(env_ids: Array, config: RunConfig, agents: int = 1) -> Array:
     return found
 
 
-def ranks(env_ids: Array, config: RunConfig, agents: int = 1) -> Array:
-    """float32 [N]: place i/(M-1) of each environment among the run's M that train, 0 … 1."""
+def ranks(env_ids: Array, config: RunConfig, agents: int = 1, learner: int = 0) -> Array:
+    """float32 [N]: place i/(M-1) of each environment among the run's M that train, 0 … 1; rows are of that learner."""
     per_game = agents - opposing_agents(config, agents)
     per_actor = _training_games(config, agents) * per_game
     game, agent = np.divmod(env_ids % config.envs_per_actor, agents)
-    place = env_ids // config.envs_per_actor * per_actor + game * per_game + agent
+    actor = env_ids // config.envs_per_actor * config.learners + learner
+    place = actor * per_actor + game * per_game + agent
     found: Array = np.clip(place / max(1, config.actors * per_actor - 1), 0, 1).astype(np.float32)
     return found
 

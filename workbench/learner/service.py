@@ -18,6 +18,7 @@ from workbench.trajectory import EnvironmentSpec
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
 
 LARGEST_ACTOR = 4096
+_LONGEST_DETAILS = 1000  # characters; a client takes 8 KiB of metadata, and up to 12 bytes for each
 
 
 @dataclass
@@ -43,9 +44,10 @@ class ActorStreams:
     """Serves actors; `admit` is asked before one is welcome and returns the seed of its life."""
 
     def __init__(
-        self, *, envs_per_actor: int, batcher: Batcher, meters: Meters, admit: Callable[[Hello], int]
+        self, *, envs_per_actor: int, batcher: Batcher, meters: Meters, admit: Callable[[Hello], int],
+        learners: int = 1, rank: int = 0,
     ) -> None:
-        self._envs_per_actor = envs_per_actor
+        self._envs_per_actor, self._learners, self._rank = envs_per_actor, learners, rank
         self._batcher, self._meters, self._admit = batcher, meters, admit
         self._lock = threading.Lock()
         self.lives: dict[int, ActorLife] = {}
@@ -56,13 +58,13 @@ class ActorStreams:
             hello = Hello.decode(next(requests))
             self._check(hello)
             seed = self._admit(hello)
-        except StopIteration:
+        except (StopIteration, grpc.RpcError):  # it went away without a word
             return
         except ConnectionLost as error:
-            context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+            context.abort(grpc.StatusCode.UNAVAILABLE, _said(error))
             return
         except WorkbenchError as error:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, _said(error))
             return
         life = self._begin(hello, context)
         if not context.add_callback(lambda: self._end(life)):
@@ -83,6 +85,9 @@ class ActorStreams:
                                 f"of {hello.spec.agents} agents.")
         if not 0 <= hello.actor < LARGEST_ACTOR:
             raise ShapeMismatch(f"actor number {hello.actor} is out of bounds: it must lie in [0, {LARGEST_ACTOR}).")
+        if hello.actor % self._learners != self._rank:  # its rows are another actor's
+            raise ShapeMismatch(f"actor {hello.actor} belongs to the learner of rank {hello.actor % self._learners}, "
+                                f"and this one is of rank {self._rank}.")
 
     def _begin(self, hello: Hello, context: grpc.ServicerContext) -> ActorLife:
         """Register the life, unless another one of the same actor is there (it may come again later)."""
@@ -116,9 +121,9 @@ class ActorStreams:
         except grpc.RpcError:
             pass  # the actor went away
         except ShapeMismatch as error:
-            life.error = str(error)
+            life.error = _said(error)
         except Exception as error:
-            life.error = f"a message could not be read: {type(error).__name__}: {error}"
+            life.error = _said(f"a message could not be read: {type(error).__name__}: {error}")
         finally:
             self._end(life)
 
@@ -134,7 +139,7 @@ class ActorStreams:
         self._meters.add("actor_stepping", message.stepping_s)
         if message.round_trip_s:
             self._meters.add("wire", max(0.0, message.round_trip_s - life.served_s.get(message.group, 0.0)))
-        first = hello.actor * self._envs_per_actor + message.first_env
+        first = hello.actor // self._learners * self._envs_per_actor + message.first_env
         arrived = time.perf_counter()
 
         def reply(actions: GroupActions) -> None:
@@ -165,6 +170,11 @@ class ActorStreams:
     def groups(self) -> int:
         """Groups of environments of live streams."""
         return sum(life.hello.groups for life in list(self.lives.values()) if life.alive)
+
+
+def _said(error: object) -> str:
+    """As a status of gRPC can carry it: not too long, and nothing that UTF-8 has not."""
+    return str(error)[:_LONGEST_DETAILS].encode("utf-8", "backslashreplace").decode()
 
 
 def check_same_environment(expected: EnvironmentSpec, given: EnvironmentSpec) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,15 @@ from workbench.trajectory import EnvironmentSpec, Part
 Observation = Tensor | dict[str, Tensor]
 _LARGEST = 10.0  # normalised values are clipped here, as in OpenAI Baselines' VecNormalize
 _SMALLEST_VARIANCE = 1e-8
+
+
+class Peers(Protocol):
+    """The learners that train one network together."""
+
+    size: int
+
+    def average(self, tensor: Tensor) -> Tensor:
+        """The mean of everyone's tensor, in place."""
 
 
 class Observed(nn.Module):
@@ -49,12 +58,13 @@ class Observed(nn.Module):
         return returned
 
     @torch.no_grad()
-    def observe(self, observation: Tensor) -> None:
-        """Takes observations [T, B, *stacked] into the statistics."""
+    def observe(self, observation: Tensor, peers: Peers | None = None) -> None:
+        """Takes observations [T, B, *stacked], and those of the other learners if there are any, into the statistics.
+        """
         if len(self.statistics):
             names = [part.name for part in self._spec.seen if _key(part.name) in self.statistics]
             for name, value in self._parts(observation, names).items():
-                self.statistics[_key(name)].add(value.flatten(0, 1))  # type: ignore[operator]
+                self.statistics[_key(name)].add(value.flatten(0, 1), peers)  # type: ignore[operator]
 
     def seen(self, observation: Tensor) -> Observation:
         """What the network sees of observations [T, B, *stacked], not normalised."""
@@ -101,13 +111,19 @@ class RunningStatistics(nn.Module):
         self.register_buffer("variance", torch.ones(shape, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
-    def add(self, rows: Tensor) -> None:
-        """Take in rows [N, *shape]; what is not finite counts as the mean, which it would spoil for ever."""
+    def add(self, rows: Tensor, peers: Peers | None = None) -> None:
+        """Take in rows [N, *shape], and the N of each of the peers; what is not finite counts as the mean, which it
+        would spoil for ever."""
         rows = torch.where(rows.isfinite(), rows.double(), self.mean)
         number = float(len(rows))
+        if peers is None:
+            difference, variance = rows.mean(0) - self.mean, rows.var(0, correction=0)
+        else:
+            apart, number = rows - self.mean, number * peers.size
+            difference, square = peers.average(torch.stack([apart.mean(0), apart.square().mean(0)]))
+            variance = square - difference.square()
         total = self.count + number
-        difference = rows.mean(0) - self.mean
-        spread = self.variance * self.count + rows.var(0, correction=0) * number
+        spread = self.variance * self.count + variance * number
         self.variance.copy_((spread + difference.square() * self.count * number / total) / total)
         self.mean.add_(difference * number / total)
         self.count.copy_(total)

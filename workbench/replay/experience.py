@@ -162,12 +162,12 @@ class Replayed:
         """New priorities, and recomputed states where the algorithm gives them; the lowest after a skipped update."""
         assert draw.sample is not None
         self._trained += len(draw.sample.rows)
-        if loss is None:  # else the same unrolls would be drawn again, and skipped again
+        priorities = _priorities(loss)
+        if loss is None or priorities is None:  # else the same unrolls would be drawn again, and skipped again
             self.replay.learnt(draw.sample, np.zeros(len(draw.sample.rows)), None)
             return
-        assert loss.priorities is not None
         states = None if loss.next_states is None else tuple(one.float().cpu().numpy() for one in loss.next_states)
-        self.replay.learnt(draw.sample, loss.priorities.float().cpu().numpy(), states)
+        self.replay.learnt(draw.sample, priorities, states)
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -208,6 +208,15 @@ class Replayed:
         """See `Experience`."""
         self.queue.close()
         self.replay.close()
+
+
+def _priorities(loss: Loss | None) -> Array | None:
+    """New priorities [B]; None after a skipped update, which a device that runs ahead shows by its numbers alone."""
+    if loss is None:
+        return None
+    assert loss.priorities is not None
+    found: Array = loss.priorities.float().cpu().numpy()
+    return found if np.isfinite(found).all() else None
 
 
 def build(

@@ -41,11 +41,13 @@ class Sample(NamedTuple):
         batch: on the CPU; its weight is (1 / (N·P(i)))^β, divided by the largest of the batch.
         rows: int64 [B], where in the replay they lie.
         serials: int64 [B], which unrolls these rows held.
+        log_largest: logarithm of the largest of those weights before they were divided by it.
     """
 
     batch: Batch
     rows: Array
     serials: Array
+    log_largest: float = 0.0
 
 
 class _Ages(NamedTuple):
@@ -123,8 +125,10 @@ class PrioritizedReplay:
         importance = torch.from_numpy(((weights.min() / weights) ** importance_exponent).astype(np.float32))
         serials = self._serials[rows]
         self._count_ages((self.inserted - serials) * self._storage.layout.unroll_length)
-        batch = self._storage.gather(rows, pin_memory=pin_memory)
-        return Sample(replace(batch, weight=importance.pin_memory() if pin_memory else importance), rows, serials)
+        rarest = np.log(self._tree.total) - np.log(self._filled) - np.log(weights.min())
+        batch = replace(self._storage.gather(rows, pin_memory=pin_memory),
+                        weight=importance.pin_memory() if pin_memory else importance)
+        return Sample(batch, rows, serials, float(importance_exponent * rarest))
 
     def _count_ages(self, steps: Array) -> None:
         bins = np.searchsorted(self._age_edges, steps, side="right") - 1

@@ -1,0 +1,87 @@
+"""One of several learners that train on their parts of the same batches: `python -m tests.learner.group_rank`.
+
+Arguments: run directory, rank, and what to train ("vtrace", "entropy", "r2d2", "normalised" or "nan"). Writes
+`<run>/<rank>.npz` with what it then has.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tests.algorithms.unrolls import random_unroll
+from workbench import algorithms, networks
+from workbench.algorithms.batch import Batch
+from workbench.config import RunConfig
+from workbench.learner import checkpointing
+from workbench.learner.device import Device
+from workbench.learner.group import Group
+from workbench.learner.training import Trainer
+from workbench.rundir import RunDirectory
+from workbench.trajectory import Array, EnvironmentSpec, Unroll
+
+SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
+UPDATES, BATCH = 6, 8
+FIELDS = {
+    "vtrace": {},
+    "entropy": {"target_entropy": 0.3},
+    "r2d2": {"algorithm": "r2d2", "burn_in": 3, "lstm_size": 8, "dueling_size": 8, "target_update_period": 2,
+             "recurrent_state": "refreshed"},
+    "normalised": {"normalize_observations": True},
+    "nan": {},
+}
+
+
+def config_of(what: str, learners: int) -> RunConfig:
+    return RunConfig.build("vector", learners=learners, unroll_length=5, batch_size=BATCH, **FIELDS[what])
+
+
+def trained(what: str, config: RunConfig, group: Group | None) -> dict[str, Array]:
+    """All arrays of a checkpoint after some updates on this learner's parts of the same random batches."""
+    algorithm = algorithms.build(config, spec=SPEC)
+    normalise = config.hyperparameters.normalize_observations
+    network = networks.build(config.network, spec=SPEC, heads=algorithm.heads, seed=0, normalise=normalise)
+    trainer = Trainer(network, algorithm, Device("cpu", precision="fp32"), config.hyperparameters)
+    if group is not None:
+        trainer.join(group)
+    told: list[str] = []
+    for number in range(UPDATES):
+        unrolls = [unroll_of(algorithm, network, number * BATCH + one) for one in range(BATCH)]
+        if what == "nan" and number == 2:
+            unrolls[-1].reward[:] = np.nan  # of the last learner
+        size, rank = (1, 0) if group is None else (group.size, group.rank)
+        each = BATCH // size
+        trainer.update(part_of(unrolls, rank * each, each, weighted=what == "r2d2"),
+                       config=config.hyperparameters, learning_rate=1e-2, on_bad=told.append)
+    groups = checkpointing.groups_of(trainer, torch.Generator())
+    arrays = {f"{name}.{key}": array for name in ("model", "optimizer", "algorithm") for key, array in
+              groups[name].items()}
+    return {**arrays, "updates": np.array([trainer.updates]), "skipped": np.array([len(told)])}
+
+
+def unroll_of(algorithm: algorithms.Algorithm, network: torch.nn.Module, seed: int) -> Unroll:
+    random = np.random.default_rng(seed)
+    state = tuple(random.normal(size=part.shape[1:]).astype(np.float32)
+                  for part in network.initial_state(1))  # type: ignore[operator]
+    return random_unroll(SPEC, length=5 + algorithm.overlap, rng=random, behaviour=algorithm.behaviour_fields(),
+                         state=state)
+
+
+def part_of(unrolls: list[Unroll], first: int, number: int, *, weighted: bool) -> Batch:
+    batch = algorithms.collate(unrolls[first : first + number])
+    if weighted:
+        batch.weight.copy_(torch.linspace(0.2, 1.0, len(unrolls))[first : first + number])
+    return batch
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    path, rank, what = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    config = config_of(what, 2)
+    joined = Group.join(RunDirectory(path), config, rank, stopping=lambda: False)
+    assert joined is not None
+    np.savez(path / f"{rank}.npz", **trained(what, config, joined))
+    joined.close()

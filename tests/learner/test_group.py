@@ -1,0 +1,125 @@
+"""Several learners: real processes that train as one would, and the parts that they are made of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.learner.group_rank import UPDATES, config_of, trained
+from workbench.config import RunConfig
+from workbench.errors import OutOfBounds
+from workbench.learner import roles
+from workbench.learner.group import Group, is_loss, own_gpus
+from workbench.learner.look import Look, joined
+from workbench.rundir import RunDirectory
+from workbench.trajectory import Array
+
+PATIENCE_S = 60
+
+
+def group_trained(folder: Path, what: str) -> list[dict[str, Array]]:
+    """What each of two learners has in the end."""
+    command = [sys.executable, "-m", "tests.learner.group_rank", str(folder)]
+    ranks = [subprocess.Popen([*command, str(rank), what], env={**os.environ, "OMP_NUM_THREADS": "1"})
+             for rank in range(2)]
+    try:
+        assert [rank.wait(PATIENCE_S) for rank in ranks] == [0, 0]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
+
+
+@pytest.mark.parametrize("what", ["vtrace", "entropy", "r2d2", "normalised", "nan"])
+def test_two_learners_have_the_weights_of_one_with_the_joint_batch(tmp_path: Path, what: str) -> None:
+    one = trained(what, config_of(what, 1), None)
+    two = group_trained(tmp_path, what)
+    assert one["updates"][0] == UPDATES - (what == "nan")
+    assert one["skipped"][0] == (what == "nan"), "NaN in one learner's part skips the update of both"
+    for name, array in one.items():
+        np.testing.assert_array_equal(two[0][name], two[1][name], err_msg=f"{name} differs between the learners")
+        np.testing.assert_allclose(two[0][name], array, rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+def group_of(size: int, rank: int = 0, folder: Path = Path("/nowhere")) -> Group:
+    config = RunConfig.build("vector", learners=size, actors=size, batch_size=8 * size)
+    return Group(RunDirectory(folder), config, rank, ["here"] * size)
+
+
+def test_a_learner_has_its_part_of_batches_queues_and_replay() -> None:
+    group = group_of(4)
+    vtrace = RunConfig.build("vector", batch_size=32, queue_size=6).hyperparameters
+    assert (group.share(vtrace).batch_size, group.share(vtrace).queue_size) == (8, 2)
+    r2d2 = RunConfig.build("vector", algorithm="r2d2", batch_size=32, replay_size=1000, replay_min_size=10,
+                           replay_memory_gb=2.0).hyperparameters
+    share = group.share(r2d2)
+    assert (share.replay_size, share.replay_min_size, share.replay_memory_gb) == (250, 3, 0.5)
+    automatic = RunConfig.build("vector", algorithm="r2d2", batch_size=32).hyperparameters
+    share = group.share(automatic)
+    assert share.replay_size == 0 and 0 < share.replay_memory_gb < 1e5, "a quarter of the half of what is free"
+    assert group.share(automatic) == share, "free memory is looked at once"
+
+
+def test_learners_draw_different_random_numbers_and_the_first_one_those_of_a_run_with_one() -> None:
+    seeds = [group_of(3, rank).seed(7) for rank in range(3)]
+    assert seeds[0] == 7 and len(set(seeds)) == 3
+
+
+@pytest.mark.parametrize(
+    ("seen", "learners", "parts"),
+    [
+        (["0", "1", "2", "3"], 2, [["0", "1"], ["2", "3"]]),
+        (["4", "5"], 2, [["4"], ["5"]]),
+        (["0", "1", "2"], 2, [["0"], ["1"]]),
+        (["0"], 3, [["0"], ["0"], ["0"]]),
+        (["0", "1"], 3, [["0"], ["1"], ["0"]]),
+    ],
+)
+def test_gpus_of_a_machine_are_shared_out(seen: list[str], learners: int, parts: list[list[str]]) -> None:
+    assert [list(own_gpus(seen, place, learners)) for place in range(learners)] == parts
+
+
+def test_each_learner_needs_an_actor_and_a_whole_part_of_the_batch() -> None:
+    with pytest.raises(OutOfBounds, match="actors=2 for learners=3.*actors=3"):
+        RunConfig.build("x", actors=2, learners=3, batch_size=33)
+    with pytest.raises(OutOfBounds, match="batch_size=32 .*learners=3.*batch_size=33"):
+        RunConfig.build("x", actors=3, learners=3, batch_size=32)
+    with pytest.raises(OutOfBounds, match="actors=1"):
+        RunConfig.build("x", actors=2, learners=2).replaced(actors=1)
+
+
+def test_exploration_is_spread_over_the_environments_of_all_learners() -> None:
+    config = RunConfig.build("x", algorithm="r2d2", learners=2, actors=4, envs_per_actor=4, evaluation_envs_per_actor=1)
+    alone = RunConfig.build("x", algorithm="r2d2", actors=4, envs_per_actor=4, evaluation_envs_per_actor=1)
+    whole = roles.ranks(np.arange(16), alone).reshape(4, 4)
+    for rank in range(2):
+        own = roles.ranks(np.arange(8), config, 1, rank).reshape(2, 4)
+        assert np.array_equal(own, whole[rank::2])
+
+
+def test_looks_at_several_learners_are_joined_into_one() -> None:
+    first = Look({"update": [1.0, 1.0, 2]}, {"loss": 1.0, "policy_lag_max": 3.0, "replay_unrolls": 5.0},
+                 {"policy_lag": ([0.0, 1.0, 2.0], [4, 1])}, (5, 10), 1, 2, {"0": {"steps": 3}}, [])
+    second = Look({"update": [3.0, 3.0, 2], "inference": [1.0, 1.0, 1]},
+                  {"loss": 3.0, "policy_lag_max": 1.0, "replay_unrolls": 6.0},
+                  {"policy_lag": ([0.0, 1.0], [2])}, (6, 10), 2, 2, {"1": {"steps": 4}}, [[1, 1, 1, 0.5]])
+    found = joined([first, Look(**second.to_json())])
+    assert found.meters == {"update": [4.0, 4.0, 4], "inference": [1.0, 1.0, 1]}
+    assert found.scalars == {"loss": 2.0, "policy_lag_max": 3.0, "replay_unrolls": 11.0}
+    assert found.histograms == {"policy_lag": ([0.0, 1.0, 2.0], [6, 1])}
+    assert (found.kept, found.connected, found.groups) == ([11, 20], 3, 4)
+    assert list(found.actors) == ["0", "1"] and found.episodes == [[1, 1, 1, 0.5]]
+    assert joined([first, Look()]).scalars == first.scalars, "one that does not answer adds nothing"
+
+
+def test_only_what_torch_says_of_other_learners_is_their_loss() -> None:
+    assert is_loss(RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error"))
+    assert not is_loss(RuntimeError("CUDA out of memory")) and not is_loss(ValueError("gloo"))
+    assert not is_loss(torch.OutOfMemoryError("no memory"))

@@ -1,0 +1,257 @@
+"""The XLA device: eager's numbers, one graph for each piece of work, and nothing that waits for the device.
+
+Where torch_xla is installed (`make test-xla`) these run on XLA's CPU device; see docs/tpu.md.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import workbench as wb
+from tests import test_learning
+from tests.learner import counting, test_counting
+from workbench import algorithms, networks
+from workbench.config import RunConfig
+from workbench.errors import MissingPackage, OutOfBounds
+from workbench.learner import checkpointing
+from workbench.learner import device as devices
+from workbench.learner.device import Device
+from workbench.learner.policy import PublishedPolicy
+from workbench.learner.training import Trainer
+from workbench.trajectory import EnvironmentSpec, Flags, Unroll
+
+HERE = importlib.util.find_spec("torch_xla") is not None
+VECTOR = EnvironmentSpec("vector", (4,), "float32", 3)
+IMAGES = EnvironmentSpec("images", (1, 84, 84), "uint8", 3, frame_stack=4)
+# A learning rate that no other number of the graph equals: XLA joins equal ones, and compiles again when they part.
+UNROLL = {"batch_size": 2, "unroll_length": 5, "learning_rate": 7e-4}
+needs_xla = pytest.mark.skipif(not HERE, reason="torch_xla is not installed; make test-xla has it")
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch):
+    monkeypatch.setenv("PJRT_DEVICE", "CPU")
+
+
+def xla(precision: str = "fp32"):
+    from workbench.learner.xla import XlaDevice
+
+    return XlaDevice(precision=precision)
+
+
+def trainer_on(device: Device, config: RunConfig, spec: EnvironmentSpec) -> Trainer:
+    algorithm = algorithms.build(config, spec=spec).to(device.torch)
+    network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0).to(device.torch)
+    trainer = Trainer(network, algorithm, device, config.hyperparameters)
+    with device.tracing():
+        pass
+    return trainer
+
+
+def batch_of(config: RunConfig, spec: EnvironmentSpec, *, seed: int, nan: bool = False):
+    random, fields = np.random.default_rng(seed), algorithms.build(config, spec=spec)
+    steps = config.hyperparameters.unroll_length + fields.overlap + 1
+    network = networks.build(config.network, spec=spec, heads=fields.heads, seed=0)
+    state = tuple(np.zeros(part.shape[1:], np.float32) for part in network.initial_state(1))
+    unrolls = []
+    for env_id in range(config.hyperparameters.batch_size):
+        observation = random.integers(0, 256, (steps, *spec.observation_shape)).astype(spec.observation_dtype)
+        if spec.observation_dtype == "float32":
+            observation = random.normal(size=(steps, *spec.observation_shape)).astype(np.float32)
+        prefix = np.zeros((spec.frame_stack - 1, *spec.observation_shape), spec.observation_dtype)
+        reward = random.normal(size=steps).astype(np.float32)
+        if nan:
+            reward[:] = np.nan
+        behaviour = {name: random.normal(size=(steps, *shape)).astype(dtype)
+                     for name, (shape, dtype) in fields.behaviour_fields().items()}
+        flags = (random.random(steps) < 0.2).astype(np.uint8) * int(Flags.START | Flags.TERMINATED)
+        actions = random.integers(0, spec.num_actions, (2, steps))
+        unrolls.append(Unroll(env_id, 1, observation, prefix, reward, flags.astype(np.uint8), *actions,
+                              np.zeros(steps, np.int64), np.zeros(steps, np.float32), behaviour, state))
+    return algorithms.collate(unrolls)
+
+
+def update(trainer: Trainer, config: RunConfig, spec: EnvironmentSpec, *, seed: int, nan: bool = False):
+    told: list[str] = []
+    loss = trainer.update(batch_of(config, spec, seed=seed, nan=nan), config=config.hyperparameters,
+                          learning_rate=config.hyperparameters.learning_rate / (seed + 1), on_bad=told.append)
+    return loss, told
+
+
+def weights(trainer: Trainer) -> torch.Tensor:
+    return torch.cat([parameter.detach().cpu().flatten() for parameter in trainer.parameters])
+
+
+VTRACE = RunConfig.build("x", **UNROLL)
+CASES = {
+    "vtrace, rmsprop": (RunConfig.build("x", optimizer="rmsprop", **UNROLL), VECTOR),
+    "vtrace, adam, an LSTM, a target entropy":
+        (RunConfig.build("x", network="mlp-lstm", optimizer="adam", target_entropy=0.5, **UNROLL), VECTOR),
+    "vtrace, images": (RunConfig.build("x", optimizer="adam", **UNROLL), IMAGES),
+    "r2d2": (RunConfig.build("x", algorithm="r2d2", burn_in=2, lstm_size=16, dueling_size=16, target_update_period=2,
+                             **UNROLL), VECTOR),
+}
+
+
+@needs_xla
+@pytest.mark.parametrize("name", CASES)
+def test_losses_and_weights_are_those_of_eager_and_an_update_is_one_graph(name):
+    config, spec = CASES[name]
+    device = xla()
+    eager, lazy = trainer_on(Device("cpu", precision="fp32"), config, spec), trainer_on(device, config, spec)
+    compiled, adapts = None, getattr(config.hyperparameters, "target_entropy", None) is not None
+    for seed in range(5):
+        (expected, _), (loss, told) = (update(one, config, spec, seed=seed) for one in (eager, lazy))
+        assert not told
+        counters = device.counters()
+        assert compiled in (None, counters), f"update {seed} was compiled anew, or read from the device"
+        (found,) = device.fetch([loss.total.detach()])
+        assert found == pytest.approx(float(expected.total.detach()), rel=1e-4, abs=1e-5)
+        assert (weights(lazy) - weights(eager)).abs().max() < 1e-4
+        means, _, samples = lazy.drain()
+        assert means["loss"] == pytest.approx(float(found), rel=1e-5) and all(len(one) for one in samples.values())
+        if seed >= adapts:  # the first update that adapts the entropy's cost also sets it
+            compiled = device.counters()
+
+
+@needs_xla
+def test_images_travel_as_bytes_and_are_computed_in_bf16():
+    config, device = RunConfig.build("x", optimizer="adam", **UNROLL), xla("bf16")
+    assert batch_of(config, IMAGES, seed=0).to(device.torch).observation.dtype is torch.uint8
+    eager, lazy = (trainer_on(one, config, IMAGES) for one in (Device("cpu", precision="fp32"), device))
+    expected, found = (update(one, config, IMAGES, seed=0)[0].total.item() for one in (eager, lazy))
+    assert found == pytest.approx(expected, rel=0.02), "eight bits of mantissa"
+    assert found != pytest.approx(expected, rel=1e-6), "that was no bf16"
+
+
+@needs_xla
+@pytest.mark.parametrize("name", ["vtrace, rmsprop", "vtrace, adam, an LSTM, a target entropy", "r2d2"])
+def test_an_update_that_is_not_finite_is_taken_back_on_the_device_and_told_later(name):
+    config, spec = CASES[name]
+    trainer = trainer_on(xla(), config, spec)
+    update(trainer, config, spec, seed=0)
+    state = {k: v for k, v in trainer.optimizer.state_dict()["state"][0].items()}
+    before, kept = weights(trainer), [value.cpu().clone() for value in state.values()]
+    assert update(trainer, config, spec, seed=1, nan=True)[1] == []
+    assert torch.equal(weights(trainer), before)
+    after = trainer.optimizer.state_dict()["state"][0]
+    assert all(torch.equal(after[name].cpu(), old) for name, old in zip(state, kept, strict=True))
+    told = [message for seed in range(2, 5) for message in update(trainer, config, spec, seed=seed)[1]]
+    assert len(told) == 1 and "nan" in told[0]
+    means, _, samples = trainer.drain()
+    assert np.isfinite(list(means.values())).all() and not torch.equal(weights(trainer), before)
+    assert all(np.isfinite(one).all() for one in samples.values())
+
+
+@needs_xla
+def test_two_threads_compute_at_once_and_nothing_is_compiled_anew():
+    config, spec, device = VTRACE, VECTOR, xla()
+    trainer = trainer_on(device, config, spec)
+    policy = PublishedPolicy(trainer.network, version=0, device=device)
+    observation, previous = torch.randn(1, 8, 4), torch.zeros(1, 8, dtype=torch.int64)
+    begun, stop, failures, acted = threading.Event(), threading.Event(), [], []
+
+    def act() -> None:
+        try:
+            while not stop.is_set():
+                given = [device.place(one) for one in (observation, previous, torch.zeros(1, 8), previous > 0)]
+                with device.acting():
+                    with device.tracing(), policy.reading() as (network, version):
+                        output, _ = network(*given, ())
+                    acted.append((version, device.fetch([output.value])[0]))
+                begun.set()
+        except BaseException as error:
+            failures.append(error)
+
+    def train(seed: int) -> None:
+        with device.tracing():
+            update(trainer, config, spec, seed=seed)
+            policy.publish(trainer.updates)
+
+    train(0)
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        assert begun.wait(100), failures
+        train(1)
+        compiled = device.counters()
+        for seed in range(2, 40):
+            train(seed)
+            if seed % 5 == 0:
+                kept = checkpointing.groups_of(trainer, torch.Generator())
+                assert all(np.isfinite(one).all() for one in kept["model"].values())
+    finally:
+        stop.set()
+        thread.join(100)
+    assert not failures
+    assert device.counters() == compiled
+    assert len({version for version, _ in acted}) > 3
+    last = trainer.network(*(device.place(one) for one in (observation, previous, torch.zeros(1, 8), previous > 0)), ())
+    newest = [value for version, value in acted if version == acted[-1][0]]
+    assert all(np.array_equal(newest[0], one) for one in newest), "a version changed while it was read"
+    assert np.isfinite(last[0].value.detach().cpu().numpy()).all()
+
+
+@needs_xla
+@pytest.mark.parametrize("ends", ["terminated", "alternate"])
+def test_inference_on_xla_loses_repeats_and_shifts_no_step(monkeypatch, ends):
+    monkeypatch.setattr(counting, "device", xla)
+    test_counting.test_no_step_is_lost_repeated_or_shifted([7, 3], ends, 5, 0, True)
+
+
+@needs_xla
+def test_frames_are_stacked_on_xla_as_in_training(monkeypatch):
+    monkeypatch.setattr(counting, "device", xla)
+    test_counting.test_frames_are_stacked_in_training_as_they_were_in_inference()
+
+
+@needs_xla
+@pytest.mark.timeout(900)
+def test_a_run_on_xla_learns_cartpole_and_compiles_nothing_after_its_first_seconds(home):
+    run = wb.launch("CartPole-v1", device="xla", **test_learning.CARTPOLE)
+    try:
+        result = test_learning.best_evaluation(run, wanted=475.0)
+        assert result.mean >= 475.0, (result, run.status)
+        assert run.status.device == "xla"
+        compilations, fallbacks = (run.metrics(name).iloc[:, -1].to_numpy() for name in
+                                   ("xla_compilations", "xla_fallbacks"))
+        rest = slice(len(compilations) // 4, None)
+        assert compilations[-1] > 0 and len(set(compilations[rest])) == 1, compilations
+        assert len(set(fallbacks[rest])) == 1, fallbacks
+    finally:
+        run.stop()
+
+
+@needs_xla
+def test_a_tpu_is_asked_for_and_there_is_none():
+    code = "from workbench.learner.xla import XlaDevice; XlaDevice('tpu', precision='fp32')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100,
+                           env={**os.environ, "TPU_SKIP_MDS_QUERY": "1"})
+    assert ended.returncode == 1 and "OutOfBounds: device='tpu', but XLA" in ended.stderr, ended.stderr[-2000:]
+
+
+@pytest.mark.skipif(HERE, reason="torch_xla is installed")
+@pytest.mark.parametrize("kind", ["xla", "tpu"])
+def test_without_torch_xla_the_error_says_how_to_get_it(kind):
+    with pytest.raises(MissingPackage, match=r"needs torch_xla.*rl-workbench\[tpu\]"):
+        devices.choose(RunConfig.build("x", device=kind), VECTOR)
+
+
+@pytest.mark.parametrize("fields", [{"learners": 2, "actors": 2}, {"inference_device": "cpu"}])
+def test_what_xla_cannot_do_is_said_before_the_chip_is_taken(fields):
+    with pytest.raises(OutOfBounds, match="device='xla'"):
+        devices.choose(RunConfig.build("x", device="xla", **fields), VECTOR)
+
+
+def test_only_a_learner_that_is_asked_for_xla_imports_it():
+    code = ("import sys, workbench, workbench.learner.learner, workbench.learner.rollout; "
+            "sys.exit(any(name.partition('.')[0] == 'torch_xla' for name in sys.modules))")
+    assert subprocess.run([sys.executable, "-c", code], timeout=100).returncode == 0

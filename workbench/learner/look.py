@@ -1,0 +1,174 @@
+"""What one learner did since somebody looked last, as plain data: several learners' looks are joined into one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import psutil
+
+from workbench.learner.inference import Episode
+from workbench.learner.meters import Sums
+from workbench.metrics import Progress
+from workbench.trajectory import Array
+
+if TYPE_CHECKING:
+    from workbench.learner.learner import Learner
+
+T = TypeVar("T")
+Histogram = tuple[list[float], list[int]]  # edges and counts
+_LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # one by one, then in steps of 19 %
+_SUMMED = ("replay_unrolls", "replay_gb", "learner_memory_gb", "accelerator_memory_gb", "accelerator_total_gb",
+           "xla_compilations", "xla_fallbacks")
+
+
+class Rates:
+    """Speeds over the time since the last look."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, float] = {}
+        self._at = time.monotonic()
+        self.elapsed_s = 0.0
+
+    def of(self, counters: Mapping[str, float]) -> dict[str, float]:
+        """Per second, for each counter."""
+        now = time.monotonic()
+        self.elapsed_s = max(now - self._at, 1e-6)
+        speeds = {name: (value - self._before.get(name, value)) / self.elapsed_s for name, value in counters.items()}
+        self._before, self._at = dict(counters), now
+        return speeds
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look, in types that JSON has.
+
+    Attributes:
+        meters: as `Sums.plain` gives them.
+        scalars: metrics by name.
+        histograms: by name.
+        kept: unrolls in the replay, and what it holds at most; None without replay.
+        connected, groups: actors with a live stream, and their groups.
+        actors: by number, what is known of each.
+        episodes: that ended, each with its progress; see `packed_episode`.
+    """
+
+    meters: dict[str, list[float]] = field(default_factory=dict)
+    scalars: dict[str, float] = field(default_factory=dict)
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+    kept: Sequence[int] | None = None
+    connected: int = 0
+    groups: int = 0
+    actors: dict[str, dict[str, float]] = field(default_factory=dict)
+    episodes: list[list[Any]] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: the arguments of `Look`."""
+        return asdict(self)
+
+
+class Looking:
+    """Looks at one learner; each look begins where the last one ended."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+        self._actor_rates = Rates()
+        self._process = psutil.Process()
+
+    def look(self) -> Look:
+        """What happened since the last one."""
+        learner = self._learner
+        means, lags, samples = learner.trainer.drain()
+        replay, histograms = learner.experience.look()
+        scalars = {
+            **means, **lag_summary(lags), **replay,
+            "queue_occupancy": len(learner.experience.queue) / learner.experience.queue.capacity,
+            "learner_memory_gb": self._process.memory_info().rss / 2**30,
+            "accelerator_memory_gb": learner.device.memory_gb(),
+            "accelerator_total_gb": learner.device.total_memory_gb(),
+            **learner.device.counters(),
+        }
+        edges = learner.trainer.algorithm.histogram_edges
+        histograms.update({name: histogram(values, edges[name]) for name, values in samples.items()})
+        if len(lags):
+            histograms["policy_lag"] = histogram(lags, _LAG_EDGES)
+        return Look(
+            learner.meters.drain().plain(), scalars, histograms, learner.experience.kept, learner.streams.connected,
+            learner.streams.groups, self._actors(), learner.take_episodes(),
+        )
+
+    def _actors(self) -> dict[str, dict[str, float]]:
+        lives = dict(self._learner.streams.lives)
+        made = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
+        speeds = {number: max(0.0, made[str(number)]) for number in lives}
+        now = time.monotonic()
+        return {
+            str(number): {"last_seen_s": now - life.last_seen, "steps": life.steps, "connected": life.alive,
+                          "steps_per_second": speeds[number], "environments": life.hello.environments,
+                          "frames_per_second": speeds[number] * life.hello.spec.frames_per_step}
+            for number, life in lives.items()
+        }
+
+
+def joined(looks: Sequence[Look]) -> Look:
+    """The looks at all learners as one at a learner that did all of it."""
+    if len(looks) == 1:
+        return looks[0]
+    kept = [look.kept for look in looks if look.kept is not None]
+    return Look(
+        Sums.joined(look.meters for look in looks).plain(),
+        _by_name([look.scalars for look in looks], _joined_scalar),
+        _by_name([look.histograms for look in looks], lambda _, several: _joined_histogram(several)),
+        [sum(one) for one in zip(*kept, strict=True)] if kept else None,
+        sum(look.connected for look in looks),
+        sum(look.groups for look in looks),
+        {number: said for look in looks for number, said in look.actors.items()},
+        [episode for look in looks for episode in look.episodes],
+    )
+
+
+def _by_name(several: Sequence[Mapping[str, T]], join: Callable[[str, list[T]], T]) -> dict[str, T]:
+    names = dict.fromkeys(name for one in several for name in one)
+    return {name: join(name, [one[name] for one in several if name in one]) for name in names}
+
+
+def _joined_scalar(name: str, values: list[float]) -> float:
+    if name in _SUMMED:
+        return sum(values)
+    return max(values) if name.endswith("_max") else float(np.mean(values))
+
+
+def _joined_histogram(several: list[Histogram]) -> Histogram:
+    """The sum of those with the edges of the longest one, some of which may be left out at the end."""
+    edges = max((edges for edges, _ in several), key=len)
+    counts = np.zeros(len(edges) - 1, np.int64)
+    for own, add in several:
+        if list(own) == list(edges[: len(own)]):
+            counts[: len(add)] += add
+    return edges, counts.tolist()
+
+
+def histogram(values: Array, edges: Sequence[float]) -> Histogram:
+    """Edges and counts; what lies beyond the edges is counted at them, and empty bins at the end are left out."""
+    counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
+    last = int(np.flatnonzero(counts)[-1]) + 1
+    return list(edges[: last + 1]), counts[:last].tolist()
+
+
+def lag_summary(lags: Array) -> dict[str, float]:
+    """Mean and largest policy lag, in updates; empty if nothing was trained."""
+    return {"policy_lag_mean": float(lags.mean()), "policy_lag_max": float(lags.max())} if len(lags) else {}
+
+
+def packed_episode(episode: Episode, progress: Progress) -> list[Any]:
+    """An episode and the progress at its end as plain data."""
+    return [*progress.columns(), episode.kind, episode.env_id, episode.episode_return, episode.length_steps,
+            episode.score]
+
+
+def unpacked_episode(packed: Sequence[Any]) -> tuple[Episode, Progress]:
+    """What `packed_episode` packed."""
+    return Episode(*packed[4:]), Progress(*packed[:4])
