@@ -22,9 +22,9 @@ LAYERS = [
     {"wire"},
     {"supervisor", "learner", "actor"},
     {"launchers"},
-    {"client"},
+    {"client", "planning", "recipes"},
     {"widgets"},
-    {"__init__", "__main__", "command_line"},
+    {"__init__", "__main__", "command_line", "magics", "kernelspec"},
 ]
 STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other
 TORCH = {"algorithms", "networks", "replay", "learner"}

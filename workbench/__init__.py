@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from workbench.client.run import Run, attach
     from workbench.client.start import launch, resume
     from workbench.client.status import RunStatus
+    from workbench.client.sweep import attach_sweep, sweep, sweeps
+    from workbench.client.sweep_handle import Sweep, SweepStatus
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
+    from workbench.planning import plan
+    from workbench.recipes import recipe
     from workbench.widgets.compare import Comparison, compare
 
 __version__ = "0.1.0"
@@ -34,17 +38,24 @@ __all__ = [
     "Rollout",
     "Run",
     "RunStatus",
+    "Sweep",
+    "SweepStatus",
     "WorkbenchError",
     "attach",
+    "attach_sweep",
     "compare",
     "environments",
     "errors",
     "evaluate",
     "launch",
+    "plan",
+    "recipe",
     "register_environment",
     "resume",
     "rollout",
     "runs",
+    "sweep",
+    "sweeps",
 ]
 
 _HOMES = {
@@ -54,15 +65,24 @@ _HOMES = {
     "Rollout": "workbench.client.rollout",
     "Run": "workbench.client.run",
     "RunStatus": "workbench.client.status",
+    "Sweep": "workbench.client.sweep_handle",
+    "SweepStatus": "workbench.client.sweep_handle",
     "WorkbenchError": "workbench.errors",
     "attach": "workbench.client.run",
+    "attach_sweep": "workbench.client.sweep",
     "compare": "workbench.widgets.compare",
     "evaluate": "workbench.client.evaluation",
     "launch": "workbench.client.start",
+    "load_ipython_extension": "workbench.magics",  # what IPython looks for, and no name for people
+    "plan": "workbench.planning",
+    "recipe": "workbench.recipes",
     "register_environment": "workbench.environments",
     "resume": "workbench.client.start",
     "rollout": "workbench.client.rollout",
     "runs": "workbench.client.listing",
+    "sweep": "workbench.client.sweep",
+    "sweeps": "workbench.client.sweep",
+    "unload_ipython_extension": "workbench.magics",
 }
 
 

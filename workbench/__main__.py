@@ -15,11 +15,19 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
     if entry == "_learner":
         from workbench.learner.main import main as learn
 
-        return learn(arguments[0])
+        return learn(arguments[0], int(arguments[arguments.index("--rank") + 1]) if "--rank" in arguments else 0)
     if entry == "_actor":
         from workbench.actor.main import main as act
 
         return act(arguments[0], int(arguments[arguments.index("--index") + 1]))
+    if entry == "_mirror":
+        from workbench.launchers.colab.mirror import main as mirror
+
+        return mirror(arguments[0], arguments[1])
+    if entry == "_sweep":
+        from workbench.client.sweep_process import main as search
+
+        return search(arguments[0])
     from workbench.wire import lifeline
 
     lifeline.end_with_parent()
@@ -35,7 +43,7 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in `arguments` (default: the process's own). The exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in ("_supervisor", "_learner", "_actor", "_evaluate", "_rollout"):
+    if given and given[0] in ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout"):
         return _background(given[0], given[1:])
     from workbench.command_line import run
 

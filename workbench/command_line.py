@@ -1,5 +1,5 @@
 """The command line for people: train, launch, fork, runs, environments, status, tune, stop, delete, evaluate, rollout,
-lab.
+plan, recipe, kernel, lab.
 
 Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
 exit code 2; an interrupt is exit code 130.
@@ -85,7 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     fork.add_argument("--replay", action="store_true", help="take the replay along")
     fork.add_argument("--name", dest="new_name", metavar="NAME",
                       help="of the new run; default: the first free one, such as pong-r2d2-1-fork-1")
-    fork.add_argument("--launcher", default="local", help="(default: local)")
+    fork.add_argument("--launcher", help="where its processes live (default: where those of the other one do)")
+    fork.add_argument("--address", help="of the Ray cluster (default: the other one's)")
     add("runs", _runs, "list all runs")
     listed = add("environments", _environments, "list what environments there are, and how to install the rest")
     listed.add_argument("pattern", nargs="?", help="a family such as football/, or what a name has in it")
@@ -111,6 +112,18 @@ def _parser() -> argparse.ArgumentParser:
     rollout.add_argument("--max-steps", type=int, help="where to cut the episode (default: 27000)")
     rollout.add_argument("--saliency", help="what actions depend on, one of gradient, occlusion; drawn into the film")
     rollout.add_argument("--fps", type=float, help="steps per second of the film (default: the environment's)")
+    planned = add("plan", _plan, "what a run of a wanted speed needs: cores, learners, network and money")
+    planned.add_argument("environment", help="such as ALE/Pong-v5")
+    planned.add_argument("fields", nargs="+", metavar="NAME=VALUE", help="arguments of wb.plan, such as "
+                         "frames_per_second=1e6 accelerator=tpu-v3-core learner_steps_per_second=40000")
+    recipe = add("recipe", _recipe, "print a file that starts the workbench on a cluster")
+    recipe.add_argument("kind", help="one of ray-cluster, kuberay-cluster, kuberay-job, slurm")
+    recipe.add_argument("fields", nargs="*", metavar="NAME=VALUE", help="such as environment=ALE/Pong-v5 actors=128")
+    kernel = add("kernel", _kernel, "write a Jupyter kernel for this interpreter and print its folder")
+    kernel.add_argument("action", choices=("install",), help="the one thing there is to do")
+    kernel.add_argument("--device", help="of its runs, one of cpu, cuda, tpu (default: what this machine has)")
+    kernel.add_argument("--prefix", help="of the environment whose Jupyter shall list it (default: your own Jupyter)")
+    kernel.add_argument("--sys-prefix", action="store_true", help="the same as --prefix with this environment")
     lab = add("lab", _lab, "open JupyterLab on the first notebook")
     lab.add_argument("arguments", nargs="*", help="after --: passed on to JupyterLab, such as --no-browser")
     return parser
@@ -129,7 +142,6 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", help="whose fields to take where none are given, or none; default: the "
                                          "environment's own, if it has one")
     parser.add_argument("--checkpoint", help="folder of a checkpoint, or name of a run, whose weights to start from")
-    parser.add_argument("--launcher", default="local", help="(default: local)")
     parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
                         help="option of the environment, value as JSON or text; may be given several times")
     for name, one in _all_settings().items():
@@ -203,7 +215,7 @@ def _started(given: argparse.Namespace, *, wait_ready: bool) -> Run:
     options = dict(_pair(text) for text in given.options)
     return launch(
         given.environment, algorithm=given.algorithm, name=given.name, network=given.network, preset=given.preset,
-        checkpoint=given.checkpoint, launcher=given.launcher,
+        checkpoint=given.checkpoint,
         environment_options={name: _json_or_text(value) for name, value in options.items()},
         wait_ready=wait_ready, **fields,
     )
@@ -284,13 +296,13 @@ def _tune(given: argparse.Namespace) -> int:
     from workbench.client.run import attach
 
     handle = attach(given.name)
-    told = handle.tune(**_changes(given.changes, handle.config))
+    told = handle.tune(**changes_of(given.changes, handle.config))
     for name, new in told["new"].items():
         print(f"{name}: {told['old'][name]} → {new}")
     return 0
 
 
-def _changes(words: Sequence[str], config: RunConfig) -> dict[str, Any]:
+def changes_of(words: Sequence[str], config: RunConfig) -> dict[str, Any]:
     """Fields of `config` as typed. Raises InvalidInput."""
     known, changes = config.all_settings(), {}
     for name, text in map(_pair, words):
@@ -305,7 +317,7 @@ def _fork(given: argparse.Namespace) -> int:
 
     handle = attach(given.name)
     made = handle.fork(given.checkpoint, name=given.new_name, replay=given.replay, launcher=given.launcher,
-                       **_changes(given.changes, handle.config))
+                       address=given.address, **changes_of(given.changes, handle.config))
     print(made.name)
     return 0
 
@@ -347,6 +359,51 @@ def _rollout(given: argparse.Namespace) -> int:
     print(f"{played}\n{played.path}")
     if given.output is not None:
         print(played.save(given.output, fps=given.fps, overlay=played.saliency is not None))
+    return 0
+
+
+def _plan(given: argparse.Namespace) -> int:
+    import inspect
+
+    from workbench.planning import plan
+
+    known = set(inspect.signature(plan).parameters) - {"environment"}
+    fields: dict[str, Any] = {}
+    for name, text in map(_pair, given.fields):
+        if name not in known:
+            raise UnknownName.among("argument of plan", name, known)
+        fields[name] = text if name in ("algorithm", "accelerator") else _number_of(name, text)
+    if "frames_per_second" not in fields:
+        raise InvalidInput("how fast shall it be? Give frames_per_second=, such as frames_per_second=1e6.")
+    print(plan(given.environment, **fields))
+    return 0
+
+
+def _number_of(name: str, text: str) -> float:
+    try:
+        return _number(text)
+    except ValueError:
+        raise OutOfBounds(f"{name}={text!r} must be a number.") from None
+
+
+def _recipe(given: argparse.Namespace) -> int:
+    from workbench.recipes import Cluster, recipe
+
+    known, fields = settings(Cluster), {}
+    for name, text in map(_pair, given.fields):
+        if name not in known:
+            raise UnknownName.among("field of a cluster", name, known)
+        fields[name] = parse_value(known[name], text)
+    print(recipe(given.kind, **fields), end="")
+    return 0
+
+
+def _kernel(given: argparse.Namespace) -> int:
+    from workbench.kernelspec import install
+
+    if given.prefix and given.sys_prefix:
+        raise InvalidInput("--prefix and --sys-prefix are two places. Give one.")
+    print(install(given.device, prefix=sys.prefix if given.sys_prefix else given.prefix))
     return 0
 
 

@@ -129,6 +129,29 @@ class RunDirectory:
         return self.path / "code"
 
     @property
+    def certificate(self) -> Path:
+        """The certificate of a run that listens beyond its machine; see `wire.certificates`."""
+        return self.path / "tls" / "certificate.pem"
+
+    @property
+    def certificate_key(self) -> Path:
+        return self.path / "tls" / "key.pem"
+
+    @property
+    def endpoints(self) -> Path:
+        """Where servers that listen beyond their machine are, one file each; see `wire.endpoints`."""
+        return self.path / "endpoints"
+
+    @property
+    def rendezvous(self) -> Path:
+        """The file in which several learners find each other; each of their lives has a new one."""
+        return self.path / "rendezvous"
+
+    def replay(self, rank: int = 0) -> Path:
+        """Where the replay of the learner of that rank lies, if on disk."""
+        return self.path / (f"replay-{rank}" if rank else "replay")
+
+    @property
     def supervisor_address(self) -> str:
         return self._socket("control.sock")
 

@@ -32,6 +32,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 _MOST, _MOST_CHOICES, _MOST_BYTES = 2**31, 2**20, 2**28  # that a spec from outside may ask for
+_MOST_AXES, _LONGEST_NAME = 8, 1000
 
 
 class Flags(enum.IntFlag):
@@ -194,9 +195,11 @@ def _check(spec: EnvironmentSpec) -> None:
     """Raises ValueError for what no environment can be: whoever reads it makes tables and networks of these sizes."""
     actions, parts = spec.actions, spec.parts
     for part in (*parts, Part("", spec.observation_shape, spec.observation_dtype)):
-        if not (type(part.name) is str and part.shape and all(_whole(size) for size in part.shape)
-                and part.dtype in ("uint8", "float32", "bits")):
+        if not (type(part.name) is str and 0 < len(part.shape) <= _MOST_AXES
+                and all(_whole(size) for size in part.shape) and part.dtype in ("uint8", "float32", "bits")):
             raise ValueError(f"no observation has the part {part!r}")
+    if type(spec.name) is not str or len(spec.name) > _LONGEST_NAME:
+        raise ValueError(f"no environment has the name {str(spec.name)[:_LONGEST_NAME]!r}")
     sizes = {"num_actions": spec.num_actions, "frame_stack": spec.frame_stack, "agents": spec.agents,
              "frames_per_step": spec.frames_per_step}
     for name, size in sizes.items():

@@ -18,6 +18,7 @@ from tests.conftest import SMALL, eventually
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.client.fork import _stem
+from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
 
 
@@ -207,6 +208,9 @@ def test_a_fork_trains_on_the_replay_that_it_took_along(run: wb.Run) -> None:
 class Nowhere:
     """A launcher that only notes what it would have started."""
 
+    def check(self, config: RunConfig) -> None:
+        pass
+
     def start(self, run: rundir.RunDirectory) -> Any:
         raise Reached(run)
 
@@ -236,8 +240,6 @@ def ended_r2d2_run(name: str = "replayed", **fields: Any) -> wb.Run:
 
 
 def wb_config(**fields: Any) -> dict[str, Any]:
-    from workbench.config import RunConfig
-
     data: dict[str, Any] = json.loads(json.dumps(RunConfig.build("ALE/Pong-v5", algorithm="r2d2", **fields).to_json()))
     return data
 

@@ -18,7 +18,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench import rundir
 from workbench.client import waiting
-from workbench.client.start import _stem, created, started
+from workbench.client.start import created, started, stem_of
 from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.launchers import Launched
@@ -38,7 +38,7 @@ from workbench.supervisor import lock
     ],
 )
 def test_a_name_is_made_of_the_environments(environment: str, stem: str) -> None:
-    assert _stem(environment) == stem
+    assert stem_of(environment) == stem
 
 
 def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 import signal
 import sys
 import time
@@ -25,13 +26,15 @@ from workbench import environments
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
-from workbench.errors import AccessDenied, OutOfBounds, ShapeMismatch, WorkbenchError
+from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMismatch, WorkbenchError
 from workbench.rundir import RunDirectory
+from workbench.wire.endpoints import learner_name, reach
 from workbench.wire.lifeline import end_with_parent, leave_error
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_metadata
-from workbench.wire.rpc import method_path, open_stream_channel, token_metadata
+from workbench.wire.rpc import Endpoint, method_path, open_stream_channel, token_metadata
 
 _RECONNECT_S = 0.2
+_CONNECT_S = 5.0
 
 
 def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]:
@@ -64,10 +67,12 @@ class Stream:
     loop stands still while environments are stepped, which may run one themselves.
     """
 
-    def __init__(self, runner: asyncio.Runner, address: str, token: str, hello: Hello, names: Sequence[str]) -> None:
+    def __init__(
+        self, runner: asyncio.Runner, where: str | Endpoint, token: str, hello: Hello, names: Sequence[str]
+    ) -> None:
         self._runner, self._hello = runner, hello
         metadata = (*token_metadata(token), *names_metadata(names))
-        self._channel = runner.run(_opened(address))
+        self._channel = runner.run(_connected(where))
         self._call = self._channel.stream_stream(method_path("play"))(metadata=metadata, wait_for_ready=True)
 
     def welcome(self) -> Welcome:
@@ -101,8 +106,15 @@ class Stream:
         self._runner.run(self._channel.close())
 
 
-async def _opened(address: str) -> grpc.aio.Channel:
-    return open_stream_channel(address)  # of the loop that runs
+async def _connected(where: str | Endpoint) -> grpc.aio.Channel:
+    """A channel of the loop that runs. Raises TimeoutError if nobody listens there, so that one looks again where."""
+    channel = open_stream_channel(where)
+    try:
+        await asyncio.wait_for(channel.channel_ready(), _CONNECT_S)
+    except BaseException:
+        await channel.close()
+        raise
+    return channel
 
 
 def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
@@ -122,12 +134,18 @@ def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
 
 
 def connect_and_play(
-    groups: list[VectorEnvironment], address: str, token: str, actor: int, *, runner: asyncio.Runner
-) -> None:
-    """One life of the actor. Returns when the learner went away. Raises if it refused us for good."""
+    groups: list[VectorEnvironment], where: str | Endpoint, token: str, actor: int, *, runner: asyncio.Runner
+) -> bool:
+    """One life of the actor; whether it came to play. Returns when the learner went away, or is not there yet.
+
+    Raises AccessDenied or ShapeMismatch if it refused us for good.
+    """
     count = sum(group.num_envs for group in groups)
     hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
-    stream = Stream(runner, address, token, hello, groups[0].action_names)
+    try:
+        stream = Stream(runner, where, token, hello, groups[0].action_names)
+    except TimeoutError:
+        return False
     try:
         play(groups, stream, seed=stream.welcome().seed)
     except grpc.RpcError as error:
@@ -136,6 +154,7 @@ def connect_and_play(
         pass
     finally:
         stream.close()
+    return True
 
 
 def _raise_if_final(error: grpc.RpcError) -> None:
@@ -144,6 +163,23 @@ def _raise_if_final(error: grpc.RpcError) -> None:
     if error.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT):
         raise ShapeMismatch(f"the learner refused this actor: {error.details()}")
     print(f"connection ended: {error.code().name} {error.details()}", file=sys.stderr, flush=True)
+
+
+def _leave_nothing(run: RunDirectory) -> None:
+    """Remove the bundle that a node without the run's storage was given; the one who gave it is gone."""
+    if run.certificate.exists() and not run.certificate_key.exists():
+        shutil.rmtree(run.path, ignore_errors=True)
+
+
+def _one_life(
+    groups: list[VectorEnvironment], run: RunDirectory, learner: str, index: int, runner: asyncio.Runner
+) -> bool:
+    """`connect_and_play` with the learner of that name, wherever it is now."""
+    try:
+        where = reach(run, learner)
+    except ConnectionLost:  # it has not said yet
+        return False
+    return connect_and_play(groups, where, run.token(), index, runner=runner)
 
 
 def _replace_this_process() -> None:
@@ -155,16 +191,18 @@ def _replace_this_process() -> None:
 
 def main(run_dir: str, index: int) -> int:
     """Run actor `index` of the run in `run_dir` until its supervisor ends it. The exit code."""
-    end_with_parent()
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     run = RunDirectory(Path(run_dir))
+    end_with_parent(lambda: _leave_nothing(run))
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
-        groups = make_groups(run.config(), run)
+        config = run.config()
+        learner = learner_name(index % config.learners)
+        groups = make_groups(config, run)
         with asyncio.Runner() as runner:
             while True:
-                connect_and_play(groups, run.learner_address(), run.token(), index, runner=runner)
+                played = _one_life(groups, run, learner, index, runner)
                 time.sleep(_RECONNECT_S)
-                if any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
+                if played and any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
                     _replace_this_process()
     except WorkbenchError as error:
         return leave_error(run.logs / f"actor-{index}.error.json", error)

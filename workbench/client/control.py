@@ -16,6 +16,7 @@ from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, Workbenc
 from workbench.metrics import MetricsReader
 from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import lock
+from workbench.wire.endpoints import SUPERVISOR, reaching
 from workbench.wire.rpc import Caller
 
 _STALE_S = 5.0  # a supervisor that lives writes its status each second
@@ -46,7 +47,7 @@ class Control:
     def _open(self) -> Caller:
         with self._guard:
             if self._caller is None:
-                self._caller = Caller(self.directory.supervisor_address, self._token())
+                self._caller = Caller(reaching(self.directory, SUPERVISOR), self._token())
             return self._caller
 
     def _token(self) -> str:

@@ -18,7 +18,15 @@ from workbench.checkpoints import Checkpoint
 from workbench.client import waiting
 from workbench.client.control import Control
 from workbench.client.run import Run, written_checkpoint
-from workbench.client.start import check_name, created, new_record, newest_checkpoint, started, with_opponent
+from workbench.client.start import (
+    check_name,
+    created,
+    moved_to,
+    new_record,
+    newest_checkpoint,
+    started,
+    with_opponent,
+)
 from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
 from workbench.rundir import RunDirectory
@@ -37,21 +45,25 @@ def fork(
     *,
     name: str | None,
     replay: bool,
-    launcher: str,
+    launcher: str | None,
+    address: str | None,
     wait_ready: bool,
     ready_timeout_s: float,
     progress: bool | None,
     changes: dict[str, Any],
 ) -> Run:
     """See `Run.fork`."""
-    place, changes = launchers.by_name(launcher), with_opponent(changes)
+    place = launchers.by_name(moved_to(run.config, launcher, address).launcher)
+    changes = with_opponent(changes)
     if name is not None:
         check_name(name)
         _check_free(name)
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, replay=replay, changes=changes)
     before = RunConfig.from_json(source.meta["config"])
-    config = _with_own_opponent(_changed(before, changes, frames=source.frames, replay=replay), before, run.directory)
+    changed = _changed(before, changes, frames=source.frames, replay=replay)
+    config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
+    launchers.checked(place, config)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
                            "run.checkpoint(replay=True).")

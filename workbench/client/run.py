@@ -262,7 +262,8 @@ class Run:
         *,
         name: str | None = None,
         replay: bool = False,
-        launcher: str = "local",
+        launcher: str | None = None,
+        address: str | None = None,
         wait_ready: bool = True,
         ready_timeout_s: float = 180.0,
         progress: bool | None = None,
@@ -279,6 +280,7 @@ class Run:
                 alive, else the newest good one.
             name: of the new run; None: the first free one, such as pong-r2d2-1-fork-1.
             replay: whether to take the replay along.
+            launcher, address: where it lives, see `wb.launch`; None: where this one does.
             changes: any fields but those that the weights must fit (environment, algorithm, network and so on). With
                 another `optimizer`, the optimizer starts afresh.
 
@@ -289,8 +291,8 @@ class Run:
         from workbench.client.fork import fork
 
         return fork(
-            self, checkpoint, name=name, replay=replay, launcher=launcher, wait_ready=wait_ready,
-            ready_timeout_s=ready_timeout_s, progress=progress, changes=changes,
+            self, checkpoint, name=name, replay=replay, launcher=launcher, address=address,
+            wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress, changes=changes,
         )
 
     def restart_actor(self, index: int, *, kill: bool = False) -> None:

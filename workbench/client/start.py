@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import re
 import time
@@ -36,6 +37,8 @@ from workbench.supervisor import lock
 
 Factory = Callable[..., Any]
 
+DEVICE = "WORKBENCH_DEVICE"  # that kernels of a kind of machine set: the device where none is given
+
 _SUPERVISOR_S = 60.0  # its start, and up to 10 s for the processes of a dead one to end
 _LOOK_S = 0.3  # whoever looks whether a run lives holds its lock for an instant
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -47,6 +50,7 @@ def launch(
     algorithm: str = "vtrace",
     name: str | None = None,
     launcher: str = "local",
+    address: str | None = None,
     network: str | Factory | None = None,
     preset: str | None = None,
     wrappers: Sequence[Wrapper] = (),
@@ -62,6 +66,9 @@ def launch(
         environment: a name such as "ALE/Pong-v5" or "CartPole-v1" (`wb.environments()` lists them), or a class or
             function that makes one; code typed in a cell travels by value.
         name: of the run; None: the first free one, such as pong-vtrace-1.
+        launcher: where its processes live: "local", on this machine; "ray", on a Ray cluster; "colab"; or "inline", as
+            threads of this process, for a debugger. See docs/scale.md.
+        address: of the Ray cluster: "auto" (as None), "HOST:PORT", or "ray://HOST:PORT" for its client.
         network: a name such as "impala-deep-lstm", a function from EnvironmentSpec to nn.Module, or None: chosen by
             the preset or by the observations.
         preset: whose fields to take where none are given; None: the environment's own, if it has one; "none": only the
@@ -79,9 +86,11 @@ def launch(
         WaitTimeout: it does not train after `ready_timeout_s`; it goes on.
     """
     place = launchers.by_name(launcher)
-    config, code, chosen = _checked(environment, algorithm, network, preset, wrappers, fields)
+    fields = {"device": os.environ.get(DEVICE, "auto"), **fields, "launcher": launcher, "address": address}
+    config, code, chosen = checked_config(environment, algorithm, network, preset, wrappers, fields)
+    launchers.checked(place, config)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
-    stem = f"{_stem(config.environment)}-{config.algorithm}"
+    stem = f"{stem_of(config.environment)}-{config.algorithm}"
     record = new_record(config, parent=parent, code=code, preset=chosen)
     directory = created(name, stem, record, code)
     return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
@@ -90,7 +99,8 @@ def launch(
 def resume(
     name: str | Path,
     *,
-    launcher: str = "local",
+    launcher: str | None = None,
+    address: str | None = None,
     wait_ready: bool = True,
     ready_timeout_s: float = 180.0,
     progress: bool | None = None,
@@ -99,6 +109,7 @@ def resume(
     """A stopped, failed, finished or dead run, started again from its newest good checkpoint; a live one as it is.
 
     Args:
+        launcher, address: where it goes on, see `launch`; None: where it was.
         changes: live fields and `actors`, to go on with.
 
     Raises:
@@ -107,13 +118,14 @@ def resume(
             it had a checkpoint of its own; nothing was started.
         as `launch` for what happens while it starts.
     """
-    place, directory = launchers.by_name(launcher), rundir.find(name)
-    control = Control(directory)
+    directory = rundir.find(name)
+    moved = moved_to(directory.config(), launcher, address)
+    place, control = launchers.by_name(moved.launcher), Control(directory)
     if directory.read()["state"] == "stopping":
         waiting.until_ended(control, ready_timeout_s)
     if _answers(control):
         return _changed(Run(directory), changes)
-    config = _with_changes(directory.config(), changes)
+    config = _with_changes(moved_to(directory.config(), launcher, address), changes)
     if directory.read()["state"] == "finished" and stored_status(directory).frames >= config.total_frames:
         raise InvalidInput(
             f"{directory.name} has finished: it reached total_frames={config.total_frames}. "
@@ -121,6 +133,7 @@ def resume(
         )
 
     _check_parent(directory)
+    launchers.checked(place, config)
 
     def prepare() -> None:
         record = directory.read()
@@ -137,7 +150,7 @@ def resume(
 # --- checking ---------------------------------------------------------------------------------------------------------
 
 
-def _checked(
+def checked_config(
     environment: str | Factory, algorithm: str, network: str | Factory | None, preset: str | None,
     wrappers: Sequence[Wrapper], fields: dict[str, Any],
 ) -> tuple[RunConfig, dict[str, bytes], str | None]:
@@ -227,6 +240,15 @@ def _check_parent(directory: RunDirectory) -> None:
     )
 
 
+def moved_to(config: RunConfig, launcher: str | None, address: str | None) -> RunConfig:
+    """The configuration for another launcher, or for another cluster; None: as it was. Raises UnknownName."""
+    if launcher is None:
+        return config.replaced(address=address or config.address)
+    launchers.by_name(launcher)
+    same = launcher == config.launcher
+    return config.replaced(launcher=launcher, address=address or (config.address if same else None))
+
+
 def _with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     live = {key: value for key, value in changes.items() if key != "actors"}
     return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
@@ -289,7 +311,7 @@ def check_name(name: str) -> None:
         )
 
 
-def _stem(environment: str) -> str:
+def stem_of(environment: str) -> str:
     """ALE/Pong-v5 → pong, CartPole-v1 → cartpole."""
     last = re.sub(r"-v\d+$", "", environment.rpartition("/")[2].rpartition(":")[2])
     return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:60] or "run"
@@ -339,7 +361,10 @@ def _await_supervisor(control: Control, launched: Launched) -> None:
         if gone:
             raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
         time.sleep(0.05)
-    raise WaitTimeout(f"the supervisor of {name} is silent after {_SUPERVISOR_S:g} s. Its log:\n{launched.logs()}")
+    said = launched.logs()
+    launched.stop()
+    raise WaitTimeout(f"the supervisor of {name} was silent for {_SUPERVISOR_S:g} s and is not waited for any longer. "
+                      f"Its log:\n{said}")
 
 
 def _answers(control: Control) -> bool:

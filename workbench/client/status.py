@@ -53,6 +53,7 @@ class RunStatus:
         episodes_in_mean: episodes behind `episode_return`; None: not known.
         hint: what holds the run back, and what may help, in one sentence.
         time_s: seconds of training, pauses excluded.
+        learner_pid, learner_pids: process of the first learner, and of each.
         age_s: seconds since this was true.
     """
 
@@ -88,6 +89,7 @@ class RunStatus:
     warning: str = ""
     supervisor_pid: int | None = None
     learner_pid: int | None = None
+    learner_pids: tuple[int | None, ...] = ()
     age_s: float = 0.0
 
     @classmethod
@@ -97,6 +99,7 @@ class RunStatus:
         said = told.get("actors", {})
         actors = tuple(_actor(int(index), said[index]) for index in sorted(said, key=int))
         kept = {key: value for key, value in told.items() if key in fields}
+        kept["learner_pids"] = tuple(told.get("learner_pids", ()))
         return cls(**{**kept, "state": told.get("state", "starting"), "name": name, "actors": actors, **known_better})
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
 from workbench.config.settings import Setting, setting, settings, validate
-from workbench.errors import NotLive, UnknownName
+from workbench.errors import NotLive, OutOfBounds, UnknownName
 
 # Names of networks, here because whoever checks a run's input must not load torch; a test compares them.
 NETWORKS = (
@@ -51,6 +51,17 @@ class RunConfig:
                             unit="processes", low=1, high=1024, source="SEED RL's multi-host layout")
     device: str = setting("auto", "accelerator of the learner", choices=("auto", "cpu", "cuda", "xla", "tpu"))
     inference_device: str = setting("", "accelerator of inference, such as cuda:1, where it is not the one that trains")
+    learner_cpus: float = setting(1.0, "processor cores that a cluster reserves for each learner", unit="cores",
+                                  low=0.0, high=1024.0)
+    learner_gpus: float | None = setting(None, "GPUs that a cluster reserves for each learner; None: one where the "
+                                         "device is cuda, or auto and the cluster has them", unit="GPUs", low=0.0,
+                                         high=64.0)
+    learner_memory_gb: float = setting(0.0, "memory that a cluster reserves for each learner; 0: none", unit="GB",
+                                       low=0.0, high=1e5)
+    actor_cpus: float = setting(1.0, "processor cores that a cluster reserves for each actor", unit="cores", low=0.0,
+                                high=1024.0)
+    actor_memory_gb: float = setting(0.0, "memory that a cluster reserves for each actor; 0: none", unit="GB", low=0.0,
+                                     high=1e5)
     precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware has it",
                              choices=("auto", "fp32", "bf16"))
     max_batch: int = setting(0, "largest inference batch; 0: half of the environments", unit="environments", low=0,
@@ -68,6 +79,13 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         validate(self)
+        if self.actors < self.learners:
+            raise OutOfBounds(f"actors={self.actors} for learners={self.learners}: each learner needs an actor of its "
+                              f"own. Choose actors={self.learners} or more, or fewer learners.")
+        if (batch_size := self.hyperparameters.batch_size) % self.learners:
+            near = max(1, round(batch_size / self.learners)) * self.learners
+            raise OutOfBounds(f"batch_size={batch_size} is that of all learners={self.learners} together, and does not "
+                              f"divide by them. Choose batch_size={near}, for example.")
 
     @property
     def evaluating_per_actor(self) -> int:
@@ -92,7 +110,7 @@ class RunConfig:
         own, theirs = _split(ALGORITHMS[algorithm], fields)
         return cls(environment=environment, algorithm=algorithm, hyperparameters=ALGORITHMS[algorithm](**theirs), **own)
 
-    def with_live(self, **changes: Any) -> RunConfig:
+    def with_live(self, /, **changes: Any) -> RunConfig:
         """A copy with live fields changed. Raises UnknownName, NotLive or OutOfBounds, and then changes nothing."""
         known = self.all_settings()
         for name in changes:
@@ -104,7 +122,7 @@ class RunConfig:
                               f"or change a live field: {live}.")
         return self.replaced(**changes)
 
-    def replaced(self, **changes: Any) -> RunConfig:
+    def replaced(self, /, **changes: Any) -> RunConfig:
         """A copy with any fields changed, by flat names. Raises UnknownName or OutOfBounds."""
         own, theirs = _split(type(self.hyperparameters), changes)
         return dataclasses.replace(self, **own, hyperparameters=dataclasses.replace(self.hyperparameters, **theirs))

@@ -13,7 +13,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
+from workbench.wire import certificates
 
 # What a kernel or a terminal sets for itself, and would mislead processes that have neither.
 _NOT_INHERITED = (
@@ -25,8 +27,12 @@ _TAIL_BYTES = 4000
 class LocalLauncher:
     """Starts supervisors as detached processes of this machine."""
 
+    def check(self, config: RunConfig) -> None:
+        """See `Launcher`: nothing stands against it."""
+
     def start(self, run: RunDirectory) -> LocalProcess:
         """Start the run's supervisor and return at once."""
+        certificates.remove(run)  # of a life on several machines
         log = run.logs / "supervisor.log"
         with open(log, "ab") as output:
             process = subprocess.Popen(
@@ -34,10 +40,14 @@ class LocalLauncher:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=clean_environment(os.environ, sys.path),
+                env=self.environment(),
                 start_new_session=True,
             )
         return LocalProcess(process, log)
+
+    def environment(self) -> dict[str, str]:
+        """Variables of the supervisor, which learner and actors inherit."""
+        return clean_environment(os.environ, sys.path)
 
 
 class LocalProcess:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import StorageFailed
+from workbench.rundir import RunDirectory
 
 VERSION = 1
 _WRITER_TIMEOUT_S = 30.0
@@ -63,7 +64,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     with _failing_clearly("write", path):
         connection = sqlite3.connect(path, timeout=_WRITER_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
-            _use_wal(connection)
+            _set_journal(connection, "TRUNCATE" if RunDirectory(path.parent).certificate.exists() else "WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             with writing(connection, path):
                 if _version(connection, path) == 0:
@@ -82,13 +83,14 @@ def has_scores(connection: sqlite3.Connection) -> bool:
     return any(column[1] == "score" for column in connection.execute("PRAGMA table_info(episodes)"))
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
+def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
+    """A write-ahead log is read through shared memory, which ends at this machine: runs on several do without it."""
     deadline = time.monotonic() + _WRITER_TIMEOUT_S
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA journal_mode = {mode}")
             return
-        except sqlite3.OperationalError as error:  # the switch to WAL does not wait for other connections by itself
+        except sqlite3.OperationalError as error:  # the switch does not wait for other connections by itself
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

@@ -6,9 +6,10 @@ Only the supervisor's main thread uses a crew.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from workbench.supervisor.learners import Learners
 from workbench.supervisor.places import Life, Place
 from workbench.supervisor.processes import POLL_S, Ending, wait_for_all
 
@@ -27,14 +28,21 @@ class Ended:
 class Crew:
     """Learner and actors of a run.
 
+    Args:
+        begin: called before several learners are started together.
+
     Attributes:
+        learner: the learner, or all of several as one; learners: each, by rank.
         actors: by index, those that belong to the run; one that is scaled away leaves at once and ends in the back.
     """
 
-    def __init__(self, place: Place, *, learner_threads: int) -> None:
+    def __init__(
+        self, place: Place, *, learner_threads: int, learners: int = 1, begin: Callable[[], object] = lambda: None
+    ) -> None:
         self._place = place
         self._leaving: list[Life] = []
-        self.learner = place.learner(0, threads=learner_threads)
+        self.learners = [place.learner(rank, threads=learner_threads) for rank in range(learners)]
+        self.learner: Life = self.learners[0] if learners == 1 else Learners(self.learners, begin=begin)
         self.actors: dict[int, Life] = {}
 
     def resize(self, actors: int) -> None:
@@ -59,7 +67,7 @@ class Crew:
                 yield child, index
 
     def poll(self) -> Iterator[Ended]:
-        """Liferen that ended since the last poll."""
+        """Children that ended since the last poll."""
         for child in list(self._leaving):
             child.poll()
             if not child.alive:

@@ -49,8 +49,9 @@ class Ledger:
             self._writer.commit()
 
     def event(self, kind: str, message: str, *, progress: Progress | None, data: dict[str, Any] | None = None) -> None:
-        """Write an event, and a line in the log."""
-        log(f"{kind}: {message}")
+        """Write an event, and a line in the run's log."""
+        with suppress(OSError), open(self._run.logs / "supervisor.log", "a") as file:  # ours, whoever's thread this is
+            file.write(f"{time.strftime('%F %T')} {kind}: {message}\n")
         with self._tried("metrics"):
             self._writer.event(kind, message, progress=progress, data=data)
 

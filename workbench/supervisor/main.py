@@ -14,10 +14,11 @@ import psutil
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
-from workbench.supervisor.places import ThisMachine
+from workbench.supervisor.places import Place, ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Outcome, Supervisor
-from workbench.wire.rpc import serve
+from workbench.wire.endpoints import SUPERVISOR, serve_run
+from workbench.wire.lifeline import end_with_parent
 
 _ORPHANS_LIVE_S = 10.0  # children of a dead supervisor end themselves within this time
 
@@ -49,6 +50,16 @@ def _supervisors(run: RunDirectory) -> list[psutil.Process]:
     return _processes(run, "_supervisor")
 
 
+def _place(run: RunDirectory, held: int) -> Place:
+    """Where the run's launcher wants its processes."""
+    if run.config().launcher != "ray":
+        return ThisMachine(run, keep_open=held)
+    from workbench.supervisor.ray_place import RayPlace
+
+    end_with_parent()  # Ray starts another where this one's host, or node, is lost
+    return RayPlace(run)
+
+
 def main(run_dir: str) -> int:
     """Supervise the run in `run_dir` until it ends. The exit code."""
     run = RunDirectory(Path(run_dir))
@@ -56,7 +67,7 @@ def main(run_dir: str) -> int:
     if held is None:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1
-    supervisor = Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=held))
+    supervisor = Supervisor(run, MetricsWriter(run.metrics), place=_place(run, held))
 
     def on_signal(number: int, _: FrameType | None) -> None:
         outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")
@@ -65,7 +76,7 @@ def main(run_dir: str) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    server = serve(run.supervisor_address, run.token(), calls=Service(supervisor).calls(), threads=8)
+    server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8)
     try:
         supervisor.serve()
     finally:

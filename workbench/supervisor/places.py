@@ -6,10 +6,13 @@ A place makes children; the crew starts, polls and ends them without knowing whe
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Protocol
 
+from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
 from workbench.supervisor.processes import Child, Ending
+from workbench.wire.endpoints import learner_name
 
 # glibc gives every block of some 100 kB back to the system when it is freed, and messages and training ask for the same
 # ones again and again: with these bounds (bytes) a process keeps them. A learner then spends a third of the time in the
@@ -18,6 +21,35 @@ _LIBC = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr
 _OLD = _LIBC is None or tuple(map(int, _LIBC.split()[-1].split(".")[:2])) < (2, 35)  # takes at most 32 MiB
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25 if _OLD else 2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one process of a run needs, in words that every place understands; 0: as much as there is.
+
+    Only a place that chooses among machines reserves them; on one machine they are the system's to share out.
+    """
+
+    cpus: float
+    gpus: float
+    memory_gb: float
+
+    @classmethod
+    def of_learner(cls, config: RunConfig, *, spare_gpus: float = 0.0) -> Resources:
+        """Of each learner. `spare_gpus`: there are that many for each, which device="auto" takes one of."""
+        wanted = config.device == "cuda" or (config.device == "auto" and spare_gpus >= 1)
+        gpus = float(wanted) if config.learner_gpus is None else config.learner_gpus
+        return cls(config.learner_cpus, gpus, config.learner_memory_gb)
+
+    @classmethod
+    def of_actor(cls, config: RunConfig) -> Resources:
+        """Of each actor."""
+        return cls(config.actor_cpus, 0.0, config.actor_memory_gb)
+
+    def __str__(self) -> str:
+        said = [f"{value:g} {unit}" for value, unit in
+                ((self.cpus, "CPUs"), (self.gpus, "GPUs"), (self.memory_gb, "GB of memory")) if value]
+        return ", ".join(said) or "nothing"
 
 
 class Life(Protocol):
@@ -85,7 +117,7 @@ class ThisMachine:
 
     def learner(self, rank: int, *, threads: int) -> Child:
         """See `Place`."""
-        return self._child(learner_name(rank), ["_learner", str(self._run.path)], threads=threads)
+        return self._child(learner_name(rank), ["_learner", str(self._run.path), "--rank", str(rank)], threads=threads)
 
     def actor(self, index: int) -> Child:
         """See `Place`."""
@@ -94,11 +126,6 @@ class ThisMachine:
     def _child(self, name: str, arguments: list[str], *, threads: int) -> Child:
         environment = {**os.environ, **variables(threads)}
         return Child(name, arguments, logs=self._run.logs, environment=environment, keep_open=self._keep_open)
-
-
-def learner_name(rank: int) -> str:
-    """What the learner of that rank and its log are called."""
-    return f"learner-{rank}" if rank else "learner"
 
 
 def variables(threads: int) -> dict[str, str]:

@@ -40,14 +40,18 @@ class Ending:
         error: {"type", "message"} that it left behind, if it ended with FATAL.
         recent: failures of this child within the last minute, this one included; 0: it was asked to end.
         first: whether this was its first life.
+        lost: what is known where the machine or process that watched over it is gone, and with it how it ended.
     """
 
     code: int
     error: dict[str, str] | None
     recent: int
     first: bool
+    lost: str = ""
 
     def __str__(self) -> str:
+        if self.lost:
+            return self.lost
         if self.error is not None:
             return f"{self.error['type']}: {self.error['message'].splitlines()[0]}" if self.error["message"] else ""
         if self.code < 0:
@@ -87,7 +91,8 @@ class Child:
     """
 
     def __init__(
-        self, name: str, arguments: Sequence[str], *, logs: Path, environment: Mapping[str, str], keep_open: int
+        self, name: str, arguments: Sequence[str], *, logs: Path, environment: Mapping[str, str],
+        keep_open: int | None = None,
     ) -> None:
         self.name = name
         self.log = logs / f"{name}.log"
@@ -125,7 +130,7 @@ class Child:
                 stderr=log,
                 env=self._environment,
                 process_group=0,
-                pass_fds=(self._keep_open,),
+                pass_fds=() if self._keep_open is None else (self._keep_open,),
             )
         self.restarts += 1
         self.started_at = time.monotonic()

@@ -65,6 +65,8 @@ class Service:
         Args:
             undoes: id of the event that this takes back.
         """
+        if not isinstance(changes, dict):
+            raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
         with self._supervisor.commanding():
             self._refuse_if_ending()
             before = self._supervisor.config
@@ -112,7 +114,8 @@ class Service:
         if type(env) is not int or not 0 <= env < number:
             raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
                               f"({config.actors} actors with {config.envs_per_actor} each).")
-        told: dict[str, Any] = self._supervisor.ask_learner("watch", timeout_s=WATCH_S, env=env, since=since)
+        told: dict[str, Any] = self._supervisor.ask_learner(
+            "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
         how = self._supervisor.status()
         return {**told, "state": how["state"], "reason": how["reason"]}
 

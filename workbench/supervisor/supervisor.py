@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from workbench import checkpoints
@@ -28,6 +29,7 @@ from workbench.supervisor.ledger import Ledger, log
 from workbench.supervisor.news import News
 from workbench.supervisor.places import Place
 from workbench.supervisor.reason import reason
+from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
 TURN_S = 0.1
@@ -63,13 +65,16 @@ class Supervisor:
         self.run = run
         self.config: RunConfig = run.config()
         self.state = "starting"
-        self.learner = Caller(run.learner_address(), run.token())
+        self._learners = [Caller(reaching(run, learner_name(rank)), run.token())
+                          for rank in range(self.config.learners)]
+        self.learner = self._learners[0]
         self._ledger = Ledger(run, writer)
         record = run.read()
         self._life = int(record.get("lives", 0)) + 1
         self._config_before: dict[str, Any] | None = record.get("config_before")  # of the last life, until it is told
         self._resumed_with = self.config
-        self._crew = Crew(place, learner_threads=self.config.learner_threads)
+        self._crew = Crew(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
+                          begin=partial(run.rendezvous.unlink, missing_ok=True))
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
@@ -106,16 +111,17 @@ class Supervisor:
                 "error": f"{error['type']}: {error['message']}" if error else None,
                 "supervisor_pid": self._pid(),
                 "learner_pid": self._crew.learner.pid,
+                "learner_pids": [learner.pid for learner in self._crew.learners],
                 "actors": actors,
             }
 
     def _pid(self) -> int | None:
         return None if self.state in ENDED else os.getpid()
 
-    def ask_learner(self, method: str, *, timeout_s: float = COMMAND_S, **arguments: Any) -> Any:
-        """The learner's answer. Raises what it raised, or ConnectionLost if it does not answer."""
+    def ask_learner(self, method: str, *, timeout_s: float = COMMAND_S, rank: int = 0, **arguments: Any) -> Any:
+        """The answer of the learner of that rank. Raises what it raised, or ConnectionLost if it does not answer."""
         try:
-            return self.learner.call(method, timeout_s=timeout_s, **arguments)
+            return self._learners[rank].call(method, timeout_s=timeout_s, **arguments)
         except ConnectionLost as error:
             down = "" if self._crew.learner.alive else " (no learner lives now)"
             raise ConnectionLost(

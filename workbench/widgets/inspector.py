@@ -45,7 +45,8 @@ MAX_STEPS = 27_000  # of an episode that is played: the longest game of Atari
 _NONE = "no second checkpoint"
 _RESERVED = {"name": "It has a field of its own.", "replay": "It has a box of its own.",
              "checkpoint": "It is the one that is chosen.", **dict.fromkeys(
-                 ("launcher", "wait_ready", "ready_timeout_s", "progress"), "Call run.fork(...) in a cell for that.")}
+                 ("launcher", "address", "wait_ready", "ready_timeout_s", "progress"),
+                 "Call run.fork(...) in a cell for that.")}
 
 
 class CheckpointInspector:

@@ -18,6 +18,7 @@ from pathlib import Path
 from workbench.errors import WorkbenchError
 from workbench.rundir import write_atomically
 
+PEERS_LOST = 4  # exit code of a learner: another one of its group went away
 FATAL = 3  # exit code: a restart does not mend it; the reason is in the error file
 _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 

@@ -1,22 +1,27 @@
 """gRPC without generated code: JSON calls for control, byte streams for steps, a token on every one.
 
 A server takes plain functions (`calls`) and stream handlers (`streams`). A `Caller` is the other end of the calls:
-it raises the same class of error as the function did. Sockets are for their owner alone.
+it raises the same class of error as the function did. Sockets are for their owner alone. Beyond this machine there is
+only TLS, with one certificate that a caller accepts (`Endpoint.certificate`): a token never travels in the clear.
 """
 
 from __future__ import annotations
 
 import hmac
+import inspect
+import ipaddress
 import json
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from workbench.errors import AccessDenied, ConnectionLost, WorkbenchError, by_name
+from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, WorkbenchError, by_name
 
 Handler = Callable[..., Any]
 StreamHandler = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
@@ -34,6 +39,48 @@ _CLIENT_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
 ]
+# A machine that is gone says nothing: whoever waits for it asks every 20 s and gives up after 20 s without an answer.
+_ASK_MS, _ANSWER_MS = 20_000, 20_000
+_BEYOND_OPTIONS = [("grpc.keepalive_time_ms", _ASK_MS), ("grpc.keepalive_timeout_ms", _ANSWER_MS),
+                   ("grpc.http2.max_pings_without_data", 0)]
+_BEYOND_SERVER_OPTIONS = [*_BEYOND_OPTIONS, ("grpc.http2.min_ping_interval_without_data_ms", _ASK_MS // 2),
+                          ("grpc.keepalive_permit_without_calls", 1)]
+CERTIFICATE_NAME = "rl-workbench"  # of every run's certificate; which host it is on does not matter
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a server is.
+
+    Attributes:
+        address: "unix:/path" on this machine, or "HOST:PORT".
+        certificate: the one that the server at HOST:PORT must have, as PEM; None: no TLS.
+    """
+
+    address: str
+    certificate: bytes | None = field(default=None, repr=False)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether what is said to it stays on this machine."""
+        return self.address.startswith("unix:") or _is_loopback(self.address)
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where a server listens beyond this machine: address of a network interface, certificate and its key (PEM)."""
+
+    host: str
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
@@ -50,7 +97,7 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
             return None
         given = dict(details.invocation_metadata).get(_TOKEN, "")
         if not hmac.compare_digest(str(given).encode(), self._token):
-            return grpc.unary_unary_rpc_method_handler(_refuse)
+            return grpc.stream_stream_rpc_method_handler(_refuse)  # reads no message: it may be a large one
         if method in self._streams:
             return grpc.stream_stream_rpc_method_handler(self._streams[method])
         if method in self._calls:
@@ -58,17 +105,18 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
         return None
 
 
-def _refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
+def _refuse(_: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
     context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is not this run's")
-    return b""
+    yield b""
 
 
 def _as_json(handler: Handler) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     """`handler` behind JSON: {"result": …} or {"error": {"type", "message"}}."""
+    signature = inspect.signature(handler)
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            return json.dumps({"result": handler(**json.loads(request))}).encode()
+            return json.dumps({"result": handler(**_arguments(request, signature))}).encode()
         except WorkbenchError as error:
             told = {"type": type(error).__name__, "message": str(error)}
         except Exception as error:  # a fault of ours: the caller must see it, and the process goes on
@@ -79,11 +127,25 @@ def _as_json(handler: Handler) -> Callable[[bytes, grpc.ServicerContext], bytes]
     return answer
 
 
-class Server:
-    """A running gRPC server; `stop` ends it."""
+def _arguments(request: bytes, signature: inspect.Signature) -> dict[str, Any]:
+    """What a call is given. Raises InvalidInput where that is no JSON, or not what the function takes."""
+    try:
+        told: dict[str, Any] = json.loads(request)
+        signature.bind(**told)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInput(f"this call does not take such arguments: {str(error)[:200]}.") from None
+    return told
 
-    def __init__(self, server: grpc.Server, address: str) -> None:
-        self.address = address
+
+class Server:
+    """A running gRPC server; `stop` ends it.
+
+    Attributes:
+        port: on which it listens beyond this machine; None: it does not.
+    """
+
+    def __init__(self, server: grpc.Server, address: str, port: int | None = None) -> None:
+        self.address, self.port = address, port
         self._server = server
 
     def stop(self, grace_s: float = 1.0) -> None:
@@ -98,29 +160,76 @@ def serve(
     calls: Mapping[str, Handler],
     streams: Mapping[str, StreamHandler] | None = None,
     threads: int = 16,
+    beyond: Listen | None = None,
 ) -> Server:
-    """A started server at `address` ("unix:/path"); each open stream keeps one of its `threads`."""
+    """A started server at `address`, "unix:/path"; each open stream keeps one of its `threads`.
+
+    Args:
+        beyond: where it listens for other machines as well, with TLS, on a free port.
+
+    Raises ConnectionLost where it cannot listen, InvalidInput for an address without TLS that others could reach.
+    """
     pool = futures.ThreadPoolExecutor(threads, thread_name_prefix="rpc")
-    server = grpc.server(pool, handlers=[_Methods(token, calls, streams or {})], options=_OPTIONS)
-    path = Path(address.removeprefix("unix:"))
-    path.unlink(missing_ok=True)  # of a server that was killed; a run's lock sees to it that it has one of each
+    options = _OPTIONS if beyond is None else [*_OPTIONS, *_BEYOND_SERVER_OPTIONS]
+    server = grpc.server(pool, handlers=[_Methods(token, calls, streams or {})], options=options)
+    _bind(server, address)
+    port = None if beyond is None else _bind_beyond(server, beyond)
+    server.start()
+    return Server(server, address, port)
+
+
+def _bind(server: grpc.Server, address: str) -> None:
+    _refuse_plain(Endpoint(address))
+    path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
+    if path is not None:
+        path.unlink(missing_ok=True)  # of a server that was killed; a run's lock sees to it that it has one of each
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:
         raise ConnectionLost(f"cannot listen on {address}: is its folder there and writable? ({error})") from None
-    path.chmod(0o600)
-    server.start()
-    return Server(server, address)
+    if path is not None:
+        path.chmod(0o600)
 
 
-def open_channel(address: str) -> grpc.Channel:
-    """A channel to `address`; it connects when first used and again after a loss."""
-    return grpc.insecure_channel(address, options=_CLIENT_OPTIONS)
+def _bind_beyond(server: grpc.Server, beyond: Listen) -> int:
+    credentials = grpc.ssl_server_credentials([(beyond.key, beyond.certificate)])
+    address = f"[{beyond.host}]:0" if ":" in beyond.host else f"{beyond.host}:0"
+    try:
+        port: int = server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise ConnectionLost(f"cannot listen on {beyond.host}: is it an address of this machine? ({error})") from None
+    return port
 
 
-def open_stream_channel(address: str) -> grpc.aio.Channel:
+def _refuse_plain(endpoint: Endpoint) -> None:
+    """Raises InvalidInput where a token would travel between machines in the clear."""
+    if endpoint.certificate is None and not endpoint.is_here:
+        raise InvalidInput(
+            f"{endpoint.address} is beyond this machine, and without a certificate everybody on the way could read the "
+            "run's token. Let the run have one (launcher='ray' gives it one), or use a socket or 127.0.0.1."
+        )
+
+
+def open_channel(where: str | Endpoint) -> grpc.Channel:
+    """A channel to that address; it connects when first used and again after a loss. Raises InvalidInput."""
+    return _opened(grpc, where)
+
+
+def open_stream_channel(where: str | Endpoint) -> grpc.aio.Channel:
     """The same for asyncio, of the loop that runs."""
-    return grpc.aio.insecure_channel(address, options=_CLIENT_OPTIONS)
+    return _opened(grpc.aio, where)
+
+
+def _opened(half: Any, where: str | Endpoint) -> Any:
+    endpoint = Endpoint(where) if isinstance(where, str) else where
+    _refuse_plain(endpoint)
+    if endpoint.certificate is None:
+        return half.insecure_channel(endpoint.address, options=_CLIENT_OPTIONS)
+    named = [("grpc.ssl_target_name_override", CERTIFICATE_NAME)]
+    return half.secure_channel(
+        endpoint.address, grpc.ssl_channel_credentials(endpoint.certificate),
+        options=[*_CLIENT_OPTIONS, *_BEYOND_OPTIONS, *named],
+    )
 
 
 def token_metadata(token: str) -> tuple[tuple[str, str], ...]:
@@ -134,26 +243,50 @@ def method_path(method: str) -> str:
 
 
 class Caller:
-    """Calls the JSON methods of a server; its repr shows no token."""
+    """Calls the JSON methods of a server, from any thread; its repr shows no token.
 
-    def __init__(self, address: str, token: str) -> None:
-        self.address = address
+    Args:
+        where: the server; as a function, it is asked at every call, for one that may be started anew elsewhere.
+    """
+
+    def __init__(self, where: str | Endpoint | Callable[[], Endpoint], token: str) -> None:
+        fixed = Endpoint(where) if isinstance(where, str) else where
+        self._where = fixed if callable(fixed) else lambda: fixed
         self._metadata = token_metadata(token)
-        self._channel = open_channel(address)
+        self._guard = threading.Lock()
+        self._endpoint: Endpoint | None = None
+        self._channel: grpc.Channel | None = None
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        """Where the server is now."""
+        return self._where().address
 
     def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
         """The function's result. Raises its WorkbenchError, AccessDenied, or ConnectionLost if nobody answers."""
-        rpc, request = self._channel.unary_unary(method_path(method)), json.dumps(arguments).encode()
+        channel = self._open(method)
+        rpc, request = channel.unary_unary(method_path(method)), json.dumps(arguments).encode()
         try:
             answer = rpc(request, timeout=timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise self._translated(method, error) from None
-        except ValueError as error:  # grpc's word for a closed channel
+        except ValueError as error:  # grpc's word for a channel that was closed meanwhile
             raise ConnectionLost(f"{self.address} was not asked {method}: {error}") from None
         reply = json.loads(answer)
         if "error" in reply:
             raise by_name(reply["error"]["type"], reply["error"]["message"])
         return reply["result"]
+
+    def _open(self, method: str) -> grpc.Channel:
+        """A channel to where the server is now; one to where it was is freed by whoever waits there last."""
+        endpoint = self._where()
+        with self._guard:
+            if self._closed:
+                raise ConnectionLost(f"{endpoint.address} was not asked {method}: this connection was closed.")
+            if self._channel is None or endpoint != self._endpoint:
+                self._channel, self._endpoint = open_channel(endpoint), endpoint
+            return self._channel
 
     def _translated(self, method: str, error: grpc.RpcError) -> WorkbenchError:
         code = error.code()
@@ -165,7 +298,10 @@ class Caller:
 
     def close(self) -> None:
         """Drop the connection."""
-        self._channel.close()
+        with self._guard:
+            self._closed = True
+            if self._channel is not None:
+                self._channel.close()
 
     def __repr__(self) -> str:
         return f"Caller({self.address!r})"

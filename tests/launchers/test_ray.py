@@ -1,0 +1,177 @@
+"""Runs on a real Ray cluster of several nodes, whose nodes and processes are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, eventually
+from tests.launchers.clusters import add_node, ray_cluster
+from workbench import rundir
+from workbench.errors import ConnectionLost, WaitTimeout
+from workbench.supervisor import lock
+
+pytestmark = pytest.mark.timeout(240)
+START_S = 90.0
+# The head has room for the learner, each other node for one actor.
+FIELDS = {**SMALL, "launcher": "ray", "learner_cpus": 2.0, "actor_cpus": 1.0, "total_frames": 10**9,
+          "ready_timeout_s": START_S}
+CLIENT_PORT = 23_017
+
+
+@pytest.fixture(scope="module")
+def cluster(module_home: Path) -> Iterator[Any]:
+    with ray_cluster(2, 1, 1, ray_client_server_port=CLIENT_PORT) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def run(cluster: Any) -> Iterator[wb.Run]:
+    made = wb.launch("CartPole-v1", name="clustered", address=cluster.address, **FIELDS)
+    yield made
+    made.stop(timeout_s=20)
+
+
+def node_of(cluster: Any, pid: int | None) -> Any:
+    """The node whose raylet started the host of that process."""
+    above = {one.pid for one in psutil.Process(pid).parents()}
+    return next(node for node in cluster.list_all_nodes()
+                if node.all_processes["raylet"][0].process.pid in above)
+
+
+def stepping(run: wb.Run) -> set[int]:
+    """Actors that step, by index."""
+    return {one.index for one in run.status.actors if one.pid and one.steps_per_second > 0}
+
+
+def test_processes_are_where_there_is_room_for_them(run: wb.Run, cluster: Any) -> None:
+    status = eventually(lambda: (now := run.status).learner_pid and all(one.pid for one in now.actors) and now)
+    nodes = [node_of(cluster, pid) for pid in (status.learner_pid, *(one.pid for one in status.actors))]
+    assert nodes[0] is cluster.head_node
+    assert node_of(cluster, status.supervisor_pid) is cluster.head_node, "beside the learner"
+    assert len(set(map(id, nodes))) == 3
+
+
+def test_actors_get_no_more_than_they_need_in_a_folder_of_their_own(run: wb.Run) -> None:
+    pid = eventually(lambda: run.status.actors[0].pid)
+    bundle = Path(psutil.Process(pid).cmdline()[5])
+    assert bundle.parent == Path(tempfile.gettempdir())
+    assert bundle.stat().st_mode & 0o077 == 0
+    held = {str(path.relative_to(bundle)) for path in bundle.rglob("*") if path.is_file()}
+    assert held == {"run.json", "token", "tls/certificate.pem", "endpoints/learner.json", "logs/actor-0.log", "lock"}
+
+
+def test_more_actors_than_there_is_room_for_start_when_a_node_comes(run: wb.Run, cluster: Any) -> None:
+    run.scale(actors=3)
+    eventually(lambda: len(run.status.actors) == 3)
+    assert stepping(run) <= {0, 1}
+    add_node(cluster, 1)
+    eventually(lambda: stepping(run) == {0, 1, 2}, within_s=60)
+
+
+def test_a_lost_nodes_actors_come_back_elsewhere(run: wb.Run, cluster: Any) -> None:
+    run.scale(actors=2)
+    eventually(lambda: stepping(run) == {0, 1}, within_s=30)
+    lost = node_of(cluster, run.status.actors[1].pid)
+    restarts = run.status.actors[1].restarts
+    cluster.remove_node(lost, allow_graceful=False)
+    frames = run.status.frames
+    eventually(lambda: run.status.actors[1].restarts > restarts and stepping(run) == {0, 1}, within_s=90)
+    assert node_of(cluster, run.status.actors[1].pid) is not lost
+    assert run.status.frames > frames
+    said = " ".join(run.events["message"])
+    assert "actor-1 ended with the loss of its node" in said
+
+
+def test_the_run_goes_on_when_the_host_of_its_supervisor_is_lost(run: wb.Run) -> None:
+    run.checkpoint()
+    status = run.status
+    host = psutil.Process(status.supervisor_pid).parent()
+    assert host is not None and "ProcessHost" in " ".join(host.cmdline())
+    host.kill()
+    eventually(lambda: run.status.supervisor_pid not in (None, status.supervisor_pid), within_s=START_S)
+    assert run.wait(frames=status.frames + 500, timeout_s=START_S).state == "training"
+
+
+def test_a_dead_supervisor_leaves_no_process_and_the_run_is_resumed(run: wb.Run) -> None:
+    status = eventually(lambda: (now := run.status).learner_pid and all(one.pid for one in now.actors) and now,
+                        within_s=60)
+    processes = [psutil.Process(pid) for pid in (status.learner_pid, *(one.pid for one in status.actors))]
+    bundle = Path(processes[1].cmdline()[5])
+    os.kill(status.supervisor_pid, signal.SIGKILL)
+    eventually(lambda: run.status.state == "dead", within_s=15)
+    eventually(lambda: not any(one.is_running() for one in processes), within_s=12)
+    again = wb.resume("clustered", ready_timeout_s=START_S)
+    assert again.config.launcher == "ray"
+    assert again.wait(frames=status.frames + 200, timeout_s=START_S).state == "training"
+    assert not bundle.exists(), "whoever comes next to the machine removes it"
+
+
+def test_the_run_outlives_whoever_launched_it(cluster: Any, run: wb.Run) -> None:
+    run.stop(timeout_s=20)  # makes room
+    fields = {**FIELDS, "address": cluster.address, "name": "outlives"}
+    code = (f"import time, workbench as wb; wb.launch('CartPole-v1', **{fields!r}); print('up', flush=True); "
+            "time.sleep(99)")
+    kernel = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert kernel.stdout is not None
+    assert kernel.stdout.readline() == "up\n"
+    os.killpg(kernel.pid, signal.SIGKILL)
+    kernel.wait()
+    attached = wb.attach("outlives")
+    frames = attached.status.frames
+    assert attached.wait(frames=frames + 2000, timeout_s=30).state == "training"
+    assert attached.stop(timeout_s=20).state == "stopped"
+    eventually(lambda: not lock.is_alive(attached.directory), within_s=10)
+
+
+def test_a_launch_without_room_says_so_and_takes_its_wish_back(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.client.start._SUPERVISOR_S", 8.0)
+    with pytest.raises(WaitTimeout, match="Ray has no node with 64 CPUs to spare yet"):
+        wb.launch("CartPole-v1", name="large", address=cluster.address, **{**FIELDS, "learner_cpus": 64.0})
+    assert wb.attach("large").status.state == "dead"
+
+
+def test_a_run_directory_that_the_cluster_does_not_see_is_said(cluster: Any, tmp_path: Path) -> None:
+    """The launching process has a disk of its own over the home, as a notebook on another machine would."""
+    home = tmp_path / "h"
+    home.mkdir()
+    fields = {**FIELDS, "address": cluster.address, "name": "unseen"}
+    code = f"import workbench as wb; wb.launch('CartPole-v1', **{fields!r})"
+    mounted = f"mount -t tmpfs tmpfs {home} && exec {sys.executable} -c \"$CODE\""
+    told = subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "WORKBENCH_HOME": str(home), "CODE": code})
+    if "must be superuser" in told.stderr or "unshare:" in told.stderr:
+        pytest.skip("only root can mount")
+    assert "does not see the run directory" in told.stderr
+    assert "share, at the same path" in told.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_said_and_nothing_is_started(home: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    before = {one.pid for one in psutil.process_iter() if one.name() == "gcs_server"}
+    with pytest.raises(ConnectionLost, match=r"no Ray cluster answers .*ray start --head"):
+        wb.launch("CartPole-v1", launcher="ray", address=address)
+    assert {one.pid for one in psutil.process_iter() if one.name() == "gcs_server"} <= before
+    assert rundir.every() == []
+
+
+def test_a_launch_through_rays_client(run: wb.Run) -> None:
+    run.stop(timeout_s=20)  # makes room
+    made = wb.launch("CartPole-v1", address=f"ray://127.0.0.1:{CLIENT_PORT}", name="client", **FIELDS)
+    try:
+        assert made.wait(updates=3, timeout_s=60).state == "training"
+    finally:
+        made.stop(timeout_s=20)

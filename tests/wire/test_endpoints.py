@@ -1,0 +1,189 @@
+"""Servers of a run, for this machine and for others; a network namespace stands for another machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workbench import rundir
+from workbench.errors import AccessDenied, ConnectionLost, InvalidInput
+from workbench.rundir import RunDirectory
+from workbench.wire import certificates
+from workbench.wire.endpoints import HOST, joined, reach, reaching, serve_run
+from workbench.wire.rpc import Caller, Endpoint, Server, open_channel, serve
+
+pytest.importorskip("cryptography")
+
+CALL = """
+import sys
+from pathlib import Path
+from workbench.rundir import RunDirectory
+from workbench.wire.endpoints import reaching
+from workbench.wire.rpc import Caller
+run = RunDirectory(Path(sys.argv[1]))
+caller = Caller(reaching(run, "learner"), run.token())
+print(caller.address.partition(":")[0], caller.call("add", a=1, b=2, timeout_s=5))
+"""
+
+
+@pytest.fixture
+def run(home: Path) -> RunDirectory:
+    made = rundir.create("tls", {"config": {}})
+    certificates.ensure(made)
+    return made
+
+
+def serving(run: RunDirectory) -> Server:
+    return serve_run(run, "learner", calls={"add": lambda a, b: a + b})
+
+
+@pytest.fixture
+def server(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv(HOST, "127.0.0.1")
+    made = serving(run)
+    yield made
+    made.stop(0)
+
+
+def as_from_elsewhere(run: RunDirectory) -> None:
+    """Let what is published look as if it came from another machine."""
+    path = run.endpoints / "learner.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another"}))
+
+
+def test_certificate_and_key_are_for_their_owner_alone_and_made_once(run: RunDirectory) -> None:
+    made = run.certificate.read_bytes()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (run.certificate, run.certificate_key)} == {0o600}
+    assert stat.S_IMODE(run.certificate.parent.stat().st_mode) == 0o700
+    certificates.ensure(run)
+    assert run.certificate.read_bytes() == made
+
+
+def test_whoever_is_on_the_same_machine_takes_the_socket(run: RunDirectory, server: Server) -> None:
+    assert server.port
+    caller = Caller(reaching(run, "learner"), run.token())
+    assert caller.address == run.learner_address()
+    assert caller.call("add", a=1, b=2) == 3
+
+
+def test_whoever_does_not_see_the_socket_takes_tls(run: RunDirectory, server: Server) -> None:
+    as_from_elsewhere(run)
+    caller = Caller(reaching(run, "learner"), run.token())
+    assert caller.address == f"127.0.0.1:{server.port}"
+    assert caller.call("add", a=1, b=2) == 3
+    with pytest.raises(AccessDenied):
+        Caller(reaching(run, "learner"), "wrong").call("add", a=1, b=2)
+
+
+def test_another_runs_certificate_is_not_accepted(run: RunDirectory, server: Server) -> None:
+    as_from_elsewhere(run)
+    certificates.remove(other := rundir.create("other", {"config": {}}))
+    certificates.ensure(other)
+    endpoint = Endpoint(reach(run, "learner").address, other.certificate.read_bytes())
+    with pytest.raises(ConnectionLost, match="did not answer"):
+        Caller(endpoint, run.token()).call("add", a=1, b=2, timeout_s=1)
+
+
+def test_the_tls_port_answers_nobody_in_the_clear(run: RunDirectory, server: Server) -> None:
+    with pytest.raises(ConnectionLost):
+        Caller(f"127.0.0.1:{server.port}", run.token()).call("add", a=1, b=2, timeout_s=1)
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3:80", "learner.example.com:80", "[2001:db8::1]:80"])
+def test_plain_tcp_beyond_this_machine_is_refused(address: str) -> None:
+    with pytest.raises(InvalidInput, match="everybody on the way could read the run's token"):
+        open_channel(address)
+    with pytest.raises(InvalidInput, match="beyond this machine"):
+        serve(address, "token", calls={})
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:80", "localhost:80", "[::1]:80", "unix:/x"])
+def test_plain_connections_within_this_machine_are_fine(address: str) -> None:
+    open_channel(address).close()
+
+
+def test_a_caller_goes_on_where_the_server_started_anew(run: RunDirectory, server: Server) -> None:
+    as_from_elsewhere(run)
+    caller = Caller(reaching(run, "learner"), run.token())
+    assert caller.call("add", a=1, b=2) == 3
+    server.stop(0)
+    again = serving(run)
+    as_from_elsewhere(run)
+    try:
+        assert again.port != server.port
+        assert caller.call("add", a=2, b=2) == 4
+    finally:
+        again.stop(0)
+
+
+def test_a_server_on_this_machine_alone_takes_the_published_one_back(
+    run: RunDirectory, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.stop(0)
+    monkeypatch.delenv(HOST)
+    again = serving(run)
+    try:
+        assert again.port is None
+        assert reach(run, "learner") == Endpoint(run.learner_address())
+    finally:
+        again.stop(0)
+
+
+def test_an_address_that_is_not_of_this_machine_is_named(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOST, "192.0.2.7")
+    with pytest.raises(ConnectionLost, match=r"192\.0\.2\.7: is it an address of this machine"):
+        serving(run)
+
+
+def test_ipv6_addresses_get_brackets() -> None:
+    assert joined("10.0.0.1", 80) == "10.0.0.1:80"
+    assert joined("::1", 80) == "[::1]:80"
+
+
+# --- another machine ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[list[str]]:
+    """The command prefix that starts a process in another network namespace, which reaches us as 10.231.7.1."""
+    name = "wb-tls"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
+        pytest.skip("only root can make a network namespace")
+    try:
+        for command in (
+            f"ip link add {name}0 type veth peer name {name}1 netns {name}", f"ip addr add 10.231.7.1/30 dev {name}0",
+            f"ip link set {name}0 up", f"ip -n {name} addr add 10.231.7.2/30 dev {name}1",
+            f"ip -n {name} link set {name}1 up", f"ip -n {name} link set lo up",
+        ):
+            subprocess.run(command.split(), check=True)
+        yield ["ip", "netns", "exec", name]
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+        subprocess.run(["ip", "link", "del", f"{name}0"], capture_output=True)
+
+
+def test_another_machine_reaches_a_run_by_the_bundle_of_an_actor(
+    run: RunDirectory, elsewhere: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(HOST, "10.231.7.1")
+    server = serving(run)
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    for given in ("token", "endpoints"):
+        (shutil.copytree if given == "endpoints" else shutil.copy2)(run.path / given, bundle / given)
+    command = [*elsewhere, sys.executable, "-c", CALL, str(bundle)]
+    try:
+        without = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert "the certificate to reach it by is not to be had" in without.stderr
+        certificates.keep(bundle, run.certificate.read_bytes())
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert told.stdout.split() == ["10.231.7.1", "3"], told.stderr
+    finally:
+        server.stop(0)

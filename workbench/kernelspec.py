@@ -1,0 +1,83 @@
+"""`workbench kernel install`: a Jupyter kernel for this interpreter and an accelerator, that loads our extension.
+
+The wheel brings the same kernels (top-level folder `kernels/`) for the environment that it is installed into. Jupyter
+starts those with the interpreter of its *server*; one that is written here names its own interpreter, so that a server
+of another environment can start it too.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import InvalidInput, MissingPackage, StorageFailed, UnknownName
+from workbench.rundir import write_atomically
+
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+DEVICES: dict[str, dict[str, str]] = {
+    "cpu": {},
+    "cuda": {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    # The chip is the learner's: whatever else a notebook loads stays away from it.
+    "tpu": {"PJRT_DEVICE": "TPU", "JAX_PLATFORMS": "cpu"},
+}  # variables besides the threads, by device
+
+
+def folder_name(device: str) -> str:
+    """The name that Jupyter knows the kernel by. Raises UnknownName."""
+    if device not in DEVICES:
+        raise UnknownName.among("device", device, DEVICES)
+    return f"rl-workbench-{device}"
+
+
+def specification(device: str, *, interpreter: str = "python") -> dict[str, Any]:
+    """The content of a kernel.json. A notebook's own arithmetic has one thread, since a run has the other cores."""
+    folder_name(device)
+    return {
+        "argv": [interpreter, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--ext=workbench"],
+        "display_name": f"RL Workbench ({device.upper()})",
+        "language": "python",
+        "interrupt_mode": "signal",
+        "env": {"WORKBENCH_DEVICE": device, **_ONE_THREAD, **DEVICES[device]},
+        "metadata": {"debugger": True},
+    }
+
+
+def text(device: str, *, interpreter: str = "python") -> str:
+    """That content as it lies on disk."""
+    return json.dumps(specification(device, interpreter=interpreter), indent=1) + "\n"
+
+
+def install(device: str | None = None, *, prefix: str | Path | None = None) -> Path:
+    """The folder of a kernel for this interpreter, written now.
+
+    Args:
+        device: "cpu", "cuda" or "tpu"; None: what this machine has.
+        prefix: of the environment whose Jupyter shall list it, such as sys.prefix; None: this user's.
+
+    Raises UnknownName, MissingPackage without ipykernel, StorageFailed.
+    """
+    if importlib.util.find_spec("ipykernel") is None:
+        raise MissingPackage("a kernel needs ipykernel in this environment: pip install 'rl-workbench[lab]'")
+    if device is None:
+        from workbench.launchers.colab.runtime import found
+
+        device = found().device
+    data = _user_data() if prefix is None else Path(prefix).expanduser().absolute() / "share" / "jupyter"
+    folder = data / "kernels" / folder_name(device)
+    if prefix is not None and not Path(prefix).expanduser().is_dir():
+        raise InvalidInput(f"prefix={str(prefix)!r} is no folder. Give that of an environment, such as {sys.prefix}.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / "kernel.json", text(device, interpreter=sys.executable).encode(), mode=0o644)
+    except OSError as error:
+        raise StorageFailed(f"cannot write {folder}: {error.strerror}. Choose another place with --prefix.") from None
+    return folder
+
+
+def _user_data() -> Path:
+    from jupyter_core.paths import jupyter_data_dir  # comes with ipykernel
+
+    return Path(jupyter_data_dir())

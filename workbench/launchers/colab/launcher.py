@@ -1,0 +1,96 @@
+"""The launcher, and what a notebook calls before it: `prepare`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from workbench.config import RunConfig
+from workbench.errors import InvalidInput, OutOfBounds, StorageFailed
+from workbench.launchers.colab.runtime import Runtime, found
+from workbench.launchers.local import LocalLauncher, LocalProcess
+from workbench.rundir import RunDirectory
+
+DRIVE = Path("/content/drive")
+FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs are copied
+_DEVICE = "WORKBENCH_DEVICE"  # what a learner takes for device="auto"
+
+
+def prepare(folder: str | Path | None = DRIVE / "MyDrive" / "rl-workbench") -> Runtime:
+    """What this machine has. From now on its runs are copied to `folder`; on a Drive, that is mounted first.
+
+    Args:
+        folder: one that outlives this machine; None: runs are copied nowhere.
+
+    Raises InvalidInput where there is no Drive to mount, StorageFailed where `folder` cannot be written.
+    """
+    runtime = found()
+    print(runtime)
+    if folder is None:
+        os.environ.pop(FOLDER, None)
+        print("Nothing is kept: checkpoints go when this machine goes.")
+        return runtime
+    path = Path(folder).expanduser().absolute()
+    if path.is_relative_to(DRIVE):
+        _mount_drive()
+    _check_writable(path)
+    os.environ[FOLDER] = str(path)
+    print(f"Checkpoints are copied to {path}")
+    return runtime
+
+
+def _mount_drive() -> None:
+    if os.path.ismount(DRIVE):
+        return
+    try:
+        drive = importlib.import_module("google.colab.drive")
+    except ModuleNotFoundError:
+        raise InvalidInput(f"{DRIVE} is Colab's Google Drive, and this is not Colab. Give another folder: "
+                           "colab.prepare('/some/folder').") from None
+    drive.mount(str(DRIVE))
+
+
+def _check_writable(folder: Path) -> None:
+    probe = folder / ".writable"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise StorageFailed(f"cannot write {folder}: {error.strerror}. Give another: colab.prepare(...).") from None
+
+
+class ColabLauncher(LocalLauncher):
+    """Starts supervisors as detached processes of this machine, with what it has as their device, and a mirror."""
+
+    def check(self, config: RunConfig) -> None:
+        """See `Launcher`. Raises OutOfBounds for an accelerator that this runtime has not."""
+        runtime = found()
+        if config.device not in ("auto", "cpu", "xla", runtime.device):
+            raise OutOfBounds(f"device={config.device!r}, but this is {runtime}. Change the runtime's type, or let "
+                              "it be chosen: device='auto'.")
+
+    def start(self, run: RunDirectory) -> LocalProcess:
+        """Start the run's supervisor and its mirror, and return at once."""
+        started = super().start(run)
+        folder = os.environ.get(FOLDER)
+        if folder:
+            self._start_mirror(run, folder)
+        else:
+            print(f"{run.name} is kept on this machine alone, and goes with it: colab.prepare() keeps it on Drive.")
+        return started
+
+    def environment(self) -> dict[str, str]:
+        """See `LocalLauncher`; with the device that this machine has."""
+        return {**super().environment(), _DEVICE: os.environ.get(_DEVICE) or found().device}
+
+    def _start_mirror(self, run: RunDirectory, folder: str) -> None:
+        with open(run.logs / "mirror.log", "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "workbench", "_mirror", str(run.path), folder], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, env=super().environment(), start_new_session=True,
+            )
+        LocalProcess(process, run.logs / "mirror.log")  # which leaves no zombie

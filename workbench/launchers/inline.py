@@ -1,0 +1,268 @@
+"""Everything of a run in this process: supervisor, learner and actors are threads of it, so that a debugger sees them.
+
+What differs from `local`: torch is loaded here; all threads share one Python, so it is slow; the run ends with this
+process (in an orderly way, unless that is killed); nothing can be killed, see `threads`; one learner, and no TPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from workbench.config import RunConfig
+from workbench.errors import OutOfBounds, RunNotAlive
+from workbench.launchers.threads import ThreadLife, Work
+from workbench.metrics import MetricsWriter
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+from workbench.supervisor.service import Service
+from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.wire import certificates
+from workbench.wire.endpoints import SUPERVISOR, learner_name, reach, serve_run
+
+if TYPE_CHECKING:
+    from workbench.environments.contract import VectorEnvironment
+
+_LOCK_S = 10.0  # children of a dead supervisor end themselves within this time
+_EXIT_S = 60.0  # for the last checkpoints when the process ends
+_RECONNECT_S = 0.2
+_AGAIN_S = 0.05
+_TAIL_BYTES = 4000
+
+_running: dict[str, InlineRun] = {}  # by run directory; ended ones stay for `exceptions`
+
+
+class InlineLauncher:
+    """Starts supervisors as threads of this process."""
+
+    def check(self, config: RunConfig) -> None:
+        """See `Launcher`. Raises OutOfBounds for what only processes can do."""
+        if config.learners != 1:
+            raise OutOfBounds(f"learners={config.learners} with launcher='inline': one process holds one learner. "
+                              "Leave learners out, or choose launcher='local'.")
+        if config.device in ("xla", "tpu"):
+            raise OutOfBounds(f"device={config.device!r} with launcher='inline': this process would own the chip for "
+                              "the rest of its life. Choose launcher='local', or device='cpu'.")
+
+    def start(self, run: RunDirectory) -> InlineRun:
+        """Start the run's supervisor and return at once."""
+        certificates.remove(run)  # of a life on several machines
+        print(f"{run.name} runs inside this process, which loads torch; it ends with it. (launcher='inline')")
+        made = _running[str(run.path)] = InlineRun(run)
+        made.thread.start()
+        _end_with_the_process()
+        return made
+
+
+def exceptions(run: str | Path) -> dict[str, BaseException]:
+    """What learner and actors of an inline run of this process raised last, by their names, for `pdb.post_mortem`.
+
+    Args:
+        run: its name or directory.
+    """
+    for path, one in _running.items():
+        if str(run) in (path, Path(path).name):
+            return {life.name: life.exception for life in one.place.lives if life.exception is not None}
+    raise RunNotAlive(f"no inline run {str(run)!r} was started in this process.")
+
+
+class InlineRun:
+    """A supervisor's thread, and the threads that it started.
+
+    Attributes:
+        thread: the supervisor's; the process waits for it when it ends.
+        place: of learner and actors.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run, self.place = run, InlinePlace(run)
+        self.thread = threading.Thread(target=self._guarded, name=f"supervisor of {run.name}")
+        self._code: int | None = None
+        self._supervisor: Supervisor | None = None
+        self._ending = threading.Event()
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._code
+
+    def stop(self) -> None:
+        """Ask it to end the run in an orderly way. Does nothing if it has ended."""
+        self._ending.set()
+        if self._supervisor is not None:
+            self._supervisor.end(Outcome("stopped", "stopped by its process"))
+
+    def logs(self) -> str:
+        """The last lines that it wrote."""
+        with suppress(OSError):
+            return (self.run.logs / "supervisor.log").read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+        return ""
+
+    def _guarded(self) -> None:
+        try:
+            self._code = self._supervise()
+        except BaseException:
+            traceback.print_exc()
+            self._code = 1
+
+    def _supervise(self) -> int:
+        held = lock.hold(lock.of_supervisor(self.run), wait_s=_LOCK_S)
+        if held is None:
+            print(f"{self.run.name} has a supervisor already", file=sys.stderr)
+            return 1
+        try:
+            supervisor = self._supervisor = Supervisor(self.run, MetricsWriter(self.run.metrics), place=self.place)
+            if self._ending.is_set():
+                self.stop()
+            server = serve_run(self.run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8)
+            try:
+                supervisor.serve()
+            finally:
+                server.stop(1.0)
+                supervisor.close()
+            while self.place.lingers:  # the run is not over while one of its threads may write
+                time.sleep(0.05)
+        finally:
+            os.close(held)
+        return 0
+
+
+class InlinePlace:
+    """Children as threads of this process.
+
+    Attributes:
+        lives: all that were made.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self.lives: list[ThreadLife] = []
+
+    def learner(self, rank: int, *, threads: int) -> ThreadLife:
+        """See `supervisor.places.Place`; there is one rank, and the configuration says how many threads."""
+        return self._life(learner_name(rank), lambda: _learner(self._run))
+
+    def actor(self, index: int) -> ThreadLife:
+        """See `supervisor.places.Place`."""
+        return self._life(f"actor-{index}", lambda: _Actor(self._run, index))
+
+    def _life(self, name: str, make: Callable[[], Work]) -> ThreadLife:
+        self.lives.append(ThreadLife(name, make, logs=self._run.logs))
+        return self.lives[-1]
+
+    @property
+    def lingers(self) -> bool:
+        """Whether a thread of it is still there."""
+        return any(life.lingers for life in self.lives)
+
+
+def _learner(run: RunDirectory) -> Work:
+    from workbench.learner.in_thread import ThreadLearner
+
+    return ThreadLearner(run)
+
+
+class _Runner:
+    """Runs an actor's coroutines, as asyncio.Runner, but that another thread can cancel them.
+
+    Its loop is never closed, but used again by a later life: gRPC's one queue of events serves all loops of a process,
+    and an event for a loop that is closed would cost the others theirs.
+    """
+
+    _spare: ClassVar[list[asyncio.AbstractEventLoop]] = []
+
+    def __init__(self) -> None:
+        self._loop = self._spare.pop() if self._spare else asyncio.new_event_loop()
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The coroutine's result."""
+        asyncio.set_event_loop(self._loop)  # of this thread: gRPC looks for it
+        self._task = self._loop.create_task(work)
+        return self._loop.run_until_complete(self._task)
+
+    def cancel(self) -> None:
+        """Let what runs, or runs next, raise CancelledError; from any thread."""
+        self._cancelled = True
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._cancelled and self._task is not None:
+            self._task.cancel()
+            self._loop.call_later(_AGAIN_S, self._cancel)  # gRPC may swallow one
+
+    def close(self) -> None:
+        """Leave the loop to a later life."""
+        self._cancelled = False
+        self._spare.append(self._loop)
+
+
+class _Actor:
+    """An actor's work: as `workbench.actor.main`, but that it can be ended from another thread."""
+
+    def __init__(self, run: RunDirectory, index: int) -> None:
+        self._run, self._index = run, index
+        self._ended = threading.Event()
+        self._runner = _Runner()
+
+    def run(self) -> None:
+        from workbench.actor.main import make_groups
+
+        groups = make_groups(self._run.config(), self._run)
+        try:
+            while not self._ended.is_set():
+                self._play(groups)
+                self._ended.wait(_RECONNECT_S)
+                if any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
+                    _close(groups)
+                    groups = make_groups(self._run.config(), self._run)
+        finally:
+            self._runner.close()
+            _close(groups)
+
+    def _play(self, groups: list[VectorEnvironment]) -> None:
+        from workbench.actor.main import connect_and_play
+
+        run, runner = self._run, cast(asyncio.Runner, self._runner)
+        with suppress(asyncio.CancelledError):
+            connect_and_play(groups, reach(run, learner_name(0)), run.token(), self._index, runner=runner)
+
+    def end(self) -> None:
+        """End now, or when the environments have made their step."""
+        self._ended.set()
+        self._runner.cancel()
+
+    leave = end
+
+
+def _close(groups: list[VectorEnvironment]) -> None:
+    for group in groups:
+        group.close()
+
+
+_registered = False
+
+
+def _end_with_the_process() -> None:
+    """Let the end of the process stop all inline runs, before Python waits for the threads of their servers."""
+    global _registered
+    if not _registered:
+        # Python's own way for concurrent.futures; plain atexit functions come after the wait for threads.
+        threading._register_atexit(_end_all)  # type: ignore[attr-defined]
+        _registered = True
+
+
+def _end_all() -> None:
+    for one in _running.values():
+        one.stop()
+    deadline = time.monotonic() + _EXIT_S
+    for one in _running.values():
+        one.thread.join(max(0.0, deadline - time.monotonic()))

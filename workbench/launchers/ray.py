@@ -1,0 +1,143 @@
+"""Starts a supervisor on a Ray cluster, where it makes the places of learner and actors itself.
+
+Ray is not loaded into this process, which may have a Ray of its own or be a kernel that is restarted: a helper process
+(`ray_starter`) speaks with the cluster, and goes when nobody asks any more how the start went. The run stays: its
+supervisor's host is detached. The run directory must lie on storage that this machine and the cluster's nodes share.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from typing import IO, Any
+
+from workbench.config import RunConfig
+from workbench.errors import ConnectionLost, MissingPackage, WorkbenchError, by_name
+from workbench.launchers.local import clean_environment
+from workbench.rundir import RunDirectory
+from workbench.wire import certificates
+
+_CONNECT_S = 60.0
+_START_S = 60.0
+_TAIL_BYTES = 4000
+
+
+class RayLauncher:
+    """Starts supervisors on a Ray cluster."""
+
+    def __init__(self) -> None:
+        self._helper: _Helper | None = None
+
+    def check(self, config: RunConfig) -> None:
+        """See `Launcher`. Raises MissingPackage, or ConnectionLost if no cluster answers; it never starts one."""
+        for package in ("ray", "cryptography"):
+            if importlib.util.find_spec(package) is None:
+                raise MissingPackage(f"launcher='ray' needs {package}. Install it: pip install 'rl-workbench[ray]', "
+                                     "the same version as on the cluster.")
+        self._helper = _Helper(config.address or "auto")
+
+    def start(self, run: RunDirectory) -> RayProcess:
+        """See `Launcher`."""
+        helper, self._helper = self._helper or _Helper(run.config().address or "auto"), None
+        certificates.ensure(run)
+        helper.ask({"start": str(run.path)})
+        helper.awaited("placed", _START_S)
+        return RayProcess(run, helper)
+
+
+class RayProcess:
+    """A supervisor somewhere on the cluster; forgetting this object changes nothing for it."""
+
+    def __init__(self, run: RunDirectory, helper: _Helper) -> None:
+        self._log = run.logs / "supervisor.log"
+        self._helper = helper
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs, or waits for a node."""
+        told = self._helper.told.get("over")
+        return None if told is None else int(told["code"])
+
+    def stop(self) -> None:
+        """Ask it to end the run in an orderly way. Does nothing if it has ended."""
+        if self.poll() is None:
+            self._helper.ask({"stop": True})
+
+    def logs(self) -> str:
+        """The last lines that it wrote; what it waits for, or why its node could not start it."""
+        if "here" not in self._helper.told and self.poll() is None:
+            needs = self._helper.told["placed"]["needs"]
+            return (f"Ray has no node with {needs} to spare yet, which each of its learners needs. `ray status` shows "
+                    "what there is: end something, or add a node.")
+        error = (self._helper.told.get("over") or {}).get("error")
+        why = f"{error['type']}: {error['message']}\n" if error else ""
+        try:
+            return why + self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
+        except OSError:
+            return why
+
+
+class _Helper:
+    """The helper process: lines of JSON to it and from it. It ends when this object is forgotten.
+
+    Attributes:
+        told: what it said last, by kind.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.told: dict[str, Any] = {}
+        environment = clean_environment(os.environ, sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "workbench.launchers.ray_starter", address], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+            env={**environment, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._input = self._process.stdin
+        self._heard = threading.Condition()
+        weakref.finalize(self, self._input.close)
+        threading.Thread(target=_listen, args=[self._process, self._process.stdout, self.told, self._heard],
+                         name="ray-starter", daemon=True).start()
+        self.awaited("connected", _CONNECT_S)
+
+    def ask(self, request: dict[str, Any]) -> None:
+        """Say something to it. Raises ConnectionLost if it has gone."""
+        try:
+            print(json.dumps(request), file=self._input, flush=True)
+        except OSError:
+            code = self._process.poll()
+            raise ConnectionLost(f"the process that speaks with Ray is gone (exit code {code}).") from None
+
+    def awaited(self, kind: str, within_s: float) -> Any:
+        """What it says of that kind. Raises what it says went wrong, or ConnectionLost."""
+        deadline = time.monotonic() + within_s
+        with self._heard:
+            while kind not in self.told:
+                left_s = deadline - time.monotonic()
+                if "error" in self.told:
+                    raise _error(self.told.pop("error"))
+                if left_s <= 0 or "gone" in self.told:
+                    raise ConnectionLost(f"Ray gave no answer within {within_s:g} s, or its client failed.")
+                self._heard.wait(left_s)
+            return self.told[kind]
+
+
+def _listen(process: subprocess.Popen[str], output: IO[str], told: dict[str, Any], heard: threading.Condition) -> None:
+    """Note what the helper says, until it ends; and reap it."""
+    for line in output:
+        with heard:
+            told.update(json.loads(line))
+            heard.notify_all()
+    process.wait()
+    with heard:
+        told["gone"] = True
+        heard.notify_all()
+
+
+def _error(told: dict[str, str]) -> WorkbenchError:
+    return by_name(told["type"], told["message"])

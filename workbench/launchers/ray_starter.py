@@ -1,0 +1,142 @@
+"""The helper process of `launchers.ray`: `python -m workbench.launchers.ray_starter ADDRESS`.
+
+It connects to the cluster, says so, and then obeys lines of JSON on standard input: {"start": RUN_DIR} and
+{"stop": true}. It says {"connected": …}, {"placed": …}, {"over": {"code", "error"}} or {"error": {"type", "message"}},
+a line each, and ends when its input does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ConnectionLost, WorkbenchError
+from workbench.rundir import RunDirectory
+from workbench.supervisor.ray_host import Task, host_options, inherited
+from workbench.supervisor.ray_place import connected, get_group, group_name, in_group, learners_group
+from workbench.wire.endpoints import SUPERVISOR
+
+_GRACE_S = 2000.0  # for a supervisor that was told to stop: the learner's last checkpoint may hold its replay
+_PLACED_S = 2.0  # for a host that has its place to say so
+_KNOCK_S = 10.0
+_GONE_S = 20.0  # for the host of a life before to be gone
+
+_real_output = os.dup(1)
+
+
+def _say(**told: Any) -> None:
+    os.write(_real_output, (json.dumps(told) + "\n").encode())
+
+
+def _connect(address: str) -> None:
+    try:
+        _knock(address)
+        connected(address)
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConnectionLost(
+            f"no Ray cluster answers at address={address!r} ({first}). Start one (ray start --head; its other nodes: "
+            "ray start --address=HOST:6379), or give the address of yours: HOST:PORT from one of its nodes, "
+            "ray://HOST:10001 from anywhere.") from None
+
+
+def _knock(address: str) -> None:
+    """Raises OSError if nobody listens there; Ray itself would try for a minute."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+
+
+def _start(path: str) -> Any:
+    """The host of the run's supervisor; it outlives this process."""
+    run = RunDirectory(Path(path))
+    digest = hashlib.sha256((run.path / "token").read_bytes()).hexdigest()
+    task = Task(SUPERVISOR, str(run.path), ("_supervisor", "RUN"), digest, 1, inherited())
+    _remove(run)
+    group, resources = learners_group(run)
+    _say(placed={"needs": str(resources)})
+    return host_options(name=group_name(run), lifetime="detached", max_restarts=-1, num_cpus=0,
+                        scheduling_strategy=in_group(group, 0)).remote(task)
+
+
+def _remove(run: RunDirectory) -> None:
+    """Free the place of a supervisor that is gone, if there is one. Raises ConnectionLost if it does not go."""
+    import ray
+
+    name, deadline = group_name(run), time.monotonic() + _GONE_S
+    while time.monotonic() < deadline:
+        there = 0
+        for find, end in ((ray.get_actor, ray.kill), (get_group, ray.util.remove_placement_group)):
+            with suppress(ValueError):
+                end(find(name))
+                there += 1
+        if not there:
+            return
+        time.sleep(0.2)
+    raise ConnectionLost(f"Ray did not free {name!r}, the place of this run's last life, within {_GONE_S:g} s.")
+
+
+def _watch(host: Any) -> None:
+    """Say that the supervisor's host has its place, and how the supervisor ended, once it has."""
+    import ray
+
+    try:
+        ray.get(host.here.remote())
+        _say(here=True)
+        told = ray.get(host.until_over.remote())
+        _say(over={"code": told["code"], "error": told["error"]})
+    except Exception as error:
+        message = (str(error).strip().splitlines() or [""])[-1]
+        _say(over={"code": 1, "error": {"type": "RunFailed", "message": f"its host on the cluster failed: {message}"}})
+
+
+def _stop(host: Any, run: RunDirectory) -> None:
+    """Ask the supervisor to end the run; one that waits for a place waits no longer."""
+    import ray
+
+    try:
+        ray.get(host.here.remote(), timeout=_PLACED_S)
+        host.end.remote(_GRACE_S)
+    except ray.exceptions.GetTimeoutError:
+        _remove(run)
+
+
+def main(address: str) -> int:
+    """Obey until standard input ends. The exit code."""
+    os.dup2(2, 1)  # Ray may print
+    host: Any = None
+    try:
+        _connect(address)
+        _say(connected=True)
+        for line in sys.stdin:
+            request = json.loads(line)
+            if "start" in request:
+                path = request["start"]
+                host = _start(path)
+                threading.Thread(target=_watch, args=[host], daemon=True).start()
+            elif host is not None:
+                _stop(host, RunDirectory(Path(path)))
+    except WorkbenchError as error:
+        _say(error={"type": type(error).__name__, "message": str(error)})
+        return 1
+    except Exception as error:
+        _say(error={"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"})
+        return 1
+    with suppress(Exception):
+        import ray
+
+        ray.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1])
+    os._exit(code)  # the watching thread waits for the run's end

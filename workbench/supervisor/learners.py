@@ -1,0 +1,137 @@
+"""The learners of a run as one child: they start together, and when one ends all do, with that one's reason.
+
+A learner that lost another one ends with PEERS_LOST, which is no reason: the one that it lost has it. If all that have
+ended say so, and some live on, those hang.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from workbench.supervisor.places import Life
+from workbench.supervisor.processes import BackOff, Ending
+from workbench.wire.lifeline import PEERS_LOST
+
+_SHOW_S = 3.0  # for the learner that the others lost to end as well
+_FOLLOW_S = 3.0  # for the others to end when the first one, which was asked to, has
+
+
+class Learners:
+    """Several learners as one `Life`.
+
+    Attributes:
+        name: of the learner that ended first while all are down; else "learner".
+        members: the learners by rank.
+    """
+
+    def __init__(self, members: Sequence[Life], *, begin: Callable[[], object]) -> None:
+        self.members = members
+        self.name = members[0].name
+        self.restarts = -1
+        self.started_at = 0.0
+        self._begin = begin
+        self._back_off = BackOff()
+        self._asked_to_end = False
+        self._ended: list[tuple[Life, Ending]] = []  # in the order in which they were seen to
+        self._hung: list[Life] = []  # that the others lost and that live on
+        self._kill_at = float("inf")  # those
+        self._alive = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether a life goes on that `poll` has not told the end of."""
+        return self._alive
+
+    @property
+    def pid(self) -> int | None:
+        """The first learner's process, while it is alive."""
+        return self.members[0].pid
+
+    def waiting_s(self) -> float:
+        """Seconds until the next start is due; 0: now."""
+        return max(self._back_off.waiting_s(), *(member.waiting_s() for member in self.members))
+
+    def start_if_due(self) -> bool:
+        """Begin a life of all if there is none and the back-off is over; returns whether it did."""
+        if self.alive or self.waiting_s() > 0:
+            return False
+        self._begin()
+        started = [member.start_if_due() for member in self.members]  # all of them, also after one that could not
+        if not any(started):
+            return False
+        self.name = self.members[0].name
+        self.restarts += 1
+        self.started_at = time.monotonic()
+        self._ended, self._hung, self._asked_to_end, self._alive = [], [], False, True
+        self._kill_at = float("inf") if all(started) else 0.0
+        return True
+
+    def poll(self) -> Ending | None:
+        """How this life ended, once all learners have; None while it goes on or after that was told."""
+        if not self._alive:
+            return None
+        for member in self.members:
+            if (ending := member.poll()) is not None:
+                self._saw(member, ending)
+        if time.monotonic() > self._kill_at:
+            self._kill_at = float("inf")
+            self._hung = [member for member in self.members if member.alive and self._ended]
+            self._end_rest(0.0)
+        if any(member.alive for member in self.members):
+            return None
+        self._alive = False
+        return self._ending()
+
+    def _saw(self, member: Life, ending: Ending) -> None:
+        """One has ended: the others shall, unless it did its work; who lost it shows how it ended, and is waited for.
+        """
+        if member in self._hung:
+            ending = replace(ending, lost="no answer to the other learners, and was killed")
+        self._ended.append((member, ending))
+        if ending.code not in (0, PEERS_LOST):
+            self._end_rest(0.0)
+        elif ending.code == PEERS_LOST:
+            self._kill_at = min(self._kill_at, time.monotonic() + _SHOW_S)
+        elif self._asked_to_end and member is self.members[0]:
+            self._end_rest(_FOLLOW_S)
+
+    def _end_rest(self, grace_s: float) -> None:
+        for member in self.members:
+            if member.alive:
+                (member.end if grace_s else member.expect_end)(grace_s)
+
+    def _ending(self) -> Ending:
+        """That of the learner that ended first of those that did not lose another one; the first one's if all finished.
+        """
+        recent = 0 if self._asked_to_end else self._back_off.failed()
+        if not any(ending.code for _, ending in self._ended):
+            self._ended.sort(key=lambda one: self.members.index(one[0]))
+        culprit, ending = min(self._ended, key=lambda one: _RANKS.get(one[1].code, 0))
+        self.name = culprit.name
+        return replace(ending, recent=recent, first=self.restarts == 0)
+
+    def end(self, grace_s: float) -> None:
+        """Ask this life to end; `poll` kills it after `grace_s` seconds."""
+        self._asked_to_end = True
+        self._end_rest(grace_s)
+
+    def expect_end(self, grace_s: float) -> None:
+        """Somebody wants this life to end: that is no failure, and `poll` kills it after `grace_s` seconds."""
+        self._asked_to_end = True
+        for member in self.members:
+            if member.alive:
+                member.expect_end(grace_s)
+
+    def kill(self) -> None:
+        """Kill all learners and what they started."""
+        for member in self.members:
+            member.kill()
+
+    def log_tail(self) -> str:
+        """The last lines of the log of the one that ended first, or of the first one."""
+        return next(member for member in self.members if member.name == self.name).log_tail()
+
+
+_RANKS = {PEERS_LOST: 1, 0: 2}  # of exit codes as a reason: any other one comes before these

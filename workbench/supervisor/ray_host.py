@@ -1,0 +1,267 @@
+"""What runs inside Ray: an actor that starts one of a run's processes on its node, and watches over it.
+
+Ray decides where a `ProcessHost` lives and notices when its node is lost; the process itself is the same as on one
+machine, with the same pipe: when the host's process dies, however, our process sees that and ends. A process that
+needs no shared storage (an actor) gets a bundle of files instead, in a folder of its own that goes with its host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import StorageFailed, WorkbenchError
+from workbench.rundir import ENDED, RunDirectory, write_atomically
+from workbench.supervisor import lock
+from workbench.supervisor.places import variables
+from workbench.supervisor.processes import POLL_S, Child
+from workbench.wire.endpoints import HOST, SUPERVISOR
+from workbench.wire.lifeline import FATAL
+
+NAMESPACE = "workbench"
+ADDRESS = "WORKBENCH_RAY_ADDRESS"  # of the cluster that a supervisor is part of
+CALLS_AT_ONCE = 6  # of a host: one waits for the process's end all the time
+_LOCK_S = 12.0  # a process of a life before ends itself within 10 s
+_BUNDLE = "rl-workbench-bundle-"
+_LOG_BYTES = 64 * 1024  # of an actor's log, which travel when it ends
+_LINGER_S = 3.0  # of a supervisor's host, for whoever launched it to hear how it ended
+_TRIES = 12  # of a supervisor that Ray moves, while the storage still holds the lock of the lost one
+
+
+@dataclass(frozen=True)
+class Task:
+    """One process of a run, as a host is told of it.
+
+    Attributes:
+        name: "supervisor", "learner", "learner-1", "actor-3".
+        run: the run's directory on storage that its machines share.
+        arguments: of `python -m workbench`, with "RUN" for the directory.
+        token: SHA-256 of the run's token, by which a node shows that it sees the directory; None: it gets a bundle.
+        threads: of its arithmetic, 0: chosen by itself.
+        environment: variables that it gets besides its node's.
+    """
+
+    name: str
+    run: str
+    arguments: tuple[str, ...]
+    token: str | None
+    threads: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class ProcessHost:
+    """A Ray actor with several threads; each method is a remote call. One life of its process at a time."""
+
+    def __init__(self, task: Task, address: str = "") -> None:
+        self._task, self._address = task, address
+        self._bundle = None if task.token else _new_bundle()
+        self._run = RunDirectory(self._bundle or Path(task.run))
+        self._guard = threading.RLock()
+        self._child: Child | None = None
+        self._sent = 0  # bytes of the log that have travelled
+        if task.name == SUPERVISOR:
+            threading.Thread(target=self._supervise, name="supervise", daemon=True).start()
+
+    def live(self, files: Mapping[str, bytes]) -> dict[str, Any]:
+        """One life of the process, from its start to its end: {"code", "error", "log"}."""
+        try:
+            self.put(files)
+            self._start()
+        except WorkbenchError as error:
+            return {"code": FATAL, "error": {"type": type(error).__name__, "message": str(error)}, "log": b""}
+        return self._ended()
+
+    def where(self) -> dict[str, Any]:
+        """The process and its machine, once it lives: {"pid", "host"}."""
+        while self._child is None or self._child.pid is None:
+            time.sleep(POLL_S)
+        return {"pid": self._child.pid, "host": _host()}
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        """Write files of the bundle, by their paths in it. Does nothing where there is none."""
+        if self._bundle is None:
+            return
+        for name, data in files.items():
+            path = self._bundle / name
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(path, data)
+
+    def end(self, grace_s: float) -> None:
+        """See `Life.end`."""
+        with self._guard:
+            if self._child is not None:
+                self._child.end(grace_s)
+
+    def expect_end(self, grace_s: float) -> None:
+        """See `Life.expect_end`."""
+        with self._guard:
+            if self._child is not None:
+                self._child.expect_end(grace_s)
+
+    def kill(self) -> None:
+        """See `Life.kill`."""
+        with self._guard:
+            if self._child is not None:
+                self._child.kill()
+
+    def close(self) -> None:
+        """Leave nothing on this node, before the host itself is ended."""
+        self.kill()
+        if self._bundle is not None:
+            shutil.rmtree(self._bundle, ignore_errors=True)
+
+    # --- one life ---------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Begin a life. Raises StorageFailed if this node does not see what it must, or cannot start processes."""
+        self._check_storage()
+        self._run.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        arguments = [str(self._run.path) if one == "RUN" else one for one in self._task.arguments]
+        held = self._hold()
+        child = Child(self._task.name, arguments, logs=self._run.logs, environment=self._environment(), keep_open=held)
+        try:
+            child.start()
+        except OSError as error:
+            raise StorageFailed(f"{_host()} cannot start {self._task.name}: {error}.") from None
+        finally:
+            if held is not None:
+                os.close(held)  # the process has it now, and keeps it as long as it lives
+        with self._guard:
+            self._child = child
+
+    def _check_storage(self) -> None:
+        if self._task.token is None:
+            return
+        try:
+            seen = hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
+        except OSError as error:
+            seen = error.strerror or "not there"
+        if seen != self._task.token:
+            raise StorageFailed(
+                f"{_host()} does not see the run directory {self._run.path} ({seen[:40]}), which its {self._task.name} "
+                "needs. Set WORKBENCH_HOME to a folder on storage that the notebook and the nodes of the cluster "
+                "share, at the same path.")
+
+    def _hold(self) -> int | None:
+        """The lock of a learner, so that there is one of each rank, wherever the one before has lived."""
+        if self._task.token is None or self._task.name == SUPERVISOR:
+            return None
+        held = lock.hold(self._run.path / f"{self._task.name}.lock", wait_s=_LOCK_S)
+        if held is None:
+            raise StorageFailed(f"another {self._task.name} of {self._run.name} still lives after {_LOCK_S:g} s.")
+        return held
+
+    def _environment(self) -> dict[str, str]:
+        """This node's variables without Ray's own, which would mislead a process that is none of its workers."""
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith("RAY_") or name.startswith("RAY_AUTH_")}  # Ray's password, for a supervisor
+        path = [one for one in self._task.environment.get("PYTHONPATH", "").split(os.pathsep) if Path(one).is_dir()]
+        return {**kept, **variables(self._task.threads), **self._task.environment, HOST: _host(),
+                "PYTHONPATH": os.pathsep.join(path), ADDRESS: _cluster()}
+
+    def _ended(self) -> dict[str, Any]:
+        child = self._child
+        assert child is not None
+        while True:
+            with self._guard:
+                ending = child.poll()
+            if ending is not None:
+                return {"code": ending.code, "error": ending.error, "log": self._new_log(child.log)}
+            time.sleep(POLL_S)
+
+    def _new_log(self, path: Path) -> bytes:
+        """What the log says since the last time, at most its last 64 kB; nothing where everybody sees it anyway."""
+        if self._bundle is None or not path.exists():
+            return b""
+        with open(path, "rb") as file:
+            file.seek(max(self._sent, path.stat().st_size - _LOG_BYTES))
+            new = file.read()
+            self._sent = file.tell()
+        return new
+
+    # --- a supervisor's host, which nobody watches over but Ray -------------------------------------------------------
+
+    def _supervise(self) -> None:
+        """Run the supervisor till the run's end, also where Ray has moved this host to; then give its place back."""
+        import ray
+
+        try:
+            tries = _TRIES if ray.get_runtime_context().was_current_actor_reconstructed else 1
+            for _ in range(tries):
+                if self._run.record.exists() and self._run.read()["state"] in ENDED:
+                    break
+                self.outcome = self.live({})
+                if self.outcome["code"] != 1:
+                    break
+        except BaseException as error:
+            self.outcome = {"code": 1, "error": {"type": "WorkbenchError", "message": str(error)}, "log": b""}
+        time.sleep(_LINGER_S)
+        self.close()
+        ray.util.remove_placement_group(ray.util.get_current_placement_group())  # and with it this host
+        ray.kill(ray.get_runtime_context().current_actor)
+
+    outcome: dict[str, Any] | None = None
+
+    def here(self) -> str:
+        """The address of this node."""
+        return _host()
+
+    def until_over(self) -> dict[str, Any]:
+        """How the supervisor ended, once it has."""
+        while self.outcome is None:
+            time.sleep(POLL_S)
+        return self.outcome
+
+
+def _new_bundle() -> Path:
+    """A private folder for a bundle, which this process holds locked; those whose process is gone are removed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_BUNDLE}*"):
+        with suppress(OSError, WorkbenchError):
+            mine = (old / "lock").stat().st_uid == os.getuid()  # one that is being made has none yet
+            held = lock.hold(old / "lock", wait_s=0) if mine else None
+            if held is not None:
+                shutil.rmtree(old, ignore_errors=True)
+                os.close(held)
+    made = Path(tempfile.mkdtemp(prefix=_BUNDLE))
+    lock.hold(made / "lock", wait_s=0)  # till the end of this process
+    return made
+
+
+def host_options(**more: Any) -> Any:
+    """The Ray actor class of hosts with these options."""
+    import ray
+
+    return ray.remote(ProcessHost).options(max_concurrency=CALLS_AT_ONCE, **more)
+
+
+def inherited() -> dict[str, str]:
+    """Variables that a run's processes take along to other nodes."""
+    return {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "WORKBENCH_HOME")}
+
+
+def _host() -> str:
+    """This node's address, as the other nodes know it."""
+    import ray
+
+    return str(ray.util.get_node_ip_address())
+
+
+def _cluster() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def python() -> str:
+    """This Python's version, for messages."""
+    return ".".join(map(str, sys.version_info[:3]))
