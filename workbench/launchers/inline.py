@@ -7,6 +7,7 @@ process (in an orderly way, unless that is killed); nothing can be killed, see `
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401  (loaded later, it would end our servers' threads before us)
 import os
 import sys
 import threading
