@@ -45,14 +45,22 @@ class CudaDevice(Device):
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[Array]:
         """See `Device`. A thread without a stream of its own waits for all streams."""
-        stream = torch.cuda.current_stream(self.torch)
-        if stream == torch.cuda.default_stream(self.torch):
+        if torch.cuda.current_stream(self.torch) == torch.cuda.default_stream(self.torch):
             torch.cuda.synchronize(self.torch)
+        return [one.numpy() for one in self.send(tensors)()]
+
+    def send(self, tensors: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
+        """See `Device`; what this thread asks for later is not waited for."""
         ours = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in tensors]
         for mine, one in zip(ours, tensors, strict=True):
             mine.copy_(one, non_blocking=True)
-        stream.synchronize()
-        return [mine.numpy() for mine in ours]
+        there = torch.cuda.current_stream(self.torch).record_event()
+
+        def arrived() -> list[Tensor]:
+            there.synchronize()
+            return ours
+
+        return arrived
 
     @contextmanager
     def own_stream(self, *, ahead: bool) -> Iterator[None]:

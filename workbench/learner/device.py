@@ -71,6 +71,10 @@ class Device:
         """`tensors` of this thread's stream as NumPy arrays; waits for the device once."""
         return [one.cpu().numpy() for one in tensors]
 
+    def send(self, tensors: Sequence[torch.Tensor]) -> Callable[[], list[torch.Tensor]]:
+        """`tensors` on their way to the host, where they are once the function that is returned has been called."""
+        return lambda: [one.cpu() for one in tensors]
+
     def tracing(self) -> AbstractContextManager[Any]:
         """The context in which a thread computes; on XLA one thread at a time, and a graph each."""
         return nullcontext()

@@ -162,7 +162,7 @@ class Learner:
         self.inference.steps = 0 if self.rank else counters.steps
         with self.device.tracing():
             pass  # what was made so far is computed now
-        self._learnt: deque[tuple[Draw, Loss | None]] = deque()
+        self._learnt: deque[tuple[Draw, Callable[[], Loss | None]]] = deque()
         self._first_updates = counters.updates
         self.clock = Clock(counters.time_s)
         self.looking = Looking(self)
@@ -376,9 +376,10 @@ class Learner:
                     self._echo.drop()
                 else:
                     self.policy.publish(self.trainer.updates)
-            self._learnt.append((draw, loss))
+            self._learnt.append((draw, self.trainer.arriving(loss)))
             if len(self._learnt) > self.device.lags:  # of a device that runs ahead, the update before this one
-                self.experience.learnt(*self._learnt.popleft())
+                draw, arrived = self._learnt.popleft()
+                self.experience.learnt(draw, arrived())
 
     def _on_bad_update(self, what: str) -> None:
         number = self.trainer.bad_updates

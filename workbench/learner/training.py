@@ -81,7 +81,7 @@ class Trainer:
         self._lock = threading.Lock()  # of the sums, which another thread drains
         self._sums, self._summed = torch.zeros(0), 0  # the newest of `_names` of that many updates
         self._names: list[str] = []
-        self._unjudged: deque[torch.Tensor] = deque()  # loss and gradient norm of updates that the device judged
+        self._unjudged: deque[Callable[[], list[torch.Tensor]]] = deque()  # [loss, gradient norm] on their way
         self._samples: dict[str, torch.Tensor] = {}
         self._lags: list[Array] = []
 
@@ -112,7 +112,7 @@ class Trainer:
             self._set_rate(learning_rate)
             loss, told = self._recorded(batch, config)
             if self._device.lags:
-                self._unjudged.append(told)
+                self._unjudged.append(self._device.send([told]))
             elif not self._is_finite(told, on_bad):
                 return None
             else:
@@ -142,11 +142,8 @@ class Trainer:
             return loss._replace(total=loss.total.detach()), told
 
         loss, told = self._recorder.run(work, batch.tensors(), key=None, depends_on=(config,))
-        copied = loss._replace(  # the next update writes to the same memory, and these are read later
-            samples={name: value.clone() for name, value in loss.samples.items()},
-            priorities=None if loss.priorities is None else loss.priorities.clone(),
-            next_states=None if loss.next_states is None else tuple(one.clone() for one in loss.next_states))
-        return copied, told.clone()
+        samples = {name: value.clone() for name, value in loss.samples.items()}  # read after the next update
+        return loss._replace(samples=samples), told
 
     def _judged(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
         """The loss of a batch, and [loss, gradient norm]; where the device runs ahead, the step is made already."""
@@ -167,6 +164,19 @@ class Trainer:
         self._backward(loss.total)
         return loss, self._clip_gradients(config.max_gradient_norm)
 
+    def arriving(self, loss: Loss | None) -> Callable[[], Loss | None]:
+        """What the replay learns of an update, on its way to the host; calling it waits for that update alone."""
+        if loss is None or loss.priorities is None:
+            return lambda: loss
+        states = loss.next_states or ()
+        arrive = self._device.send([loss.priorities, *states])
+
+        def arrived() -> Loss:
+            priorities, *rest = arrive()
+            return loss._replace(priorities=priorities, next_states=tuple(rest) if states else loss.next_states)
+
+        return arrived
+
     def _is_finite(self, told: torch.Tensor, on_bad: Callable[[str], None]) -> bool:
         """Whether a loss and its gradient norm are; waits for the device."""
         loss, norm = told.tolist()
@@ -180,7 +190,7 @@ class Trainer:
     def _judge_earlier(self, on_bad: Callable[[str], None]) -> None:
         """Tell of updates that the device skipped, of those that it has long made."""
         while len(self._unjudged) > _LAG_UPDATES:
-            self._is_finite(self._unjudged.popleft(), on_bad)
+            self._is_finite(self._unjudged.popleft()()[0], on_bad)
 
     @torch.no_grad()
     def _step_where(self, finite: torch.Tensor) -> None:
