@@ -8,7 +8,7 @@ import pytest
 from gymnasium.wrappers import FlattenObservation
 
 from workbench import algorithms, networks
-from workbench.client.start import _checked
+from workbench.client.start import checked_config
 from workbench.config import NETWORKS, RunConfig
 from workbench.environments import check_name, make_configured
 from workbench.environments.families import family_of
@@ -21,7 +21,7 @@ def config_of(
     environment: Any, *, algorithm: str = "vtrace", network: Any = None, preset: str | None = None, **fields: Any
 ) -> tuple[RunConfig, str | None]:
     """The configuration that `launch` makes of its arguments, and the preset that it records."""
-    config, _, chosen = _checked(environment, algorithm, network, preset, (), fields)
+    config, _, chosen = checked_config(environment, algorithm, network, preset, (), fields)
     return config, chosen
 
 
@@ -126,9 +126,9 @@ def test_an_environment_of_ones_own_has_no_preset_whatever_it_is_called() -> Non
 
 def test_a_presets_network_is_left_out_where_something_else_is_seen() -> None:
     pytest.importorskip("minigrid", reason="the extra minigrid is not installed")
-    config, _, chosen = _checked("MiniGrid-Empty-5x5-v0", "vtrace", None, None, [FlattenObservation], {})
+    config, _, chosen = checked_config("MiniGrid-Empty-5x5-v0", "vtrace", None, None, [FlattenObservation], {})
     assert (chosen, config.network, config.value("discount")) == ("minigrid", None, 0.99)
-    config, _, _ = _checked("MiniGrid-Empty-5x5-v0", "vtrace", "mlp", None, [FlattenObservation], {})
+    config, _, _ = checked_config("MiniGrid-Empty-5x5-v0", "vtrace", "mlp", None, [FlattenObservation], {})
     assert config.network == "mlp"
     academy = preset_of("football/academy_corner", None, algorithm="vtrace")
     for representation, network in (("extracted", "nature"), ("simple115v2", None)):

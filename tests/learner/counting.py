@@ -39,8 +39,6 @@ from workbench.trajectory import EnvironmentSpec, Flags, Unroll
 from workbench.wire.messages import Hello
 from workbench.wire.rpc import serve
 
-PADS = False
-
 
 class CountingNetwork(nn.Module):
     """Its state is the number of observations of the episode that it has seen, this one included. Its value is ten
@@ -73,8 +71,8 @@ def expected_value(step: int, frame_stack: int) -> float:
 
 
 def device() -> Device:
-    """The CPU; with the fixture `padding` also as a device that pads its batches, which counts no less exactly."""
-    return Device("cpu", precision="fp32", pads=PADS)
+    """The CPU; the fixture `padding` puts others here, which count no less exactly."""
+    return Device("cpu", precision="fp32")
 
 
 @dataclass

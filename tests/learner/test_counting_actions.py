@@ -11,7 +11,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from torch import nn
 
-from tests.learner.counting import device
+from tests.learner import counting
 from workbench import algorithms, environments
 from workbench.algorithms import PolicyValueOutput, collate, stack_frames
 from workbench.algorithms.distributions import distribution_of
@@ -119,7 +119,7 @@ def played(kind: str, *, parts: bool, frame_stack: int, steps: int, groups: int 
                           state_shapes=((1,),))
     inference = Inference(
         spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=7),
-        assembler=UnrollAssembler(layout, num_envs=1), queue=UnrollQueue(1), device=device(),
+        assembler=UnrollAssembler(layout, num_envs=1), queue=UnrollQueue(1), device=counting.device(),
         num_envs=1, generator=torch.Generator().manual_seed(0), meters=Meters(), on_episode=lambda episode: None,
     )
     waiting = [group.reset(seed=0) for group in made]

@@ -42,9 +42,11 @@ class Device:
     Attributes:
         pads: whether batches are filled up to one of a few sizes, since each size costs a compilation or a CUDA graph.
         lags: whether it runs ahead of the host, which then guards updates on the device; see `learner.training`.
+        foreach, capturable: of the optimizer, see torch.optim.
     """
 
     lags = False
+    foreach, capturable = True, False
 
     def __init__(self, kind: str = "cpu", *, precision: str, pads: bool | None = None) -> None:
         self.torch = torch.device(kind)

@@ -68,7 +68,7 @@ class Trainer:
         algorithm.prepare(network)
         self.parameters = [*network.parameters(), *algorithm.parameters()]
         self.optimizer = make_optimizer(
-            self.parameters, config, foreach=device.kind != "xla", capturable=device.kind != "cpu")
+            self.parameters, config, foreach=device.foreach, capturable=device.capturable)
         self.updates = 0
         self.bad_updates = 0
         self._device = device
@@ -218,10 +218,9 @@ class Trainer:
     def _clip_gradients(self, max_norm: float) -> torch.Tensor:
         """The global norm before it was clipped."""
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        foreach = self._device.kind != "xla"
-        norm = torch.nn.utils.get_total_norm(gradients, foreach=foreach)
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=self._device.foreach)
         if max_norm > 0:
-            torch.nn.utils.clip_grads_with_norm_(self.parameters, max_norm, norm, foreach=foreach)
+            torch.nn.utils.clip_grads_with_norm_(self.parameters, max_norm, norm, foreach=self._device.foreach)
         return norm
 
     def _add(self, loss: Loss, lags: Array) -> None:

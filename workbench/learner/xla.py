@@ -56,6 +56,7 @@ class XlaDevice(Device):
         self.hardware = found
 
     lags = True
+    foreach, capturable = False, True
 
     @contextmanager
     def _traced(self) -> Iterator[None]:
