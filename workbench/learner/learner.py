@@ -162,6 +162,8 @@ class Learner:
         self.inference.steps = 0 if self.rank else counters.steps
         with self.device.tracing():
             pass  # what was made so far is computed now
+        if self.device.kind == "xla":
+            checkpointing.groups_of(self.trainer, generator)  # the first checkpoint would compile it
         self._learnt: deque[tuple[Draw, Callable[[], Loss | None]]] = deque()
         self._first_updates = counters.updates
         self.clock = Clock(counters.time_s)
