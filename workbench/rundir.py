@@ -57,6 +57,27 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
         raise
 
 
+def read_record(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. Raises FileNotFoundError, or StorageFailed if it is damaged."""
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise StorageFailed(f"cannot read {path}: {error}.") from None
+    if not isinstance(data, dict):
+        raise StorageFailed(f"cannot read {path}: it holds no JSON object.")
+    return data
+
+
+def write_record(path: Path, data: Mapping[str, Any]) -> None:
+    """Make `data` the JSON object in a file, atomically. Raises StorageFailed if it cannot be written."""
+    try:
+        write_atomically(path, json.dumps(data, indent=1).encode())
+    except OSError as error:
+        raise StorageFailed(f"cannot write {path}: {error.strerror}. Make room on its disk.") from None
+
+
 class Parent(TypedDict):
     """Where a run comes from, as run.json has it.
 
@@ -180,16 +201,11 @@ class RunDirectory:
     def read(self) -> dict[str, Any]:
         """run.json. Raises RunNotFound, or StorageFailed if it is damaged."""
         try:
-            data = json.loads(self.record.read_bytes())
+            return read_record(self.record)
         except FileNotFoundError:
             if not self.path.exists():
                 raise gone(self.path) from None
             raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
-        except (OSError, ValueError) as error:
-            raise StorageFailed(f"cannot read {self.record}: {error}.") from None
-        if not isinstance(data, dict):
-            raise StorageFailed(f"cannot read {self.record}: it holds no JSON object.")
-        return data
 
     def write(self, **changes: Any) -> dict[str, Any]:
         """Change fields of run.json atomically. One process does so at a time: the supervisor while it lives.
@@ -197,10 +213,7 @@ class RunDirectory:
         Raises StorageFailed if it cannot be written.
         """
         data = {**(self.read() if self.record.exists() else {}), **changes}
-        try:
-            write_atomically(self.record, json.dumps(data, indent=1).encode())
-        except OSError as error:
-            raise StorageFailed(f"cannot write {self.record}: {error.strerror}. Make room on its disk.") from None
+        write_record(self.record, data)
         return data
 
     def config(self) -> RunConfig:

@@ -8,7 +8,6 @@ end.
 from __future__ import annotations
 
 import difflib
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import Any
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
-from workbench.rundir import RunDirectory, write_atomically
+from workbench.rundir import RunDirectory, read_record, write_atomically, write_record
 from workbench.supervisor import lock
 
 
@@ -81,25 +80,16 @@ class SweepFolder:
     def read(self) -> dict[str, Any]:
         """sweep.json. Raises RunNotFound, or StorageFailed if it is damaged."""
         try:
-            data = json.loads(self.record.read_bytes())
+            return read_record(self.record)
         except FileNotFoundError:
             raise RunNotFound(f"{self.path} is gone: there is no sweep in it. wb.sweeps() lists the sweeps.") from None
-        except (OSError, ValueError) as error:
-            raise StorageFailed(f"cannot read {self.record}: {error}.") from None
-        if not isinstance(data, dict):
-            raise StorageFailed(f"cannot read {self.record}: it holds no JSON object.")
-        return data
 
     def write(self, **changes: Any) -> None:
         """Change fields of sweep.json atomically. One process does so at a time: the sweep's while it lives.
 
         Raises StorageFailed if it cannot be written.
         """
-        data = {**(self.read() if self.record.exists() else {}), **changes}
-        try:
-            write_atomically(self.record, json.dumps(data, indent=1).encode())
-        except OSError as error:
-            raise StorageFailed(f"cannot write {self.record}: {error.strerror}. Make room on its disk.") from None
+        write_record(self.record, {**(self.read() if self.record.exists() else {}), **changes})
 
 
 def folder() -> Path:
