@@ -62,8 +62,8 @@ class Task:
 class ProcessHost:
     """A Ray actor with several threads; each method is a remote call. One life of its process at a time."""
 
-    def __init__(self, task: Task, address: str = "") -> None:
-        self._task, self._address = task, address
+    def __init__(self, task: Task) -> None:
+        self._task = task
         self._bundle = None if task.token else _new_bundle()
         self._run = RunDirectory(self._bundle or Path(task.run))
         self._guard = threading.RLock()
