@@ -108,7 +108,7 @@ def bare(given: argparse.Namespace) -> float:
     from workbench import algorithms
 
     config, device, trainer, unrolls = _training(given)
-    batch, hyper = algorithms.collate(unrolls).to(device.torch), config.hyperparameters
+    batch, hyper = device.place_batch(algorithms.collate(unrolls)), config.hyperparameters
     network, optimizer = trainer.network, trainer.optimizer
 
     def work() -> int:

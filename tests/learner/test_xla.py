@@ -65,7 +65,7 @@ def test_losses_and_weights_are_those_of_eager_and_an_update_is_one_graph(name):
 @needs_xla
 def test_images_travel_as_bytes_and_are_computed_in_bf16():
     config, device = RunConfig.build("x", optimizer="adam", **UNROLL), xla("bf16")
-    assert batch_of(config, IMAGES, seed=0).to(device.torch).observation.dtype is torch.uint8
+    assert device.place_batch(batch_of(config, IMAGES, seed=0)).observation.dtype is torch.uint8
     eager, lazy = (trainer_on(one, config, IMAGES) for one in (Device("cpu", precision="fp32"), device))
     expected, found = (update(one, config, IMAGES, seed=0)[0].total.item() for one in (eager, lazy))
     assert found == pytest.approx(expected, rel=0.02), "eight bits of mantissa"
@@ -152,6 +152,42 @@ def test_inference_on_xla_loses_repeats_and_shifts_no_step(monkeypatch, ends):
 def test_frames_are_stacked_on_xla_as_in_training(monkeypatch):
     monkeypatch.setattr(counting, "device", xla)
     test_counting.test_frames_are_stacked_in_training_as_they_were_in_inference()
+
+
+@needs_xla
+def test_batches_are_split_between_the_chips_and_must_divide_by_them():
+    device = xla()
+    if device.chips == 1:
+        pytest.skip("XLA has one device here; CPU_NUM_DEVICES=4 makes four of the CPU")
+    config = RunConfig.build("x", **UNROLL)
+    batch, size = device.place_batch(batch_of(config, IMAGES, seed=0)), config.hyperparameters.batch_size
+    assert all(one.shape[axis] == size for one, axis in zip(batch.tensors(), batch.axes(), strict=True))
+    assert _parts(batch.observation) == [1, device.chips, 1, 1, 1]
+    assert _parts(batch.weight) == [device.chips]
+    assert _parts(device.place_rows(np.zeros((5, 3), np.float32))) == [device.chips, 1]
+    assert device.padded(5) % device.chips == 0
+    with pytest.raises(OutOfBounds, match=f"batch_size={size + 1} is shared by {device.chips} chips.*={size}, for"):
+        device.check(config.replaced(batch_size=size + 1))
+
+
+def _parts(tensor: torch.Tensor) -> list[int]:
+    """Into how many parts each axis is split."""
+    import torch_xla
+
+    said = torch_xla._XLAC._get_xla_sharding_spec(tensor)
+    return [int(one) for one in said.partition("[")[2].partition("]")[0].split(",")]
+
+
+@needs_xla
+@pytest.mark.timeout(600)
+@pytest.mark.skipif("CPU_NUM_DEVICES" in os.environ, reason="it is what this test starts")
+def test_four_chips_compute_what_one_does():
+    """The tests of this file up to here, in a process whose CPU is four devices: that is settled once in a process."""
+    command = [sys.executable, "-m", "pytest", "-q", __file__, "-k", "not learns and not tpu and not imports"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=500,
+                           env={**os.environ, "CPU_NUM_DEVICES": "4", "OMP_NUM_THREADS": "1"})
+    assert ended.returncode == 0, ended.stdout[-5000:]
+    assert "one device here" not in ended.stdout
 
 
 @needs_xla

@@ -14,7 +14,7 @@ from workbench.trajectory import EnvironmentSpec, Flags, Unroll
 VECTOR = EnvironmentSpec("vector", (4,), "float32", 3)
 IMAGES = EnvironmentSpec("images", (1, 84, 84), "uint8", 3, frame_stack=4)
 # A learning rate that no other number of the graph equals: XLA joins equal ones, and compiles again when they part.
-UNROLL = {"batch_size": 2, "unroll_length": 5, "learning_rate": 7e-4}
+UNROLL = {"batch_size": 4, "unroll_length": 5, "learning_rate": 7e-4}
 
 
 def trainer_on(device: Device, config: RunConfig, spec: EnvironmentSpec) -> Trainer:

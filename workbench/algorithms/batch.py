@@ -51,11 +51,6 @@ class Batch:
         """bool [T+1, B]: whether any of `flags` is set at step t."""
         return (self.flags & int(flags)) != 0
 
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on `device`; copied without waiting where its memory is pinned."""
-
-        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
-
     def tensors(self) -> list[Tensor]:
         """All of them, in the order of `map`."""
         found: list[Tensor] = []
@@ -66,6 +61,11 @@ class Batch:
 
         self.map(note)
         return found
+
+    def axes(self) -> list[int]:
+        """Of each tensor, in the order of `map`: the axis of the B unrolls."""
+        steps, unrolls = 1, 0
+        return [steps, unrolls, *[steps] * (6 + len(self.behaviour)), *[unrolls] * (len(self.initial_state) + 1)]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """A batch of what `function` returns for each tensor, always in the same order."""

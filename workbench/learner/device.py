@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
 from workbench.trajectory import Array, EnvironmentSpec
@@ -54,6 +55,9 @@ class Device:
         self.precision = precision
         self.pads = self.kind != "cpu" if pads is None else pads
 
+    def check(self, config: RunConfig) -> None:
+        """Raises OutOfBounds where it cannot train as `config` says."""
+
     def padded(self, rows: int) -> int:
         """Rows that a batch of `rows` has on the device: the next power of two, or as many where it does not pad."""
         return max(_SMALLEST_BATCH, 1 << (rows - 1).bit_length()) if self.pads else rows
@@ -68,6 +72,10 @@ class Device:
         if rows > len(array):
             array = np.concatenate([array, np.full((rows - len(array), *array.shape[1:]), fill, array.dtype)])
         return self.place(torch.from_numpy(array))
+
+    def place_batch(self, batch: Batch) -> Batch:
+        """`batch` on the device; copied without waiting where its memory is pinned."""
+        return batch.map(self.place)
 
     def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
         """`tensors` of this thread's stream as NumPy arrays; waits for the device once."""

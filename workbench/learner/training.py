@@ -108,7 +108,7 @@ class Trainer:
         lags = (self.updates - batch.policy_version[:-1]).flatten().numpy()
         self._judge_earlier(on_bad)
         with self._device.tracing():
-            batch = batch.to(self._device.torch)
+            batch = self._device.place_batch(batch)
             self._set_rate(learning_rate)
             loss, told = self._recorded(batch, config)
             if self._device.lags:

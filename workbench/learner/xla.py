@@ -5,6 +5,9 @@ is whatever was traced since the last step was marked, by whichever thread. Two 
 cut each other's graphs at random: each cut compiles anew, and torch_xla 2.9 often ends with "Check failed". So a
 thread traces inside `tracing`, one at a time; the device computes and values are fetched outside it.
 
+Several chips compute as one device (SPMD): the learner's process has all chips that it sees, batches are split between
+them row by row, weights and tables are the same on each, and XLA's compiler puts in what they tell each other.
+
 Imported by the learner alone, when a run asks for it: one process owns a TPU chip, and a notebook's kernel must not.
 """
 
@@ -17,8 +20,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
+from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
 from workbench.learner.device import Device
@@ -28,10 +33,13 @@ _INSTALL = "It needs a Python environment of its own: pip install 'rl-workbench[
 
 
 class XlaDevice(Device):
-    """The XLA device of this process.
+    """The XLA device of this process: one chip, or all that it sees.
 
     Args:
         kind: "xla" for the one that PJRT_DEVICE names or that there is, "tpu" for nothing but a TPU.
+
+    Attributes:
+        chips: devices of PJRT that compute together.
 
     Raises:
         MissingPackage: torch_xla is not installed, or does not fit torch.
@@ -47,6 +55,8 @@ class XlaDevice(Device):
         self._xla = _package(kind)
         try:
             found = str(self._xla.runtime.device_type())
+            self.chips = int(self._xla.runtime.global_runtime_device_count())
+            self._mesh = self._together() if self.chips > 1 else None
             self._xla.device()
         except Exception as error:  # torch_xla raises whatever its runtime says
             raise OutOfBounds(f"device={kind!r}, but XLA finds no device here: {error}") from error
@@ -57,6 +67,42 @@ class XlaDevice(Device):
 
     lags = True
     foreach, capturable = False, True
+
+    def check(self, config: RunConfig) -> None:
+        """Raises OutOfBounds for a batch that does not divide by the chips: at one, XLA ends the process."""
+        if (size := config.hyperparameters.batch_size) % self.chips:
+            near = max(1, round(size / self.chips)) * self.chips
+            raise OutOfBounds(f"batch_size={size} is shared by {self.chips} chips, and does not divide by them. Choose "
+                              f"batch_size={near}, for example.")
+
+    def padded(self, rows: int) -> int:
+        """As on other devices, and a multiple of the chips."""
+        return -(-super().padded(rows) // self.chips) * self.chips
+
+    def place_rows(self, array: Array, *, fill: int = 0) -> torch.Tensor:
+        """As on other devices; each chip has its part of the rows."""
+        return self._split(super().place_rows(array, fill=fill), 0)
+
+    def place_batch(self, batch: Batch) -> Batch:
+        """As on other devices; each chip has its part of the unrolls."""
+        axes = iter(batch.axes())
+        return super().place_batch(batch).map(lambda tensor: self._split(tensor, next(axes)))
+
+    def _split(self, tensor: torch.Tensor, axis: int) -> torch.Tensor:
+        """`tensor`, split between the chips along `axis`."""
+        if self._mesh is not None and tensor.numel():
+            partition = tuple("chips" if one == axis else None for one in range(tensor.ndim))
+            self._spmd.mark_sharding(tensor, self._mesh, partition)
+        return tensor
+
+    def _together(self) -> Any:
+        """The mesh of all chips, which from now on compute as one device."""
+        self._xla.runtime.use_spmd()
+        return self._spmd.Mesh(np.arange(self.chips), (self.chips,), ("chips",))
+
+    @property
+    def _spmd(self) -> Any:
+        return importlib.import_module("torch_xla.distributed.spmd")
 
     @contextmanager
     def _traced(self) -> Iterator[None]:
@@ -102,7 +148,7 @@ class XlaDevice(Device):
         return {"xla_compilations": float(compiled[0] if compiled else 0), "xla_fallbacks": float(fallbacks)}
 
     def memory_gb(self) -> float:
-        """Memory of the chip in use; 0 where XLA does not tell."""
+        """Memory of the chip in use; 0 where XLA does not tell, as of several chips."""
         return self._memory("bytes_used")
 
     def total_memory_gb(self) -> float:
@@ -110,7 +156,7 @@ class XlaDevice(Device):
         return self._memory("bytes_limit")
 
     def _memory(self, name: str) -> float:
-        if self.hardware != "TPU":
+        if self.hardware != "TPU" or self.chips > 1:
             return 0.0
         told = self._xla.core.xla_model.get_memory_info(self.torch)
         return float(told.get(name, 0)) / 2**30
@@ -121,14 +167,16 @@ class XlaDevice(Device):
 
 
 def for_run(config: RunConfig, *, precision: str) -> XlaDevice:
-    """The device of the one learner of a run. Raises what `XlaDevice` raises, and OutOfBounds for several devices."""
+    """The device of the one learner of a run. Raises what `XlaDevice` raises, and OutOfBounds for what it cannot do."""
     if config.learners > 1:
-        raise OutOfBounds(f"learners={config.learners} with device={config.device!r}: gradients are not averaged "
-                          f"between XLA devices yet. Choose learners=1, or device='cuda' or 'cpu'.")
+        raise OutOfBounds(f"learners={config.learners} with device={config.device!r}: one learner drives all chips of "
+                          f"its machine. Choose learners=1, or device='cuda' or 'cpu'.")
     if config.inference_device:
         raise OutOfBounds(f"inference_device={config.inference_device!r} with device={config.device!r}: inference runs "
                           f"in the process that owns the chip, on that chip. Leave it out.")
-    return XlaDevice(config.device, precision=precision)
+    device = XlaDevice(config.device, precision=precision)
+    device.check(config)
+    return device
 
 
 def _package(kind: str) -> Any:
