@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_onnx")
+
 
 def _background(entry: str, arguments: Sequence[str]) -> int:
     """Run the process that another process of the workbench asked for."""
     if entry == "_supervisor":
         from workbench.supervisor.main import main as supervise
 
-        return supervise(arguments[0])
+        return supervise(arguments[0], *map(int, arguments[1:]))
     if entry == "_learner":
         from workbench.learner.main import main as learn
+        from workbench.wire.lifeline import leave
 
-        return learn(arguments[0], int(arguments[arguments.index("--rank") + 1]) if "--rank" in arguments else 0)
+        leave(learn(arguments[0], int(arguments[arguments.index("--rank") + 1]) if "--rank" in arguments else 0))
     if entry == "_actor":
         from workbench.actor.main import main as act
 
@@ -35,6 +38,10 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.learner.rollout import main as roll_out
 
         return roll_out(arguments[0])
+    if entry == "_onnx":
+        from workbench.learner.onnx_export import main as export_onnx
+
+        return export_onnx(arguments[0])
     from workbench.learner.evaluate import main as evaluate
 
     return evaluate(arguments[0])
@@ -43,7 +50,7 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in `arguments` (default: the process's own). The exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout"):
+    if given and given[0] in _ENTRIES:
         return _background(given[0], given[1:])
     from workbench.command_line import run
 

@@ -22,6 +22,7 @@ from workbench.learner.group import Group
 from workbench.learner.training import Trainer
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec, Unroll
+from workbench.wire.lifeline import leave
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
 UPDATES, BATCH = 6, 8
@@ -85,3 +86,4 @@ if __name__ == "__main__":
     assert joined is not None
     np.savez(path / f"{rank}.npz", **trained(what, config, joined))
     joined.close()
+    leave(0)

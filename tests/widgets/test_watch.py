@@ -101,8 +101,7 @@ def test_a_view_sends_what_is_new_and_all_of_it_to_a_page_that_says_hello(
 
 
 def test_a_view_is_ticked_until_nobody_looks(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert view.tick()
-    eventually(lambda: view._kept, what="it has looked")
+    eventually(lambda: view.tick() and view._kept, what="it has looked")
     monkeypatch.setattr(watch, "UNSEEN_S", 0.0)
     assert not view.tick()
     monkeypatch.undo()

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from workbench.errors import WorkbenchError
 from workbench.rundir import write_atomically
@@ -39,6 +40,14 @@ def _watch(last_words: Callable[[], None] | None) -> None:
         timer.start()
         last_words()
     os._exit(0)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process, whose work is done: one of torch's threads that meets Python's own shutdown may abort."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # a full disk, or nobody reads
+            stream.flush()
+    os._exit(code)
 
 
 def leave_error(path: Path, error: WorkbenchError) -> int:
