@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench import kernelspec
+
 CHECKOUT = Path(__file__).parent.parent
 
 
@@ -51,6 +53,12 @@ def test_the_first_lesson_travels_in_the_wheel(installed: Path, tmp_path: Path) 
 def test_published_scores_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
     code = "from workbench.environments.atari_scores import human_normalized; print(human_normalized('pong', 14.6))"
     assert run("-c", code, cwd=tmp_path, path=installed).strip() == "1.0"
+
+
+@pytest.mark.parametrize("device", kernelspec.DEVICES)
+def test_the_wheel_installs_a_kernel_for_each_accelerator(installed: Path, device: str) -> None:
+    folder = installed / "share" / "jupyter" / "kernels" / f"rl-workbench-{device}"
+    assert (folder / "kernel.json").read_text() == kernelspec.text(device)
 
 
 def test_the_wheel_carries_its_types_and_licence(installed: Path) -> None:

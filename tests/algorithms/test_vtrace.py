@@ -35,7 +35,7 @@ def column(batch: Batch, network: TableNetwork, b: int, config: VTraceConfig) ->
         action = int(batch.action[t, b])
         target = log_softmax(network.policy_logits[t, b].tolist())[action]
         behaviour = log_softmax(batch.behaviour["policy_logits"][t, b].tolist())[action]
-        rhos.append(math.exp(target - behaviour))
+        rhos.append(math.exp(target - behaviour) if config.off_policy_correction else 1.0)
         reward, bound = config.reward_scale * float(batch.reward[t + 1, b]), config.max_abs_reward
         rewards.append(max(-bound, min(bound, reward)) if bound else reward)
         flags = Flags(int(batch.flags[t + 1, b]))
@@ -99,6 +99,7 @@ CONFIGS = {
     "every ratio is clipped": VTraceConfig(rho_clip=0.01, c_clip=0.01, pg_rho_clip=0.01),
     "lambda 0, KL cost, rewards not clipped": VTraceConfig(lambda_=0.0, kl_cost=0.3, max_abs_reward=0.0),
     "rewards scaled and clipped": VTraceConfig(reward_scale=0.3, max_abs_reward=0.2),
+    "no correction": VTraceConfig(off_policy_correction=False, rho_clip=1.3, c_clip=0.7),
     "other costs": VTraceConfig(entropy_cost=0.2, baseline_cost=2.0, kl_cost=1.0, max_abs_reward=0.5),
 }
 

@@ -89,7 +89,7 @@ class VTrace:
             bootstrap_value=output.value[-1].float(),
             rewards=rewards,
             discounts=discounts,
-            rhos=log_rhos.exp(),
+            rhos=log_rhos.exp() if config.off_policy_correction else torch.ones_like(log_rhos),
             lambda_=config.lambda_,
             rho_clip=config.rho_clip,
             c_clip=config.c_clip,

@@ -73,6 +73,8 @@ class VTraceConfig(LearningConfig):
                             scale="log", source="IMPALA eq. 1")
     pg_rho_clip: float = setting(1.0, "clip of the importance ratio in the policy gradient", low=0.0, high=1e6,
                                  live=True, scale="log", source="IMPALA section 4.2")
+    off_policy_correction: bool = setting(True, "importance ratios correct for actions of older policies; off: all are "
+                                          "taken as 1", live=True, source="IMPALA section 5.2.2, no-correction")
     entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0, live=True, scale="log",
                                   source="IMPALA table D.3")
     target_entropy: float | None = setting(None, "entropy that the weight is adapted to, negative where actions are "
