@@ -71,7 +71,7 @@ class MetricsReader:
         """
         names = ("id", *_PROGRESS, "kind", "env_id", "episode_return", "length_steps", "score")
         with schema.reading(self._path) as connection:
-            scored = connection is not None and schema.has_scores(connection)
+            scored = connection is not None and schema.has_column(connection, "episodes", "score")
             wanted = ", ".join(names) if scored else ", ".join(names[:-1]) + ", NULL"
             rows = [] if connection is None else connection.execute(
                 f"SELECT {wanted} FROM episodes WHERE id > ? ORDER BY id", (since_id,)).fetchall()

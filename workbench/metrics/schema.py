@@ -1,7 +1,8 @@
 """The tables of metrics.sqlite, and connections to it that fail with a clear error.
 
 A series is the rows of one name in `metrics`, numbered 0, 1, 2, ... without gaps in the order in which they came, so
-that they lie side by side on disk. `rollups` holds the smallest and largest of each 64 and each 4096 of them.
+that they lie side by side on disk. `rollups` holds the smallest and largest of each 64 and each 4096 of them, and of
+each 64 how many are finite (`number`) with which sum (`total`); both are NULL in what older versions wrote.
 A value that is not a number is stored as NULL.
 """
 
@@ -26,7 +27,7 @@ _TABLES = (
     """CREATE TABLE metrics (name_id INTEGER, row INTEGER, frames INTEGER, steps INTEGER, updates INTEGER, time_s REAL,
        value REAL, PRIMARY KEY (name_id, row)) WITHOUT ROWID""",
     """CREATE TABLE rollups (name_id INTEGER, level INTEGER, bucket INTEGER, low_row INTEGER, low REAL,
-       high_row INTEGER, high REAL, PRIMARY KEY (name_id, level, bucket)) WITHOUT ROWID""",
+       high_row INTEGER, high REAL, number INTEGER, total REAL, PRIMARY KEY (name_id, level, bucket)) WITHOUT ROWID""",
     """CREATE TABLE episodes (id INTEGER PRIMARY KEY, frames INTEGER, steps INTEGER, updates INTEGER, time_s REAL,
        kind TEXT, env_id INTEGER, episode_return REAL, length_steps INTEGER, score REAL)""",
     """CREATE TABLE events (id INTEGER PRIMARY KEY, time REAL, kind TEXT, message TEXT, frames INTEGER, steps INTEGER,
@@ -36,6 +37,8 @@ _TABLES = (
     "CREATE TABLE status (id INTEGER PRIMARY KEY CHECK (id = 1), time REAL, status TEXT)",
     f"PRAGMA user_version = {VERSION}",
 )
+
+_ADDED = (("episodes", "score", "REAL"), ("rollups", "number", "INTEGER"), ("rollups", "total", "REAL"))
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,18 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
                 if _version(connection, path) == 0:
                     for statement in _TABLES:
                         connection.execute(statement)
-                elif not has_scores(connection):
-                    connection.execute("ALTER TABLE episodes ADD COLUMN score REAL")
+                for table, column, kind in _ADDED:
+                    if not has_column(connection, table, column):
+                        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def has_scores(connection: sqlite3.Connection) -> bool:
-    """Whether episodes have a score; older files have none until somebody writes to them again."""
-    return any(column[1] == "score" for column in connection.execute("PRAGMA table_info(episodes)"))
+def has_column(connection: sqlite3.Connection, table: str, column: str) -> bool:
+    """Whether a table has that column; older files lack the newer ones until somebody writes to them again."""
+    return any(one[1] == column for one in connection.execute(f"PRAGMA table_info({table})"))
 
 
 def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
