@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import psutil
 import pytest
+
+from tests.hosts import OtherHost
 
 OBJECT_STORE = 80 * 2**20  # bytes; Ray's least is 75 MiB
 _TRIES = 4
@@ -57,3 +63,59 @@ def ray_cluster(*cpus: int, **head: Any) -> Iterator[Any]:
         _kill_all(set(psutil.Process().children()) - others)  # of a node that did not come up in the test's time
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextmanager
+def ray_between(host: OtherHost, here: int, there: int, *, token: str) -> Iterator[str]:
+    """A cluster with a password of Ray's, its head with `here` CPUs on this host, and a node with `there` on that one.
+
+    Its address; the environment of whoever uses it must have the password.
+    """
+    pytest.importorskip("ray")
+    pytest.importorskip("cryptography")
+    with socket.socket() as free:
+        free.bind((host.here, 0))
+        address = f"{host.here}:{free.getsockname()[1]}"
+    environment = {**os.environ, **_QUIET, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    starts = (
+        ([], ["--head", "--include-dashboard=false", "--port", address.rpartition(":")[2]], host.here, here),
+        (host.prefix, ["--address", address], host.there, there),
+    )
+    with ExitStack() as running:
+        for prefix, arguments, ip, cpus in starts:
+            ray = [*prefix, sys.executable, "-m", "ray.scripts.scripts", "start", *arguments, "--node-ip-address", ip]
+            options = [f"--num-cpus={cpus}", f"--object-store-memory={OBJECT_STORE}", "--block"]
+            running.callback(_end, _started([*ray, *options], environment))
+        yield address
+
+
+def _started(command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+    """`ray start` once its node runs, tried again as in `add_node`."""
+    said = ""
+    for _ in range(_TRIES):
+        node = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert node.stdout is not None
+        said = ""
+        try:
+            for line in node.stdout:
+                said += line
+                if "block forever" in line:
+                    threading.Thread(target=node.stdout.read, daemon=True).start()  # what it says from now on
+                    return node
+        except BaseException:
+            _end(node)
+            raise
+        node.wait()
+        if "timed out during startup" not in said:
+            break
+    raise AssertionError(f"Ray did not start: {said}")
+
+
+def _end(node: subprocess.Popen[str]) -> None:
+    """End a node and its processes; one that does not obey is killed, and they see that."""
+    node.terminate()
+    try:
+        node.wait(20)
+    except subprocess.TimeoutExpired:
+        node.kill()
+        node.wait()

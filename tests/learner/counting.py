@@ -36,8 +36,8 @@ from workbench.replay.unrolls import UnrollAssembler
 from workbench.rundir import RunDirectory
 from workbench.testing import CountingEnv
 from workbench.trajectory import EnvironmentSpec, Flags, Unroll
+from workbench.wire.endpoints import serve_run
 from workbench.wire.messages import Hello
-from workbench.wire.rpc import serve
 
 
 class CountingNetwork(nn.Module):
@@ -131,9 +131,7 @@ class Rig:
     @contextlib.contextmanager
     def running(self) -> Iterator[Rig]:
         thread = threading.Thread(target=self._serve_inference, daemon=True)
-        server = serve(
-            self.run.learner_address(), self.run.token(), calls={}, streams={"play": self.streams.play}, threads=64
-        )
+        server = serve_run(self.run, "learner", calls={}, streams={"play": self.streams.play}, threads=64)
         thread.start()
         try:
             yield self

@@ -93,6 +93,40 @@ def test_pods_mount_what_there_is_and_ask_for_what_kubernetes_can_count(kind):
         assert group["rayStartParams"]["num-cpus"] == container["resources"]["requests"]["cpu"]
 
 
+# Fields of ray.io/v1 as KubeRay 1.7 publishes them (docs.ray.io, "KubeRay CRD API reference"), but for those of pods,
+# which are Kubernetes' own. An API server drops a field that it does not know without a word.
+FIELDS = {
+    "RayCluster": "authOptions autoscalerOptions enableInTreeAutoscaling gcsFaultToleranceOptions headGroupSpec "
+                  "headServiceAnnotations historyServerOptions managedBy networkPolicy rayVersion suspend tlsOptions "
+                  "upgradeStrategy workerGroupSpecs",
+    "authOptions": "enableK8sTokenAuth mode secretName",
+    "autoscalerOptions": "args command env envFrom idleTimeoutSeconds image imagePullPolicy resources securityContext "
+                         "upscalingMode version volumeMounts",
+    "head": "enableIngress headService ingressOptions labels rayStartParams resources serviceType template",
+    "worker": "groupName idleTimeoutSeconds labels maxReplicas minReplicas numOfHosts priority rayStartParams replicas "
+              "resources scaleStrategy suspend template",
+    "RayJob": "activeDeadlineSeconds backoffLimit clusterSelector deletionStrategy entrypoint entrypointNumCpus "
+              "entrypointNumGpus entrypointResources jobId managedBy metadata rayClusterSpec runtimeEnvYAML "
+              "shutdownAfterJobFinishes submissionMode submitterConfig submitterPodTemplate suspend "
+              "ttlSecondsAfterFinished",
+}
+
+
+@pytest.mark.parametrize("kind", KUBERAY)
+def test_kuberay_knows_every_field(kind):
+    cluster = cluster_of(kind, learners=2, batch_size=64)
+    parts = [("RayCluster", cluster), ("authOptions", cluster["authOptions"]),
+             ("autoscalerOptions", cluster["autoscalerOptions"]), ("head", cluster["headGroupSpec"]),
+             *(("worker", one) for one in cluster["workerGroupSpecs"])]
+    found = documents(kind)
+    if "RayJob" in found:
+        parts.append(("RayJob", found["RayJob"]["spec"]))
+    for name, part in parts:
+        assert set(part) <= set(FIELDS[name].split()), name
+    assert cluster["authOptions"]["mode"] in ("disabled", "token")
+    assert {one["apiVersion"] for one in found.values() if one["kind"].startswith("Ray")} == {"ray.io/v1"}
+
+
 @pytest.mark.parametrize("kind", KUBERAY)
 def test_learners_have_accelerators_and_storage_and_actors_neither(kind):
     cluster = cluster_of(kind, learners=6, learners_per_machine=2, learner_gpus=2, batch_size=36)
@@ -132,6 +166,9 @@ def test_the_slurm_script_is_one_that_a_shell_and_slurm_read():
 def test_the_slurm_script_starts_ray_with_options_that_it_has():
     started = [line for line in wb.recipe("slurm").splitlines() if line.startswith(("srun", "common"))]
     ours = {"--het-group", "--address", "--min-nodes"}
+    symmetric_run = pytest.importorskip("ray.scripts.symmetric_run")
+    assert "RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=" in wb.recipe("slurm")
+    assert "RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT" in Path(symmetric_run.__file__).read_text()
     assert {"--address", "--min-nodes"} <= ray_options("symmetric-run")
     assert set(re.findall(r"--[a-z-]+", " ".join(started))) - ours <= ray_options("start")
 

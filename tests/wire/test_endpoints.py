@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts import other_host
 from workbench import rundir
 from workbench.errors import AccessDenied, ConnectionLost, InvalidInput
 from workbench.rundir import RunDirectory
@@ -150,40 +151,22 @@ def test_ipv6_addresses_get_brackets() -> None:
 # --- another machine ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def elsewhere() -> Iterator[list[str]]:
-    """The command prefix that starts a process in another network namespace, which reaches us as 10.231.7.1."""
-    name = "wb-tls"
-    if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
-        pytest.skip("only root can make a network namespace")
-    try:
-        for command in (
-            f"ip link add {name}0 type veth peer name {name}1 netns {name}", f"ip addr add 10.231.7.1/30 dev {name}0",
-            f"ip link set {name}0 up", f"ip -n {name} addr add 10.231.7.2/30 dev {name}1",
-            f"ip -n {name} link set {name}1 up", f"ip -n {name} link set lo up",
-        ):
-            subprocess.run(command.split(), check=True)
-        yield ["ip", "netns", "exec", name]
-    finally:
-        subprocess.run(["ip", "netns", "del", name], check=True)
-        subprocess.run(["ip", "link", "del", f"{name}0"], capture_output=True)
-
-
 def test_another_machine_reaches_a_run_by_the_bundle_of_an_actor(
-    run: RunDirectory, elsewhere: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(HOST, "10.231.7.1")
-    server = serving(run)
     bundle = tmp_path / "bundle"
     bundle.mkdir()
-    for given in ("token", "endpoints"):
-        (shutil.copytree if given == "endpoints" else shutil.copy2)(run.path / given, bundle / given)
-    command = [*elsewhere, sys.executable, "-c", CALL, str(bundle)]
-    try:
-        without = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        assert "the certificate to reach it by is not to be had" in without.stderr
-        certificates.keep(bundle, run.certificate.read_bytes())
-        told = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        assert told.stdout.split() == ["10.231.7.1", "3"], told.stderr
-    finally:
-        server.stop(0)
+    with other_host() as elsewhere:
+        monkeypatch.setenv(HOST, elsewhere.here)
+        server = serving(run)
+        for given in ("token", "endpoints"):
+            (shutil.copytree if given == "endpoints" else shutil.copy2)(run.path / given, bundle / given)
+        command = [*elsewhere.prefix, sys.executable, "-c", CALL, str(bundle)]
+        try:
+            without = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert "the certificate to reach it by is not to be had" in without.stderr
+            certificates.keep(bundle, run.certificate.read_bytes())
+            told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert told.stdout.split() == [elsewhere.here, "3"], told.stderr
+        finally:
+            server.stop(0)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import ConnectionLost, WorkbenchError
+from workbench.errors import AccessDenied, ConnectionLost, WorkbenchError
 from workbench.rundir import RunDirectory
 from workbench.supervisor.ray_host import Task, host_options, inherited
 from workbench.supervisor.ray_place import connected, get_group, group_name, in_group, learners_group
@@ -41,11 +41,23 @@ def _connect(address: str) -> None:
         _knock(address)
         connected(address)
     except Exception as error:
+        _raise_if_denied(address, error)
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConnectionLost(
             f"no Ray cluster answers at address={address!r} ({first}). Start one (ray start --head; its other nodes: "
             "ray start --address=HOST:6379), or give the address of yours: HOST:PORT from one of its nodes, "
             "ray://HOST:10001 from anywhere.") from None
+
+
+def _raise_if_denied(address: str, error: BaseException | None) -> None:
+    """Raises AccessDenied if the cluster wants a password of Ray's that it was not given."""
+    while error is not None:
+        if type(error).__name__ == "AuthenticationError" or "InvalidAuthToken" in str(error):
+            raise AccessDenied(
+                f"the Ray cluster at address={address!r} wants Ray's token, and got another one or none. Set "
+                "RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN to its token if that is not in ~/.ray/auth_token (as it "
+                "is on the machine of `ray start`: `ray get-auth-token` shows it).") from None
+        error = error.__cause__ or error.__context__
 
 
 def _knock(address: str) -> None:

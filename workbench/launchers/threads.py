@@ -82,6 +82,10 @@ class ThreadLife:
         """Seconds until the next start is due; 0: now."""
         return self.back_off.waiting_s()
 
+    def waits_for(self) -> str:
+        """Nothing: the thread begins with the life."""
+        return ""
+
     def start_if_due(self) -> bool:
         """Begin a life if there is none, the back-off is over and no thread lingers; returns whether it did."""
         if self.alive or self.lingers or self.back_off.waiting_s() > 0:

@@ -47,7 +47,7 @@ class Resources:
         return cls(config.actor_cpus, 0.0, config.actor_memory_gb)
 
     def __str__(self) -> str:
-        said = [f"{value:g} {unit}" for value, unit in
+        said = [f"{value:g} {unit[:-1] if value == 1 and unit.endswith('s') else unit}" for value, unit in
                 ((self.cpus, "CPUs"), (self.gpus, "GPUs"), (self.memory_gb, "GB of memory")) if value]
         return ", ".join(said) or "nothing"
 
@@ -78,6 +78,9 @@ class Life(Protocol):
 
     def waiting_s(self) -> float:
         """Seconds until the next start is due; 0: now."""
+
+    def waits_for(self) -> str:
+        """What a life that began still waits for before there is a process, in words; empty: nothing."""
 
     def poll(self) -> Ending | None:
         """How this life ended, once; None while it goes on or after that was told."""

@@ -119,6 +119,10 @@ class Child:
         """Seconds until the next start is due; 0: now."""
         return self.back_off.waiting_s()
 
+    def waits_for(self) -> str:
+        """Nothing: the process begins with the life."""
+        return ""
+
     def start(self) -> None:
         """Begin a life."""
         self._error.unlink(missing_ok=True)

@@ -163,8 +163,9 @@ class ProcessHost:
 
     def _environment(self) -> dict[str, str]:
         """This node's variables without Ray's own, which would mislead a process that is none of its workers."""
+        drives = self._task.name == SUPERVISOR  # and needs Ray's password, if there is one
         kept = {name: value for name, value in os.environ.items()
-                if not name.startswith("RAY_") or name.startswith("RAY_AUTH_")}  # Ray's password, for a supervisor
+                if not name.startswith("RAY_") or (drives and name.startswith("RAY_AUTH_"))}
         path = [one for one in self._task.environment.get("PYTHONPATH", "").split(os.pathsep) if Path(one).is_dir()]
         return {**kept, **variables(self._task.threads), **self._task.environment, HOST: _host(),
                 "PYTHONPATH": os.pathsep.join(path), ADDRESS: _cluster()}

@@ -129,9 +129,9 @@ class RemoteChild:
         return self.back_off.waiting_s()
 
     def waits_for(self) -> str:
-        """What this life still waits for, in words; empty: nothing."""
+        """See `Life`."""
         waits = self.alive and self.pid is None
-        return f"a node of the cluster with {self._resources} to spare" if waits else ""
+        return f"a start on a node of the cluster with {self._resources} to spare" if waits else ""
 
     def start_if_due(self) -> bool:
         """See `Life`."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from workbench.supervisor.crew import Crew
 from workbench.supervisor.news import News
-from workbench.supervisor.stalls import explain
+from workbench.supervisor.stalls import STALLED_AFTER_S, explain
 
 
 def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]) -> str:
@@ -18,9 +18,10 @@ def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]
     """
     now = time.monotonic()
     training = state == "training"
-    return explain(
+    down = _learner_down(news, crew, endings.get(None))
+    known = explain(
         paused=state == "paused",
-        learner_down=_learner_down(news, crew, endings.get(None)),
+        learner_down=down,
         learner_silent_s=news.silent_s(),
         learner_mute=news.mute,
         learner_reason=str(news.told.get("reason") or ""),
@@ -29,6 +30,7 @@ def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]
         hung=news.stalls.hung(now) if training else [],
         frozen_s=news.stalls.frozen_s(now) if training else 0.0,
     )
+    return down or ", ".join(filter(None, (known, _actors_that_wait(crew, now))))
 
 
 def _learner_down(news: News, crew: Crew, ending: str | None) -> str:
@@ -37,7 +39,17 @@ def _learner_down(news: News, crew: Crew, ending: str | None) -> str:
     if learner.restarts < 0 or news.is_of(learner):
         return ""
     age_s = time.monotonic() - learner.started_at
+    waits = f", waiting for {what}" if (what := learner.waits_for()) else ""
     if ending is None:
-        return f"the learner is starting ({age_s:.0f} s)"
+        return f"the learner is starting ({age_s:.0f} s{waits})"
     since = f"{age_s:.0f} s" if learner.alive else f"in {learner.waiting_s():.1f} s"
-    return f"the learner is being restarted ({since}): it ended with {ending}"
+    return f"the learner is being restarted ({since}{waits}): it ended with {ending}"
+
+
+def _actors_that_wait(crew: Crew, now: float) -> str:
+    """Which actors have had no process for some seconds, and what for, or ""."""
+    late = [one for one in crew.actors.values() if now - one.started_at > STALLED_AFTER_S and one.waits_for()]
+    if not late:
+        return ""
+    waited_s = now - min(one.started_at for one in late)
+    return f"{len(late)} of {len(crew.actors)} actors waiting {waited_s:.0f} s for {late[0].waits_for()}"
