@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from workbench import environments, errors
     from workbench.checkpoints import Checkpoint
     from workbench.client.evaluation import Evaluation, evaluate
+    from workbench.client.evaluation_aggregate import Aggregate, aggregate
+    from workbench.client.exported import export_policy, load_policy
     from workbench.client.listing import runs
     from workbench.client.rollout import Rollout, rollout
     from workbench.client.run import Run, attach
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aggregate",
     "Checkpoint",
     "Comparison",
     "Evaluation",
@@ -41,13 +44,16 @@ __all__ = [
     "Sweep",
     "SweepStatus",
     "WorkbenchError",
+    "aggregate",
     "attach",
     "attach_sweep",
     "compare",
     "environments",
     "errors",
     "evaluate",
+    "export_policy",
     "launch",
+    "load_policy",
     "plan",
     "recipe",
     "register_environment",
@@ -59,6 +65,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Aggregate": "workbench.client.evaluation_aggregate",
     "Checkpoint": "workbench.checkpoints",
     "Comparison": "workbench.widgets.compare",
     "Evaluation": "workbench.client.evaluation",
@@ -68,12 +75,15 @@ _HOMES = {
     "Sweep": "workbench.client.sweep_handle",
     "SweepStatus": "workbench.client.sweep_handle",
     "WorkbenchError": "workbench.errors",
+    "aggregate": "workbench.client.evaluation_aggregate",
     "attach": "workbench.client.run",
     "attach_sweep": "workbench.client.sweep",
     "compare": "workbench.widgets.compare",
     "evaluate": "workbench.client.evaluation",
     "launch": "workbench.client.start",
+    "export_policy": "workbench.client.exported",
     "load_ipython_extension": "workbench.magics",  # what IPython looks for, and no name for people
+    "load_policy": "workbench.client.exported",
     "plan": "workbench.planning",
     "recipe": "workbench.recipes",
     "register_environment": "workbench.environments",

@@ -1,5 +1,5 @@
-"""The command line for people: train, launch, fork, runs, environments, status, tune, stop, delete, evaluate, rollout,
-plan, recipe, kernel, lab.
+"""The command line for people: train, launch, fork, runs, environments, status, card, tune, stop, delete, evaluate,
+export, rollout, sweep, sweeps, plan, recipe, kernel, lab.
 
 Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
 exit code 2; an interrupt is exit code 130.
@@ -20,6 +20,7 @@ from workbench import lessons
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
 from workbench.environments.atari_protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
+from workbench.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 
 if TYPE_CHECKING:
     from workbench.client.run import Run
@@ -91,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     listed = add("environments", _environments, "list what environments there are, and how to install the rest")
     listed.add_argument("pattern", nargs="?", help="a family such as football/, or what a name has in it")
     _add_name(add("status", _status, "show how a run is")).add_argument("--json", action="store_true", help="as JSON")
+    card = _add_name(add("card", _card, "print a page with all that is needed to judge a run and to do it again"))
+    card.add_argument("--output", "-o", metavar="FILE", help="to write, .md or .html; default: print its Markdown")
     tune = _add_name(add("tune", _tune, "change live fields of a run"))
     tune.add_argument("changes", nargs="+", metavar="FIELD=VALUE", help="such as learning_rate=3e-4")
     stop = _add_name(add("stop", _stop, "end a run with a last checkpoint"))
@@ -104,6 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--protocol", help=f"on Atari, one of {', '.join(PROTOCOLS)}; default: as in training")
     evaluate.add_argument("--starts", metavar="FILE", help="recorded actions for human-starts")
     evaluate.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
+    export = add("export", _export, "write a policy to take away: a folder, a .zip, or an .onnx file")
+    export.add_argument("checkpoint", help="folder of a checkpoint, or name of a run (its newest)")
+    export.add_argument("target", help="new folder, or file that ends in .zip or .onnx")
     rollout = add("rollout", _rollout, "play one episode with a checkpoint's policy, and save it as a film")
     rollout.add_argument("checkpoint", help="folder of a checkpoint or of a rollout, or name of a run (its newest)")
     rollout.add_argument("--output", "-o", help="film to write, .mp4 or .gif; default: only keep the rollout")
@@ -112,6 +118,10 @@ def _parser() -> argparse.ArgumentParser:
     rollout.add_argument("--max-steps", type=int, help="where to cut the episode (default: 27000)")
     rollout.add_argument("--saliency", help="what actions depend on, one of gradient, occlusion; drawn into the film")
     rollout.add_argument("--fps", type=float, help="steps per second of the film (default: the environment's)")
+    sweep = add("sweep", _sweep, "search for good hyperparameters in the background and print the sweep's name")
+    _add_run_options(sweep)
+    add_sweep_options(sweep)
+    add_sweeps_options(add("sweeps", sweeps, "list all sweeps, or the trials of one; stop, resume or delete it"))
     planned = add("plan", _plan, "what a run of a wanted speed needs: cores, learners, network and money")
     planned.add_argument("environment", help="such as ALE/Pong-v5")
     planned.add_argument("fields", nargs="+", metavar="NAME=VALUE", help="arguments of wb.plan, such as "
@@ -209,16 +219,31 @@ def _boolean(text: str) -> bool:
 def _started(given: argparse.Namespace, *, wait_ready: bool) -> Run:
     from workbench.client.start import launch
 
+    return launch(given.environment, wait_ready=wait_ready, **_run_fields(given))
+
+
+def _run_fields(given: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of `wb.launch`, as `_add_run_options` reads them."""
     known = _all_settings()
     fields = {name: parse_value(one, getattr(given, name)) for name, one in known.items()
               if name not in _POSITIONAL and hasattr(given, name)}
     options = dict(_pair(text) for text in given.options)
-    return launch(
-        given.environment, algorithm=given.algorithm, name=given.name, network=given.network, preset=given.preset,
-        checkpoint=given.checkpoint,
-        environment_options={name: _json_or_text(value) for name, value in options.items()},
-        wait_ready=wait_ready, **fields,
-    )
+    named = ("algorithm", "name", "network", "preset", "checkpoint")
+    return {**{name: getattr(given, name) for name in named},
+            "environment_options": {name: _json_or_text(value) for name, value in options.items()}, **fields}
+
+
+def _sweep(given: argparse.Namespace) -> int:
+    from workbench.client.sweep import sweep
+
+    how = {name: getattr(given, name) for name in ("trials", "parallel", "metric", "goal", "sampler", "pruner")}
+    space = parsed_space(given.space, _all_settings(), parse_value)
+    made = sweep(given.environment, space=space, **how, **_run_fields(given))
+    if given.wait:
+        wait_for(made)
+    else:
+        print(made.name)
+    return 0
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -277,8 +302,10 @@ def _status(given: argparse.Namespace) -> int:
     import dataclasses
 
     from workbench.client.run import attach
+    from workbench.supervisor import budget
 
-    status = attach(given.name).status
+    handle = attach(given.name)
+    status = handle.status
     if given.json:
         print(json.dumps(dataclasses.asdict(status), indent=1))
         return 0
@@ -286,9 +313,17 @@ def _status(given: argparse.Namespace) -> int:
     for actor in status.actors:
         life = "alive" if actor.alive else "dead"
         print(f"  actor {actor.index}: {life}, {actor.steps_per_second:,.0f} steps/s, {actor.restarts} restarts")
-    for text in (status.hint, status.warning, status.error):
+    for text in (", ".join(budget.spent(handle.config, vars(status))), status.hint, status.warning, status.error):
         if text:
             print(text)
+    return 0
+
+
+def _card(given: argparse.Namespace) -> int:
+    from workbench.client.run import attach
+
+    card = attach(given.name).card()
+    print(card if given.output is None else card.save(given.output))
     return 0
 
 
@@ -343,6 +378,13 @@ def _evaluate(given: argparse.Namespace) -> int:
 
     print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample,
                    protocol=given.protocol, starts=given.starts))
+    return 0
+
+
+def _export(given: argparse.Namespace) -> int:
+    from workbench.client.exported import export_policy
+
+    print(export_policy(given.checkpoint, target=given.target))
     return 0
 
 

@@ -12,11 +12,13 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, file_of
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, described, file_of
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
 
-def export(checkpoint: Checkpoint, target: str | Path, *, replay: bool = False) -> Path:
+def export(
+    checkpoint: Checkpoint, target: str | Path, *, replay: bool = False, weights_only: bool = False
+) -> Path:
     """Copy a checkpoint, verified, and return where: `wb.launch(..., checkpoint=folder)` starts from its weights.
 
     An environment or a network that was typed in a cell is not in it. Give it to `wb.launch` again; `wb.evaluate` and
@@ -25,6 +27,7 @@ def export(checkpoint: Checkpoint, target: str | Path, *, replay: bool = False) 
     Args:
         target: the new folder; one that ends in .zip becomes a file, to be unzipped before it is loaded.
         replay: whether the copy holds the replay, which may be large.
+        weights_only: leave out the optimizer and all else that only goes on with training.
 
     Raises:
         InvalidInput: there is something of that name already, or no replay to copy.
@@ -37,14 +40,16 @@ def export(checkpoint: Checkpoint, target: str | Path, *, replay: bool = False) 
     if os.path.lexists(path):
         raise InvalidInput(f"{path} is there already. Choose another name.")
     checkpoint.verify(replay=replay)
-    names = [META, *(file_of(group) for group in checkpoint.groups if replay or group != REPLAY)]
+    groups = ["model"] if weights_only else [group for group in checkpoint.groups if replay or group != REPLAY]
+    names = [file_of(group) for group in groups]
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        (_zipped if path.suffix == ".zip" else _copied)(checkpoint.path, names, beside)
+        meta = _described(checkpoint, names) if weights_only else (checkpoint.path / META).read_bytes()
+        (_zipped if path.suffix == ".zip" else _copied)(checkpoint.path, names, meta, beside)
         os.rename(beside, path)
     except OSError as error:
-        missing = [name for name in names if not (checkpoint.path / name).exists()]
+        missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
         if missing:
             raise CheckpointCorrupt(f"{checkpoint.path / missing[0]} is gone: its run pruned it in this moment. Export "
                                     "a newer checkpoint, or one that was asked for: run.checkpoint().") from None
@@ -57,14 +62,22 @@ def export(checkpoint: Checkpoint, target: str | Path, *, replay: bool = False) 
     return path
 
 
-def _copied(source: Path, names: list[str], folder: Path) -> None:
+def _described(checkpoint: Checkpoint, names: list[str]) -> bytes:
+    """meta.json of a copy with these files alone."""
+    return described(checkpoint.meta, files={name: checkpoint.files[name] for name in names},
+                     requested=checkpoint.requested, created=checkpoint.created)
+
+
+def _copied(source: Path, names: list[str], meta: bytes, folder: Path) -> None:
     folder.mkdir(mode=0o700)
+    (folder / META).write_bytes(meta)
     for name in names:
         shutil.copyfile(source / name, folder / name)
 
 
-def _zipped(source: Path, names: list[str], file: Path) -> None:
+def _zipped(source: Path, names: list[str], meta: bytes, file: Path) -> None:
     """Not compressed: weights are noise to a compressor."""
     with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
+        archive.writestr(f"{source.name}/{META}", meta)
         for name in names:
             archive.write(source / name, f"{source.name}/{name}")

@@ -96,6 +96,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
         state = told.get("state", state)
     if state in (*ENDED, "dead") or age_s > _STALE_S:
         better |= dict.fromkeys(("frames_per_second", "steps_per_second", "updates_per_second"), 0.0)
+        better["eta_s"] = None
     return RunStatus.from_told(directory.name, {**told, "state": state}, **better)
 
 

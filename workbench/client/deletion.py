@@ -30,10 +30,11 @@ def delete(directory: RunDirectory) -> Path:
     with lock.held(lock.of_start(directory), wait_s=_LOOK_S) as mine:  # so that nobody starts it meanwhile
         if not mine or lock.is_held(lock.of_supervisor(directory)):
             raise RunAlive(_refusal(directory))
-        return _moved(directory.path, rundir.trash())
+        return moved(directory.path, rundir.trash())
 
 
-def _moved(path: Path, trash: Path) -> Path:
+def moved(path: Path, trash: Path) -> Path:
+    """Move a folder into the trash under a name with the time in it; where it is then. Raises StorageFailed."""
     stem = f"{path.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
     there = next(one for name in names if not (one := trash / name).exists())

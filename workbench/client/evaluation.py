@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from workbench.checkpoints import Checkpoint
-from workbench.client import own_process
+from workbench.client import evaluation_statistics, own_process
 from workbench.client.run import Run
 from workbench.client.start import chosen_checkpoint
 from workbench.config import Setting
@@ -16,17 +17,18 @@ from workbench.environments import atari_game
 from workbench.environments.atari_protocols import PROTOCOLS, Protocol, protocol_of
 from workbench.environments.atari_scores import human_normalized, scores_of
 from workbench.environments.atari_starts import ALL_ACTIONS, read_starts
-from workbench.errors import InvalidInput
+from workbench.errors import InvalidInput, UnknownName
+from workbench.trajectory import Array
 
 _EPISODES = 10  # where nobody says
 
-# Two-sided 97.5 % quantiles of Student's t by degrees of freedom; beyond the table the next smaller entry is used,
-# which makes the interval a little too wide, never too narrow. Source: any table of the t distribution.
-_T_QUANTILES = {
-    1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201,
-    12: 2.179, 13: 2.160, 14: 2.145, 15: 2.131, 16: 2.120, 17: 2.110, 18: 2.101, 19: 2.093, 20: 2.086, 25: 2.060,
-    30: 2.042, 40: 2.021, 60: 2.000, 120: 1.980, 1000: 1.962,
-}  # fmt: skip
+
+def _median_episode(returns: Array) -> Array:
+    """The median of returns [..., N, 1] over episodes."""
+    return np.asarray(np.median(returns[..., 0], -1))
+
+
+_OVER_EPISODES = {"iqm": evaluation_statistics.iqm, "mean": evaluation_statistics.mean, "median": _median_episode}
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,12 +68,26 @@ class Evaluation:
     @property
     def confidence_interval(self) -> tuple[float, float]:
         """95 % confidence interval of the mean return (Student's t); (-inf, inf) for one episode."""
-        count = len(self.returns)
-        if count < 2:
-            return (-math.inf, math.inf)
-        quantile = _T_QUANTILES[max(known for known in _T_QUANTILES if known <= count - 1)]
-        half = quantile * statistics.stdev(self.returns) / math.sqrt(count)
-        return (self.mean - half, self.mean + half)
+        return evaluation_statistics.student_interval(np.array(self.returns))
+
+    @property
+    def iqm(self) -> float:
+        """Interquartile mean: of the episodes without the lowest and the highest quarter of returns."""
+        return float(evaluation_statistics.iqm(np.array(self.returns)[:, None]))
+
+    def interval(
+        self, statistic: str = "iqm", *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
+    ) -> tuple[float, float]:
+        """Percentile bootstrap interval over episodes of a statistic of the return: "iqm", "mean" or "median".
+
+        It is about other episodes of this policy. How other training runs would come out, `wb.aggregate` says of
+        several. (-inf, inf) for one episode. Raises UnknownName, OutOfBounds.
+        """
+        of = _OVER_EPISODES.get(statistic)
+        if of is None:
+            raise UnknownName.among("statistic", str(statistic), _OVER_EPISODES)
+        return evaluation_statistics.bootstrap_interval(
+            np.array(self.returns)[:, None], of, confidence=confidence, resamples=resamples, seed=seed)
 
     @property
     def human_normalized(self) -> float | None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.client.tables import duration
+
 ALIVE = ("starting", "training", "paused", "stopping")
 
 
@@ -53,6 +55,11 @@ class RunStatus:
         episodes_in_mean: episodes behind `episode_return`; None: not known.
         hint: what holds the run back, and what may help, in one sentence.
         time_s: seconds of training, pauses excluded.
+        alive_s: seconds that the run's supervisor has lived, in all its lives, pauses included.
+        cost: those hours at `price_per_hour`.
+        best_return: the highest mean return so far, of at least 20 episodes, and at how many frames that was; of
+            environments that evaluate, if any do. None before it.
+        eta_s: seconds until the run finishes by frames, hours or cost at its present speed; None: not known.
         learner_pid, learner_pids: process of the first learner, and of each.
         age_s: seconds since this was true.
     """
@@ -85,6 +92,11 @@ class RunStatus:
     device_memory_total_gb: float | None = None
     bottleneck: Mapping[str, float] = field(default_factory=dict)
     time_s: float = 0.0
+    alive_s: float = 0.0
+    cost: float = 0.0
+    best_return: float | None = None
+    best_return_frames: int | None = None
+    eta_s: float | None = None
     hint: str = ""
     warning: str = ""
     supervisor_pid: int | None = None
@@ -126,6 +138,8 @@ class RunStatus:
             parts.append(f"evaluation {self.evaluation_return:.4g}{_score(self.evaluation_score)}")
         if self.replay and self.replay_unrolls != self.replay_capacity:
             parts.append(f"replay {self.replay}")
+        if self.state == "training" and self.eta_s is not None:
+            parts.append(f"about {duration(self.eta_s)} left")
         return ", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else "")
 
     def __repr__(self) -> str:

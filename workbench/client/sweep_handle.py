@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.client import showing, sweep_study
+from workbench.client import showing, sweep_deletion, sweep_study
 from workbench.client.progress import Progress, interactive
 from workbench.client.run import Run
 from workbench.client.sweep_folder import SweepFolder
@@ -310,6 +310,18 @@ class Sweep:
         begin(self._folder, **changes)
         return self
 
+    def delete(self, *, runs: bool = False) -> Path:
+        """Move the folder of this sweep, which must have ended, to `$WORKBENCH_HOME/trash`; where it is then.
+
+        Nothing is erased: moved back to `sweeps`, it is the sweep that it was.
+
+        Args:
+            runs: whether its runs go to the trash as well; else they stay, plain runs as they are.
+
+        Raises RunAlive if it goes on, or one of the runs that are to be moved lives; StorageFailed.
+        """
+        return sweep_deletion.delete(self._folder, runs=runs)
+
     # --- showing ------------------------------------------------------------------------------------------------
 
     def panel(self) -> Any:
@@ -332,5 +344,5 @@ class Sweep:
 
 def _come_up(run: Run) -> None:
     """Wait for a run whose supervisor may just have been started by a sweep that died in that moment."""
-    while run.state == "dead" and time.time() - float(run.directory.read().get("created", 0.0)) < _COMING_S:
+    while run.state == "dead" and 0 <= time.time() - float(run.directory.read().get("created", 0.0)) < _COMING_S:
         time.sleep(_POLL_S)

@@ -12,12 +12,12 @@ from workbench.client.status import RunStatus
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
 from workbench.rundir import ENDED
 from workbench.supervisor import lock
+from workbench.supervisor.budget import LEAST_EPISODES
 
 if TYPE_CHECKING:
     from workbench.launchers.contract import Launched
 
 _POLL_S = 0.2
-_LEAST_EPISODES = 20  # behind a mean that counts: right after a resume there is one
 
 
 def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[tuple[RunStatus, bool]]:
@@ -110,7 +110,7 @@ def _reached(status: RunStatus, wanted: dict[str, float]) -> bool:
     return any(
         getattr(status, name) is not None and getattr(status, name) >= target
         for name, target in wanted.items()
-        if (behind := episodes.get(name)) is None or behind >= _LEAST_EPISODES
+        if (behind := episodes.get(name)) is None or behind >= LEAST_EPISODES
     )
 
 

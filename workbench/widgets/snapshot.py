@@ -14,6 +14,7 @@ from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
+from workbench.supervisor import budget
 from workbench.widgets.axes import Series
 
 LATEST_EVENTS = 300
@@ -93,7 +94,7 @@ def sentence(snapshot: Snapshot) -> str:
         parts.append(f"replay {status.replay}")
     if (left := seconds_left(snapshot)) is not None:
         parts.append(f"about {duration(left)} left")
-    return " · ".join(parts)
+    return " · ".join([*parts, *budget.spent(snapshot.config, vars(status))])
 
 
 def _score(score: float | None) -> str:
@@ -113,11 +114,8 @@ def reason(snapshot: Snapshot) -> str:
 
 
 def seconds_left(snapshot: Snapshot) -> float | None:
-    """Seconds until total_frames at the present speed; None if it does not move."""
-    status = snapshot.status
-    if status.state != "training" or status.frames_per_second <= 0:
-        return None
-    return max(0.0, (snapshot.config.total_frames - status.frames) / status.frames_per_second)
+    """Seconds until frames, hours or money are used up at the present speed; None if it does not move."""
+    return budget.seconds_left(snapshot.config, vars(snapshot.status))
 
 
 def facts(snapshot: Snapshot) -> list[tuple[str, str]]:

@@ -1,0 +1,168 @@
+"""`Run.card`: all that somebody needs to judge a run and to do it again, on one page of Markdown or HTML.
+
+It is read from the run's directory alone, so it can be made of a run that trains, has ended or is dead.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench import checkpoints
+from workbench.client import card_curve, card_sections
+from workbench.client.card_sections import Row
+from workbench.client.changes import changes
+from workbench.client.control import checked, stored_status
+from workbench.client.status import RunStatus
+from workbench.config import RunConfig
+from workbench.errors import InvalidInput, StorageFailed
+from workbench.metrics import MetricsReader
+from workbench.rundir import RunDirectory
+
+POINTS = 300  # of a curve, at most: each is a mean
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of a card: a name, a value, and what is to be said of it, "" for nothing."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Card:
+    """What a run was, on one page. Shows itself in a cell; `print(card)` is its Markdown.
+
+    Attributes:
+        name: of the run.
+        summary: in one sentence.
+        sections: tables, in the order of the page.
+        curve: the learning curve as SVG; "" before there is one.
+        code: what starts such a run again.
+    """
+
+    name: str
+    summary: str
+    sections: tuple[Section, ...]
+    curve: str
+    code: str
+
+    @property
+    def markdown(self) -> str:
+        """The page as Markdown, with the curve as SVG in it."""
+        parts = [f"# {self.name}", _escaped(self.summary)]
+        if self.curve:
+            parts.append(f"<p>\n{self.curve}\n</p>")
+        for section in self.sections:
+            lines = [f"| {' | '.join(map(_escaped, row))} |" for row in section.rows]
+            parts += [f"## {section.title}", "\n".join(["| | | |", "|---|---|---|", *lines])]
+        return "\n\n".join([*parts, "## Again", f"```python\n{self.code}\n```"]) + "\n"
+
+    @property
+    def html(self) -> str:
+        """The page as HTML that needs nothing else."""
+        return ('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+                f"<title>{html.escape(self.name)}</title>\n"
+                "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+                f"</style></head>\n<body>{self._repr_html_()}</body></html>\n")
+
+    def _repr_html_(self) -> str:
+        parts = [f"<h1>{html.escape(self.name)}</h1><p>{html.escape(self.summary)}</p>", self.curve]
+        for section in self.sections:
+            rows = "\n".join(
+                "<tr>" + "".join(f'<td style="text-align:left;vertical-align:top">{html.escape(cell)}</td>'
+                                 for cell in row) + "</tr>" for row in section.rows)
+            parts.append(f"<h2>{html.escape(section.title)}</h2>\n<table>{rows}</table>")
+        return "\n".join([*parts, f"<h2>Again</h2>\n<pre>{html.escape(self.code)}</pre>"])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the card as .md or .html, and return where. Raises InvalidInput, StorageFailed."""
+        target = Path(path).expanduser().absolute()
+        texts = {".md": self.markdown, ".html": self.html}
+        if target.suffix not in texts:
+            raise InvalidInput(f"{target.name!r} says no format. End it in one of {', '.join(texts)}.")
+        try:
+            target.write_text(texts[target.suffix], encoding="utf-8")
+        except OSError as error:
+            raise StorageFailed(f"cannot write {target}: {error.strerror}. Choose another place, or free space "
+                                "there.") from None
+        return target
+
+    def __str__(self) -> str:
+        return self.markdown
+
+    def __repr__(self) -> str:
+        return f"Card({self.name}: {self.summary})"
+
+
+def card(directory: RunDirectory) -> Card:
+    """The card of a run. Raises RunNotFound, StorageFailed."""
+    record, status = checked(directory).read(), stored_status(directory)
+    reader = MetricsReader(directory.metrics)
+    now, events = directory.config(), reader.events()
+    found = checkpoints.every(directory.checkpoints)
+    newest = found[-1] if found else None
+    first = _as_launched(now, events)
+    sections = (
+        Section("Result", tuple(card_sections.result(status, now, directory))),
+        Section("Environment and preprocessing", tuple(card_sections.environment(first, newest))),
+        Section("Run", tuple(card_sections.run(record, first, newest, directory))),
+        Section("Hyperparameters as launched", tuple(card_sections.hyperparameters(first))),
+        Section("What happened", tuple(card_sections.happened(events))),
+        Section("Machine and versions", tuple(card_sections.machine(record, status))),
+        Section("Units", card_sections.UNITS),
+    )
+    kept = tuple(one for one in sections if one.rows)
+    return Card(directory.name, _summary(status, first), kept, _curve(reader, now), _code(record, first, events))
+
+
+def _as_launched(config: RunConfig, events: Sequence[Mapping[str, Any]]) -> RunConfig:
+    """The configuration before anything was tuned."""
+    before: dict[str, Any] = {}
+    for one in changes(events):
+        before.setdefault(one.name, one.old)
+    return config.replaced(**before)
+
+
+def _summary(status: RunStatus, config: RunConfig) -> str:
+    gained = "" if status.episode_return is None else f", mean return {status.episode_return:.4g}"
+    return (f"{config.algorithm} on {config.environment}, seed {config.seed}: {status.state} after "
+            f"{status.frames:,} frames{gained}.")
+
+
+def _curve(reader: MetricsReader, config: RunConfig) -> str:
+    names = {"episode_return": "training episodes", "evaluation_return": "evaluation episodes"}
+    known, lines = reader.names(), {}
+    for name, title in names.items():
+        if name in known:
+            points = reader.means(name, points=POINTS)
+            lines[title] = (points["frames"], points["value"])
+    return card_curve.curve(lines, x_title="frames", y_title="return")
+
+
+def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping[str, Any]]) -> str:
+    """Python that launches such a run, and changes it as it was changed."""
+    defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
+    given = {"algorithm": config.algorithm, "seed": config.seed}
+    if record.get("preset"):
+        given["preset"] = "none"  # its fields stand here
+    given |= {name: config.value(name) for name in config.all_settings()
+              if name not in (*given, "environment", "wrappers") and config.value(name) != defaults.value(name)}
+    typed = [kind for kind, there in record.get("code", {}).items() if there]
+    lines = [f"# {' and '.join(typed)} typed in a cell: give your own code again"] if typed else []
+    lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
+    lines += [f"                {name}={value!r}," for name, value in given.items()]
+    lines[-1] = lines[-1].removesuffix(",") + ")"
+    for one in changes(events):
+        call = f"run.scale(actors={one.new!r})" if one.name == "actors" else f"run.tune({one.name}={one.new!r})"
+        lines.append(f"run.wait(frames={one.frames}); {call}" if one.frames else call)
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Text for a cell of a Markdown table."""
+    return html.escape(text, quote=False).replace("|", "\\|").replace("\n", " ")

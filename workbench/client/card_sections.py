@@ -1,0 +1,149 @@
+"""What stands on a run's card: the rows of its tables, each a name, a value, and what is to be said of it or ""."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from workbench.checkpoints import Checkpoint
+from workbench.client import evaluations
+from workbench.client.status import RunStatus
+from workbench.client.tables import duration
+from workbench.config import RunConfig, settings
+from workbench.environments.atari import AtariOptions, atari_options
+from workbench.environments.atari_scores import scores_of
+from workbench.environments.registry import known_ids
+from workbench.rundir import RunDirectory
+from workbench.supervisor import budget
+from workbench.trajectory import EnvironmentSpec
+
+Row = tuple[str, str, str]
+
+_TOLD = ("resume", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")  # events on a card
+_MOST_EVENTS = 50
+_PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
+_ELSEWHERE = ("environment", "environment_options", "wrappers", "algorithm", "network", "seed", *_PREPROCESSING)
+UNITS = (
+    ("frames", "emulator frames: steps times the action repeats of the environment, of all environments together", ""),
+    ("steps", "decisions of the agent, of all environments together", ""),
+    ("updates", "steps of the optimizer, on one batch each", ""),
+    ("return", "sum of the environment's own rewards over an episode, neither scaled nor clipped", ""),
+    ("training time", "time in which the learner trained, pauses excluded", ""),
+)
+
+
+def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Iterator[Row]:
+    """How far the run came, and how it does."""
+    yield "state", status.state, next(iter((status.error or status.reason).splitlines()), "")
+    yield "frames", f"{status.frames:,}", f"of {config.total_frames:,}"
+    yield "steps", f"{status.steps:,}", ""
+    yield "updates", f"{status.updates:,}", ""
+    yield "episodes", f"{status.episodes:,}", "of training"
+    yield "training time", duration(status.time_s), ""
+    for said in budget.spent(config, vars(status)):
+        yield "rule", said, ""
+    for name, title, behind in (("episode_return", "mean return", status.episodes_in_mean),
+                                ("evaluation_return", "mean evaluation return", status.evaluation_episodes),
+                                ("episode_score", "mean score", status.episodes_in_mean),
+                                ("evaluation_score", "mean evaluation score", status.evaluation_episodes)):
+        if (value := getattr(status, name)) is not None:
+            yield title, f"{value:.4g}", f"last {behind} episodes" if behind else ""
+    if status.best_return is not None:
+        yield "best mean return", f"{status.best_return:.4g}", f"at {status.best_return_frames or 0:,} frames"
+    for kept in evaluations.kept(directory):
+        one = kept.evaluation
+        low, high = one.confidence_interval
+        sure = "" if math.isinf(low) else f" [{low:.4g}, {high:.4g}], 95 %"
+        human = "" if one.human_normalized is None else f", {100 * one.human_normalized:.4g} % human-normalized"
+        how = f", {one.protocol}{f' with {one.differs}' if one.differs else ''}" if one.protocol else ""
+        yield (f"evaluated at {one.checkpoint_frames:,} frames", f"{one.mean:.4g}{sure}{human}",
+               f"{len(one.returns)} episodes, IQM {one.iqm:.4g}, seed {one.seed}, "
+               f"{'likeliest actions' if one.greedy else 'sampled actions'}{how}")
+
+
+def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
+    """What the agent plays, and what is made of it before the network sees it."""
+    yield "environment", config.environment, ""
+    options = _options(config)
+    for name, (value, said) in options.items():
+        yield f"option {name}", value, said
+    if config.wrappers:
+        yield "wrappers", config.wrappers, "innermost first"
+    if newest is not None:
+        spec = EnvironmentSpec.from_json(newest.meta["environment"])
+        for part in spec.seen:
+            yield f"observation {part.name}".strip(), f"{part.dtype} {list(part.shape)}", "as the network sees it"
+        yield "actions", f"{spec.actions.kind} {list(spec.actions.sizes)}", ""
+        yield "frames per step", str(spec.frames_per_step), "action repeats"
+        yield "frames stacked", str(spec.frame_stack), ""
+        if spec.agents > 1:
+            yield "agents in a game", str(spec.agents), ""
+    known = config.all_settings()
+    for name in _PREPROCESSING:
+        yield name, str(config.value(name)), known[name].help
+    if (scores := scores_of(config.environment)) is not None:
+        yield "human-normalized", f"random play {scores.random:g}, human {scores.human:g}", "arXiv 1511.06581, table 2"
+
+
+def _options(config: RunConfig) -> dict[str, tuple[str, str]]:
+    """Options of the environment, those of Atari with their defaults: value, and what it is."""
+    given = config.environment_options
+    spec = known_ids().get(config.environment)
+    if spec is None or not str(spec.entry_point).startswith("ale_py.env"):
+        return {name: (str(value), "") for name, value in given.items()}
+    options = atari_options(spec.kwargs, given)
+    return {name: (f"{getattr(options, name)} {one.unit}".strip(), one.help)
+            for name, one in settings(AtariOptions).items()}
+
+
+def run(
+    record: Mapping[str, Any], config: RunConfig, newest: Checkpoint | None, directory: RunDirectory
+) -> Iterator[Row]:
+    """What the run is."""
+    yield "launched", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(record.get("created", 0.0))), ""
+    yield "algorithm", config.algorithm, ""
+    meta = {} if newest is None else newest.meta
+    numbers = f"{meta['parameters']:,} parameters" if "parameters" in meta else ""
+    yield "network", str(config.network or meta.get("network") or "chosen by the observations"), numbers
+    yield "seed", str(config.seed), "of environments, network and sampling"
+    yield "preset", str(record.get("preset") or "none"), ""
+    if (parent := directory.parent()) is not None:
+        yield "begins with", f"{parent['take']} of {parent['checkpoint']}", ""
+    for file in sorted(directory.code.glob("*.pkl")):
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        yield f"{file.stem} typed in a cell", f"code/{file.name}", f"SHA-256 {digest}"
+
+
+def hyperparameters(config: RunConfig) -> Iterator[Row]:
+    """Every field that stands nowhere else, with its unit; and its default, where that is another one."""
+    defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
+    for name, one in config.all_settings().items():
+        if name in _ELSEWHERE:
+            continue
+        value, default = config.value(name), defaults.value(name)
+        said = one.help if value == default else f"{one.help} (default: {default})"
+        yield name, f"{value} {one.unit if value is not None else ''}".strip(), said
+
+
+def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    """What was changed, and what else there is to know, oldest first."""
+    told = [one for one in events if one["kind"] in (*_TOLD, "tune", "scale")]
+    left_out = len(told) - _MOST_EVENTS
+    if left_out > 0:
+        steering = [one for one in told if one["kind"] in ("tune", "scale")]
+        rest = [one for one in told if one["kind"] not in ("tune", "scale")][-_MOST_EVENTS:]
+        told = sorted([*steering, *rest], key=lambda one: int(one["id"]))
+        yield "", f"{left_out} earlier events are left out", "see run.events"
+    for one in told:
+        where = "" if one["frames"] is None else f"at {one['frames']:,} frames"
+        yield one["kind"], (one["message"].splitlines() or [""])[0], where
+
+
+def machine(record: Mapping[str, Any], status: RunStatus) -> Iterator[Row]:
+    """Where it ran, and with which versions."""
+    yield "device of the learner", f"{status.device} {status.precision}".strip() or "not known", ""
+    yield from ((name, str(value), "where it was launched") for name, value in record.get("machine", {}).items())
+    yield from ((name, str(version), "") for name, version in record.get("versions", {}).items())

@@ -1,0 +1,124 @@
+"""Statistics of scores: Student's interval of a mean, the interquartile mean, and stratified bootstrap intervals.
+
+As rliable (Agarwal et al. 2021, "Deep RL at the edge of the statistical precipice", arXiv 2108.13264) has them. Scores
+are float64 [runs, games]: one for each training run on each game.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import OutOfBounds, UnknownName
+from workbench.trajectory import Array
+
+_NORMAL_FROM = 1000  # degrees of freedom beyond which Student's quantile is expanded around the normal one
+_MOST_AT_ONCE = 2_000_000  # numbers of resamples in memory
+
+
+def mean(scores: Array) -> Array:
+    """The mean over runs [..., R, G] and games."""
+    return np.asarray(scores.mean((-2, -1)))
+
+
+def median(scores: Array) -> Array:
+    """The median over games of each game's mean over runs."""
+    return np.asarray(np.median(scores.mean(-2), -1))
+
+
+def iqm(scores: Array) -> Array:
+    """The interquartile mean: of all runs on all games together, without the lowest and the highest quarter.
+
+    ⌊n/4⌋ scores are left out at each end.
+    """
+    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), -1)
+    cut = flat.shape[-1] // 4
+    return np.asarray(flat[..., cut : flat.shape[-1] - cut].mean(-1))
+
+
+def optimality_gap(scores: Array) -> Array:
+    """How far scores are below 1 in the mean, where those above it count as 1."""
+    return np.asarray((1 - np.minimum(scores, 1)).mean((-2, -1)))
+
+
+STATISTICS: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
+    {"iqm": iqm, "mean": mean, "median": median, "optimality_gap": optimality_gap}
+)
+
+
+def statistic(name: str) -> Callable[[Array], Array]:
+    """The statistic of that name. Raises UnknownName."""
+    if name not in STATISTICS:
+        raise UnknownName.among("statistic", str(name), STATISTICS)
+    return STATISTICS[name]
+
+
+def bootstrap_interval(
+    scores: Array, of: Callable[[Array], Array], *, confidence: float, resamples: int, seed: int
+) -> tuple[float, float]:
+    """The percentile bootstrap interval of a statistic: runs are drawn anew with replacement, within each game.
+
+    (-inf, inf) for one run, which tells nothing of how others would come out. Raises OutOfBounds.
+    """
+    check_confidence(confidence)
+    if isinstance(resamples, bool) or not isinstance(resamples, int) or not 100 <= resamples <= 10_000_000:
+        raise OutOfBounds(f"resamples={resamples!r} must be a whole number in [100, 10000000].")
+    runs, games = scores.shape
+    if runs < 2:
+        return (-math.inf, math.inf)
+    generator, found = np.random.default_rng(seed), []
+    at_once = max(1, _MOST_AT_ONCE // scores.size)
+    for first in range(0, resamples, at_once):
+        drawn = generator.integers(runs, size=(min(at_once, resamples - first), runs, games))
+        found.append(of(scores[drawn, np.arange(games)]))
+    low, high = np.quantile(np.concatenate(found), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return (float(low), float(high))
+
+
+def student_interval(values: Array, *, confidence: float = 0.95) -> tuple[float, float]:
+    """The interval of the mean of `values` [N] by Student's t; (-inf, inf) for one value."""
+    check_confidence(confidence)
+    count = len(values)
+    if count < 2:
+        return (-math.inf, math.inf)
+    middle = float(np.mean(values))
+    half = student_quantile((1 + confidence) / 2, count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
+    return (middle - half, middle + half)
+
+
+def check_confidence(confidence: Any) -> None:
+    """Raises OutOfBounds."""
+    if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
+        raise OutOfBounds(f"confidence={confidence!r} must lie between 0 and 1, such as 0.95.")
+
+
+def student_quantile(probability: float, degrees: int) -> float:
+    """The quantile of Student's t with whole degrees of freedom, for a probability of 0.5 at least."""
+    if degrees > _NORMAL_FROM:  # Abramowitz and Stegun 26.7.5; what is left out is below 1e-10
+        x, n = statistics.NormalDist().inv_cdf(probability), float(degrees)
+        return (x + (x**3 + x) / (4 * n) + (5 * x**5 + 16 * x**3 + 3 * x) / (96 * n**2)
+                + (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / (384 * n**3))
+    low, high = 0.0, 1.0
+    while _within(high, degrees) < 2 * probability - 1:
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, degrees) < 2 * probability - 1 else (low, middle)
+    return high
+
+
+def _within(t: float, degrees: int) -> float:
+    """P(|T| <= t): Abramowitz and Stegun 26.7.3 for odd degrees of freedom, 26.7.4 for even ones."""
+    angle = math.atan(t / math.sqrt(degrees))
+    odd = degrees % 2
+    term = math.cos(angle) if odd else 1.0
+    total = term if degrees > 1 else 0.0
+    for k in range(2 + odd, degrees - 1, 2):
+        term *= math.cos(angle) ** 2 * (k - 1) / k
+        total += term
+    return 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total

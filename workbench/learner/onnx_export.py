@@ -1,0 +1,99 @@
+"""Writes a checkpoint's network as an ONNX file: one step of one environment, its memory in and out.
+
+Inputs: `observation` (or one for each part, by its name) [1, 1, *stacked], as the network sees it; `previous_action`
+[1, 1, *action], `reward` float32 [1, 1], `start` bool [1, 1], and `state_0`, ... [1, ...], zeros at first. Outputs:
+`policy_logits` and `value`, or `q_values`, and `next_state_0`, ... The environment's spec is in the file's metadata.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from workbench import checkpoints
+from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
+from workbench.learner.player import Policy, answer, load_policy
+from workbench.networks.memory import ResettingLSTM
+
+_NEEDED = ("onnx", "onnxscript")
+
+
+def main(request: str) -> int:
+    """Export as `request` (JSON: the arguments of `_exported`) says. The exit code."""
+    return answer(request, _exported)
+
+
+def _exported(checkpoint: str, target: str) -> dict[str, Any]:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: pip install 'rl-workbench[onnx]'")
+    policy = load_policy(checkpoints.at(Path(checkpoint)))
+    return {"inputs": write(policy, Path(target))}
+
+
+def write(policy: Policy, target: Path) -> list[str]:
+    """Write the policy's network, and return the names of its inputs. Raises NetworkFailed, StorageFailed."""
+    import onnx
+
+    for module in policy.network.modules():
+        if isinstance(module, ResettingLSTM):
+            module.forward = module._step_by_step  # type: ignore[method-assign]  # asks no tensor what is in it
+    named, outputs = _inputs(policy), _outputs(policy)
+    try:
+        program: Any = torch.onnx.export(
+            _OneStep(policy).eval(), tuple(named.values()), dynamo=True, verbose=False, input_names=list(named),
+            output_names=outputs)
+    except Exception as error:
+        raise NetworkFailed(f"{type(policy.network).__name__} cannot be written as ONNX: {error!s:.500}") from error
+    model = program.model_proto
+    onnx.helper.set_model_props(model, {"environment": json.dumps(policy.spec.to_json())})
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        onnx.save_model(model, beside)
+        os.rename(beside, target)
+    except OSError as error:
+        raise StorageFailed(f"cannot write {target}: {error.strerror or error}. Choose another place, or free space "
+                            "there.") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+    return [one.name for one in model.graph.input]
+
+
+class _OneStep(nn.Module):
+    """The network with its arguments one after another."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self._network = policy.network
+        self._parts = [part.name for part in policy.spec.seen]
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Outputs and state."""
+        count = len(self._parts)
+        parts, (action, reward, start, *state) = inputs[:count], inputs[count:]
+        observation = parts[0] if self._parts == [""] else dict(zip(self._parts, parts, strict=True))
+        output, after = self._network(observation, action, reward, start, tuple(state))
+        return (*output, *after)
+
+
+def _inputs(policy: Policy) -> dict[str, Tensor]:
+    spec, state = policy.spec, policy.network.initial_state(1)  # type: ignore[operator]
+    seen = {part.name or "observation": torch.zeros((1, 1, *part.shape), dtype=getattr(torch, part.dtype))
+            for part in spec.seen}
+    action = torch.zeros((1, 1, *spec.actions.shape), dtype=getattr(torch, spec.actions.dtype))
+    return {**seen, "previous_action": action, "reward": torch.zeros(1, 1),
+            "start": torch.ones((1, 1), dtype=torch.bool), **{f"state_{at}": one for at, one in enumerate(state)}}
+
+
+def _outputs(policy: Policy) -> list[str]:
+    states = len(policy.network.initial_state(1))  # type: ignore[operator]
+    return [*policy.algorithm.heads.output._fields, *(f"next_state_{at}" for at in range(states))]
