@@ -2,6 +2,8 @@
 
     python benchmarks/fuzz.py [TARGET ...] [--inputs 1000000] [--seed 0] [--keep] [--write]
 
+`--write` replaces the rows of the targets that were given in the table of results, and leaves the others as they are.
+
 Targets: hello, step and stream (the inference service; whole streams over gRPC to a learner that trains), tensorfile
 and checkpoint, control (calls over gRPC to supervisor and learner). One after the other, each in a process of its
 own at the lowest priority. Inputs that failed stay in tests/fuzz/corpus, which every run tries first, and so does the
@@ -107,19 +109,26 @@ def row(found: dict[str, Any]) -> str:
             f"{1000 * found['slowest_s']:.0f} |")
 
 
-def report(results: list[dict[str, Any]], arguments: argparse.Namespace) -> str:
-    """All of it, as Markdown."""
+def report(results: list[dict[str, Any]], arguments: argparse.Namespace, *, before: str = "") -> str:
+    """All of it, as Markdown; rows and faults of other targets are those of the report `before`."""
+    names = [one["target"] for one in results]
+    others = [name for name in TARGETS if name not in names]
     faults = [f"- {one['target']}, {number:,} times: `{said}`" for one in results
               for said, number in one.get("faults", {}).items()]
+    faults += [line for line in before.splitlines() if line.startswith(tuple(f"- {name}, " for name in others))]
+    rows = {line.split()[1]: line for line in before.splitlines() if line.startswith("| ")} | dict(
+        zip(names, map(row, results), strict=True))
+    shown = [name for name in TARGETS if name in rows]
     return "\n".join([
-        f"`python benchmarks/fuzz.py --inputs {arguments.inputs} --seed {arguments.seed}`", "",
-        *[f"- **{name}**: {TARGETS[name]}" for name in [one["target"] for one in results]], "",
+        f"`python benchmarks/fuzz.py {' '.join(names)} --inputs {arguments.inputs} --seed {arguments.seed}`, and other "
+        "targets in runs of their own before.", "",
+        *[f"- **{name}**: {TARGETS[name]}" for name in shown], "",
         "A fault is an exception that is none of ours, an answer that hides one, or a wrong status; a hang is no "
         "answer in 60 s. Growth of resident memory from 20-40 % of the inputs to the last 20 %; file descriptors and "
         "threads since 20 %. CPU time of the slowest input in the thread that gave it.", "",
         "| target | inputs | per s | accepted | kinds of answers | crashes | faults | hangs | growth, MiB | "
-        "descriptors, threads | slowest, ms |", "|---|---|---|---|---|---|---|---|---|---|---|", *map(row, results), "",
-        *(["## Faults", "", *faults, ""] if faults else []),
+        "descriptors, threads | slowest, ms |", "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(rows[name] for name in shown), "", *(["## Faults", "", *faults, ""] if faults else []),
     ])
 
 
@@ -137,10 +146,11 @@ def main() -> None:
         child(arguments.child, arguments)
     if unknown := set(arguments.targets) - set(TARGETS):
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
-    results = []
+    results: list[dict[str, Any]] = []
     for name in arguments.targets or TARGETS:
         results.append(fuzzed(name, arguments))
-        table = report(results, arguments)
+        before = RESULT.read_text() if arguments.write and RESULT.exists() else ""
+        table = report(results, arguments, before=before)
         print(row(results[-1]), file=sys.stderr, flush=True)
         if arguments.write:  # after each, since all of them take hours
             RESULT.parent.mkdir(exist_ok=True)

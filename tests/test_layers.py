@@ -24,7 +24,7 @@ LAYERS = [
     {"launchers"},
     {"client", "planning", "recipes"},
     {"widgets"},
-    {"__init__", "__main__", "command_line", "magics", "kernelspec"},
+    {"__init__", "__main__", "command_line", "sweep_commands", "magics", "kernelspec"},
 ]
 STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other
 TORCH = {"algorithms", "networks", "replay", "learner"}

@@ -7,6 +7,8 @@ is started with this directory and finds everything else in it.
 from __future__ import annotations
 
 import difflib
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -14,8 +16,8 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -24,6 +26,7 @@ from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
+_MAKING = ".making"
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 
 
@@ -216,6 +219,12 @@ class RunDirectory:
         write_record(self.record, data)
         return data
 
+    def check_place(self) -> None:
+        """Raises StorageFailed where the directory of a live run was moved away, or deleted."""
+        if not self.record.exists():
+            raise StorageFailed(f"{self.path} is gone: it was moved or deleted while the run is alive. Move it back, "
+                                "or stop the run, and resume it where its directory is now.")
+
     def config(self) -> RunConfig:
         """The configuration as it is now, live changes included."""
         return RunConfig.from_json(self.read()["config"])
@@ -230,31 +239,71 @@ def create(
     name: str, record: dict[str, Any], *, code: Mapping[str, bytes] | None = None,
     prepare: Callable[[RunDirectory], object] = lambda run: None,
 ) -> RunDirectory:
-    """A new run's directory with token, `code` by file name, what `prepare` adds, and at last run.json.
+    """A new run's directory with token, `code` by file name, what `prepare` adds, and run.json: all of it at once.
 
-    Raises RunExists, HomeNotWritable, or what `prepare` raises, and then leaves nothing.
+    `prepare` is given the directory while it is still hidden. Raises RunExists, HomeNotWritable, or what `prepare`
+    raises, and then leaves nothing.
     """
     folder = home() / "runs"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / name).mkdir(mode=0o700)
+        with made_at_once(folder / name) as hidden:
+            run = RunDirectory(hidden)
+            _fill(run, code or {})
+            prepare(run)
+            run.write(name=name, **record)
+        return RunDirectory(folder / name)
     except FileExistsError:
         raise RunExists(f"there is a run {name!r} already. Choose another name, or wb.resume({name!r}).") from None
-    except OSError as error:
-        raise HomeNotWritable(
-            f"cannot write {folder}: {error.strerror}. Set WORKBENCH_HOME to a folder that can be written."
-        ) from None
-    run = RunDirectory(folder / name)
-    try:
-        _fill(run, code or {})
-        prepare(run)
-        run.write(name=name, **record)
-        return run
-    except BaseException as error:
-        shutil.rmtree(run.path, ignore_errors=True)
-        if isinstance(error, OSError) and not isinstance(error, WorkbenchError):
-            raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error}") from None
+    except WorkbenchError:
         raise
+    except OSError as error:
+        raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error.strerror}. Set WORKBENCH_HOME "
+                              "to a folder that can be written and has room.") from None
+
+
+@contextmanager
+def made_at_once(path: Path) -> Iterator[Path]:
+    """A hidden folder to fill, which is `path` once the block has ended; gone if the block raises.
+
+    A process that is killed meanwhile leaves no `path`, and what it leaves is removed when another one is made. Raises
+    FileExistsError if there is a `path`.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _making(path.parent):
+        if path.exists():  # before anything is made for nothing
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
+        hidden.mkdir(mode=0o700)
+        try:
+            yield hidden
+            _renamed(hidden, path)
+        except BaseException:
+            shutil.rmtree(hidden, ignore_errors=True)
+            raise
+
+
+def _renamed(hidden: Path, path: Path) -> None:
+    try:
+        os.rename(hidden, path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody was quicker
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        raise
+
+
+@contextmanager
+def _making(folder: Path) -> Iterator[None]:
+    """Held by all who make something in `folder`, together; whoever comes alone removes what killed ones left."""
+    descriptor = os.open(home() / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in folder.glob(f"{_MAKING}-*"):
+                shutil.rmtree(left, ignore_errors=True)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
@@ -282,7 +331,7 @@ def _nearest(name: str) -> str:
 def every() -> list[RunDirectory]:
     """All runs in the home, newest first; without those whose run.json is damaged or goes away in this moment."""
     created = {}
-    for path in (home() / "runs").glob("*/run.json"):
+    for path in (home() / "runs").glob("[!.]*/run.json"):  # without those that are being made
         run = RunDirectory(path.parent)
         with suppress(RunNotFound, StorageFailed):
             created[run] = run.read().get("created", 0)

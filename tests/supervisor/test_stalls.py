@@ -10,11 +10,14 @@ def test_an_actor_without_steps_while_others_go_on_is_hung() -> None:
     assert stalls.hung(12.0) == [("0", 12.0)]
 
 
-def test_nobody_is_hung_when_everybody_stands_still() -> None:
+def test_an_actor_that_waits_for_actions_is_not_hung() -> None:
     stalls = Stalls(now=0.0)
-    stalls.saw(0.0, frames=0, actor_steps={"0": 5, "1": 7})
-    assert stalls.hung(60.0) == []
+    for now in (0.0, 30.0, 60.0):
+        stalls.saw(now, frames=0, actor_steps={"0": 5, "1": 7}, waiting={"0"})
+    assert stalls.hung(60.0) == [("1", 60.0)]
     assert stalls.frozen_s(60.0) == 60.0
+    stalls.forget("1")
+    assert stalls.hung(60.0) == []
 
 
 def test_what_was_meant_to_stand_still_starts_counting_anew() -> None:
@@ -48,7 +51,7 @@ def test_a_run_at_full_speed_needs_no_reason() -> None:
 def test_a_stall_is_told_in_plain_words() -> None:
     dead = [("1", "signal 9 (SIGKILL)"), ("3", "exit code 1")]
     assert told(dead_actors=dead, frozen_s=12.2) == "2 of 4 actors dead (exit code 1), batch waiting 12 s"
-    assert told(hung=[("2", 14.6)]) == "actor 2 has made no step for 15 s while others go on"
+    assert told(hung=[("2", 14.6)]) == "actor 2 has made no step for 15 s"
     assert told(learner_silent_s=9.0) == "the learner has not answered for 9 s"
     assert told(learner_silent_s=9.0, learner_mute="KeyError: 3") == "the learner has not answered for 9 s: KeyError: 3"
 

@@ -23,6 +23,7 @@ import grpc
 import numpy as np
 
 from workbench import environments
+from workbench.actor.memory import go_first, keep_within_limit
 from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
@@ -194,6 +195,9 @@ def main(run_dir: str, index: int) -> int:
     run = RunDirectory(Path(run_dir))
     end_with_parent(lambda: _leave_nothing(run))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    go_first()
+    last_words = run.logs / f"actor-{index}.error.json"
+    keep_within_limit(run, index, lambda error: os._exit(leave_error(last_words, error)))
     try:
         config = run.config()
         learner = learner_name(index % config.learners)
@@ -205,4 +209,4 @@ def main(run_dir: str, index: int) -> int:
                 if played and any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
                     _replace_this_process()
     except WorkbenchError as error:
-        return leave_error(run.logs / f"actor-{index}.error.json", error)
+        return leave_error(last_words, error)

@@ -218,14 +218,19 @@ def _listed(folder: Path) -> list[tuple[float, Checkpoint | CheckpointCorrupt]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def newest_good(folder: Path, *, replay: bool = True) -> tuple[Checkpoint | None, list[str]]:
+def newest_good(
+    folder: Path, *, replay: bool = True, only: Callable[[Checkpoint], bool] = lambda _: True
+) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint whose files are all as written, and what was wrong with the newer ones.
 
     Args:
         replay: whether its replay must be as written, too; that takes reading it.
+        only: which checkpoints come into question.
     """
     passed_over: list[str] = []
     for _, found in reversed(_listed(folder)):
+        if isinstance(found, Checkpoint) and not only(found):
+            continue
         try:
             if isinstance(found, CheckpointCorrupt):
                 raise found

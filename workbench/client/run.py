@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from workbench.client.card import Card
     from workbench.client.rollout import Rollout
 
 _ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
@@ -131,6 +132,15 @@ class Run:
 
         return every(checked(self._directory))
 
+    def card(self) -> Card:
+        """All that somebody needs to judge this run and to do it again, on one page: `.save("pong.md")` or .html.
+
+        Environment and preprocessing, hyperparameters with units, changes, seed, machine, versions, results and curve.
+        """
+        from workbench.client.card import card
+
+        return card(self._directory)
+
     def wait(
         self,
         *,
@@ -184,12 +194,12 @@ class Run:
     @contextmanager
     def paused(self) -> Iterator[Run]:
         """Paused within a `with` block; a run that was paused before stays so after it."""
-        before = self.status.state
+        before = self._directory.read().get("paused")  # not one that waits for its disk, and goes on by itself
         self.pause()
         try:
             yield self
         finally:
-            if before != "paused":
+            if before is None:
                 self.resume()
 
     def stop(self, *, timeout_s: float | None = None) -> RunStatus:

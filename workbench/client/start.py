@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import checkpoints, environments, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import waiting
+from workbench.client import machine, waiting
 from workbench.client.control import Control, stored_status
 from workbench.client.run import Run
 from workbench.config import ALGORITHMS, NETWORKS, RunConfig
@@ -33,7 +33,7 @@ from workbench.errors import (
 )
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import ENDED, Parent, RunDirectory
-from workbench.supervisor import lock
+from workbench.supervisor import budget, lock
 
 Factory = Callable[..., Any]
 
@@ -126,12 +126,7 @@ def resume(
     if _answers(control):
         return _changed(Run(directory), changes)
     config = _with_changes(moved_to(directory.config(), launcher, address), changes)
-    if directory.read()["state"] == "finished" and stored_status(directory).frames >= config.total_frames:
-        raise InvalidInput(
-            f"{directory.name} has finished: it reached total_frames={config.total_frames}. "
-            f"Give a larger one: wb.resume({directory.name!r}, total_frames={2 * config.total_frames})."
-        )
-
+    _check_goes_on(directory, config)
     _check_parent(directory)
     launchers.checked(place, config)
 
@@ -249,6 +244,18 @@ def moved_to(config: RunConfig, launcher: str | None, address: str | None) -> Ru
     return config.replaced(launcher=launcher, address=address or (config.address if same else None))
 
 
+def _check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
+    """Raises InvalidInput if the run would end at once by a rule of its configuration."""
+    name, status = directory.name, stored_status(directory)
+    if status.state == "finished" and status.frames >= config.total_frames:
+        raise InvalidInput(f"{name} has finished: it reached total_frames={config.total_frames}. Give a larger one: "
+                           f"wb.resume({name!r}, total_frames={2 * config.total_frames}).")
+    field, why = budget.reached(config, vars(status))
+    if field:
+        raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "
+                           f"{field}=None).")
+
+
 def _with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     live = {key: value for key, value in changes.items() if key != "actors"}
     return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
@@ -268,6 +275,7 @@ def new_record(
         "preset": preset,
         "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
         "versions": _versions(),
+        "machine": machine.described(),
     }
 
 

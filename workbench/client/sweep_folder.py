@@ -8,7 +8,6 @@ end.
 from __future__ import annotations
 
 import difflib
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -100,7 +99,7 @@ def folder() -> Path:
 def create(
     name: str, record: Mapping[str, Any], code: Mapping[str, bytes], prepare: Callable[[SweepFolder], object]
 ) -> SweepFolder:
-    """A new sweep's folder with `code` by file name, what `prepare` adds, and at last sweep.json.
+    """A new sweep's folder with `code` by file name, what `prepare` adds, and sweep.json: all of it at once.
 
     Raises RunExists, HomeNotWritable, or what `prepare` raises, and then leaves nothing.
     """
@@ -109,26 +108,22 @@ def create(
     if taken is not None:
         raise RunExists(f"there is a run {taken.name!r}, a name that a sweep {name!r} would use. Choose another one.")
     try:
-        folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-        sweep.path.mkdir(mode=0o700)
+        with rundir.made_at_once(folder() / name) as hidden:
+            sweep = SweepFolder(hidden)
+            sweep.code.mkdir(mode=0o700)
+            for file, data in code.items():
+                write_atomically(sweep.code / file, data)
+            prepare(sweep)
+            sweep.write(name=name, **record)
+        return SweepFolder(folder() / name)
     except FileExistsError:
         raise RunExists(f"there is a sweep {name!r} already. Choose another name, or go on with it: "
                         f"wb.attach_sweep({name!r}).resume().") from None
-    except OSError as error:
-        raise HomeNotWritable(f"cannot write {folder()}: {error.strerror}. Set WORKBENCH_HOME to a folder that can be "
-                              "written.") from None
-    try:
-        sweep.code.mkdir(mode=0o700)
-        for file, data in code.items():
-            write_atomically(sweep.code / file, data)
-        prepare(sweep)
-        sweep.write(name=name, **record)
-        return sweep
-    except BaseException as error:
-        shutil.rmtree(sweep.path, ignore_errors=True)
-        if isinstance(error, OSError) and not isinstance(error, WorkbenchError):
-            raise HomeNotWritable(f"cannot create the sweep {name!r} in {folder()}: {error}") from None
+    except WorkbenchError:
         raise
+    except OSError as error:
+        raise HomeNotWritable(f"cannot create the sweep {name!r} in {folder()}: {error.strerror}. Set "
+                              "WORKBENCH_HOME to a folder that can be written and has room.") from None
 
 
 def find(name: str | Path) -> SweepFolder:
@@ -144,7 +139,7 @@ def find(name: str | Path) -> SweepFolder:
 def every() -> list[SweepFolder]:
     """All sweeps in the home, newest first; without those whose sweep.json is damaged."""
     created = {}
-    for path in folder().glob("*/sweep.json"):
+    for path in folder().glob("[!.]*/sweep.json"):
         sweep = SweepFolder(path.parent)
         with suppress(RunNotFound, StorageFailed):
             created[sweep] = sweep.read().get("created", 0)

@@ -40,6 +40,17 @@ class RunConfig:
                                     unit="groups", low=1, high=64, source="Sample Factory's double buffering")
     total_frames: int = setting(10_000_000, "frames after which the run finishes", unit="frames", low=1, high=10**13,
                                 live=True)
+    max_hours: float | None = setting(None, "hours after which the run finishes, pauses included; None: no limit",
+                                      unit="h", low=1e-4, high=1e6, live=True)
+    price_per_hour: float = setting(0.0, "price of what the run lives on, in any currency", unit="per hour", low=0.0,
+                                    high=1e9, live=True)
+    max_cost: float | None = setting(None, "cost at which the run finishes, in the currency of price_per_hour; None: "
+                                     "no limit", low=1e-6, high=1e12, live=True)
+    target_return: float | None = setting(
+        None, "mean return at which the run finishes: of the last 100 episodes, 20 at least, of environments that "
+        "evaluate, if any do; None: it goes on", low=-1e12, high=1e12, live=True)
+    patience_frames: int | None = setting(None, "frames without a higher mean return after which the run finishes; "
+                                          "None: it goes on", unit="frames", low=1, high=10**13, live=True)
     opponent: str | None = setting(None, "checkpoint that plays some agents of every game and does not learn, or the "
                                    "run whose newest one does; None: all agents learn")
     opponent_agents: int = setting(0, "agents of each game that the opponent plays, its last ones; 0: half of them",
@@ -62,6 +73,11 @@ class RunConfig:
                                 high=1024.0)
     actor_memory_gb: float = setting(0.0, "memory that a cluster reserves for each actor; 0: none", unit="GB", low=0.0,
                                      high=1e5)
+    actor_memory_limit_gb: float = setting(
+        0.0, "memory beyond which an actor is ended and started anew, for environments that leak; 0: where the machine "
+        "has none left", unit="GB", low=0.0, high=1e5, live=True)
+    step_timeout_s: float = setting(600.0, "time without a step after which an actor is ended and started anew; "
+                                    "0: never", unit="s", low=0.0, high=1e6, live=True)
     precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware has it",
                              choices=("auto", "fp32", "bf16"))
     max_batch: int = setting(0, "largest inference batch; 0: half of the environments", unit="environments", low=0,
@@ -75,6 +91,10 @@ class RunConfig:
                                            scale="log", source="SEED: 1800 s")
     keep_checkpoints: int = setting(10, "automatic checkpoints kept; those asked for are always kept",
                                     unit="checkpoints", low=1, high=100_000)
+    exact_resume_updates: int = setting(
+        0, "updates after which environments begin anew and a checkpoint is written, so that a run which was stopped "
+        "or broke down goes on from there to exactly the same weights; acting and training take turns; 0: off",
+        unit="updates", low=0, high=1_000_000)
     hyperparameters: Any = dataclasses.field(default_factory=VTraceConfig)
 
     def __post_init__(self) -> None:
@@ -82,10 +102,23 @@ class RunConfig:
         if self.actors < self.learners:
             raise OutOfBounds(f"actors={self.actors} for learners={self.learners}: each learner needs an actor of its "
                               f"own. Choose actors={self.learners} or more, or fewer learners.")
+        if self.max_cost is not None and not self.price_per_hour:
+            raise OutOfBounds(f"max_cost={self.max_cost:g} is never reached with price_per_hour=0. Say what an hour "
+                              "costs: price_per_hour=2.5.")
         if (batch_size := self.hyperparameters.batch_size) % self.learners:
             near = max(1, round(batch_size / self.learners)) * self.learners
             raise OutOfBounds(f"batch_size={batch_size} is that of all learners={self.learners} together, and does not "
                               f"divide by them. Choose batch_size={near}, for example.")
+        if self.exact_resume_updates:
+            self._check_exact()
+
+    def _check_exact(self) -> None:
+        """Raises OutOfBounds for what does not do the same again."""
+        for name, wanted in (("device", "cpu"), ("inference_device", ""), ("learners", 1), ("opponent", None),
+                             ("echo_factor", 1)):
+            if (value := self.value(name)) != wanted:
+                raise OutOfBounds(f"{name}={value!r} with exact_resume_updates={self.exact_resume_updates}: what that "
+                                  f"does depends on more than the seed. Choose {name}={wanted!r}.")
 
     @property
     def evaluating_per_actor(self) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
 from workbench.wire import certificates
 
 # What a kernel or a terminal sets for itself, and would mislead processes that have neither.
@@ -34,14 +35,16 @@ class LocalLauncher:
         """Start the run's supervisor and return at once."""
         certificates.remove(run)  # of a life on several machines
         log = run.logs / "supervisor.log"
+        starting = lock.to_hand_on(lock.of_start(run))
         with open(log, "ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "workbench", "_supervisor", str(run.path)],
+                [sys.executable, "-P", "-m", "workbench", "_supervisor", str(run.path), *map(str, starting)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env=self.environment(),
                 start_new_session=True,
+                pass_fds=starting,
             )
         return LocalProcess(process, log)
 

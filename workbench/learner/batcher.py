@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from workbench.trajectory import Array
@@ -88,6 +88,25 @@ class Batcher:
                     return self._take()
                 self._changed.wait(wait_s)
             return []
+
+    def whole(self, environments: int, run_ids: Collection[int], *, timeout_s: float) -> list[Request]:
+        """Everything that waits, by its environments, once that is so many of them; [] after `timeout_s` or if closed.
+
+        Only lives of these run ids count; what others left here is dropped.
+        """
+
+        def complete() -> bool:
+            self._waiting = deque(one for one in self._waiting if one.run_id in run_ids and one.is_alive())
+            self._size = sum(one.size for one in self._waiting)
+            return self._closed or self._size >= environments
+
+        with self._changed:
+            if not self._changed.wait_for(complete, timeout_s) or self._closed:
+                return []
+            batch = sorted(self._waiting, key=lambda one: int(one.env_ids[0]))
+            self._waiting.clear()
+            self._size = 0
+            return batch
 
     def _seconds_to_wait(self) -> float | None:
         """0: run now; None: until something changes."""

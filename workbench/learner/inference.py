@@ -140,10 +140,11 @@ class Inference:
             for request in requests:
                 self._meters.add("batch_wait", now - request.arrived)
             alive = [request for request in requests if request.is_alive()]
-            if alive and not self._serve_batch(alive):
+            if alive and not self.answer(alive):
                 return
 
-    def _serve_batch(self, requests: list[Request]) -> bool:
+    def answer(self, requests: list[Request]) -> bool:
+        """Answer `requests` and queue the unrolls that they completed; False if the queue was closed."""
         with self._meters.timing("inference"):
             unrolls = self.step(requests)
         with self._meters.timing("queue_blocked"):

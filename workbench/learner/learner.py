@@ -44,8 +44,10 @@ from workbench.learner.player import load_opponent
 from workbench.learner.policy import PublishedPolicy
 from workbench.learner.recorder import Clock, EpisodeLog, Peer, Recorder
 from workbench.learner.service import ActorStreams, check_same_environment
+from workbench.learner.storage import CHECKPOINT, METRICS, OLD_CHECKPOINTS, Storage
+from workbench.learner.stretches import EXACT, Stretches
 from workbench.learner.training import MAX_BAD_UPDATES, Trainer, warm_up
-from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.replay import experience
 from workbench.replay.experience import Draw
 from workbench.replay.layout import UnrollLayout
@@ -59,6 +61,7 @@ from workbench.wire.rpc import Handler, Server
 _POLL_S = 0.1
 _MOST_UNSENT = 100_000  # as many as may wait for a disk
 _FIRST_CHECKPOINT_S = 60.0  # a young run has all the more to lose
+_TRY_AGAIN_S = 2.0  # to write a checkpoint that the disk refused
 
 
 class Learner:
@@ -68,7 +71,7 @@ class Learner:
         self.run_directory = run
         self.rank = rank
         self.config: RunConfig = run.config()
-        self.warning = ""
+        self.storage = Storage()
         self.meters = Meters()
         self.batcher = Batcher(max_batch=self._max_batch(), timeout_s=self.config.batch_timeout_ms / 1000)
         self.streams = ActorStreams(
@@ -83,11 +86,13 @@ class Learner:
         self._stopping = False
         self._writing_replay = False
         self._paused: str | None = run.read().get("paused")  # the reason
+        self._held = ""  # why training waits for the disk
         self._failure: BaseException | None = None
         self._lives = 0
         self._took: dict[str, Any] | None = None  # checkpoint
         self.hyperparameters: Any = self.config.hyperparameters  # of several learners: this one's share
         self.group: Group | None = None  # of several learners
+        self.stretches = Stretches(self) if self.config.exact_resume_updates else None
         self._draw: Draw | None = None  # that waits until all learners have one
         self._unsent: deque[list[Any]] = deque(maxlen=_MOST_UNSENT)  # episodes, for the first learner
 
@@ -115,7 +120,7 @@ class Learner:
             self.streams.close()
             server.stop(grace_s=0.5)
             if self.writer is not None:
-                self._store(self.writer.close)
+                self.storage.store(METRICS, self.writer.close)
             self._ended.set()
 
     def _build(self) -> None:
@@ -213,15 +218,24 @@ class Learner:
 
     def _restore(self, generator: torch.Generator) -> Counters:
         """Everything of the newest good checkpoint (a fork begins with one), or a parent's weights, or nothing."""
-        found, wrong = checkpoints.newest_good(self.run_directory.checkpoints, replay=False)
+        if self.stretches is None:
+            found, wrong = checkpoints.newest_good(self.run_directory.checkpoints, replay=False)
+        else:
+            found, wrong = self.stretches.newest()
         for one in wrong:
             self._event("error", f"checkpoint passed over: {one}")
         if found is None:
+            if wrong:
+                raise CheckpointCorrupt("none of its checkpoints can be read, and it would begin at 0 frames. Put "
+                                        f"one back, or launch a new run. {' '.join(wrong)}")
+            if MetricsReader(self.run_directory.metrics).names():  # of a life that left no checkpoint
+                self._event("restore", "there is no checkpoint yet: begins again at 0 frames",
+                            progress=Progress(0, 0, 0, 0.0))
             parent = self.run_directory.parent()
             if parent is None:
                 return Counters()
             if parent["take"] == "all":
-                raise CheckpointCorrupt(f"the fork's checkpoint is gone or damaged; fork again. {' '.join(wrong)}")
+                raise CheckpointCorrupt("the fork's checkpoint is gone; fork again.")
             found = checkpoints.at(Path(parent["checkpoint"]))
             checkpointing.restore(found, self.trainer, generator, weights_only=True)
             self._took = {"path": str(found.path), "weights_only": True}
@@ -230,6 +244,8 @@ class Learner:
         self._took = {"path": str(found.path), "weights_only": False}
         counters = Counters.of(found)
         self.trainer.updates = counters.updates
+        if self.stretches is not None:
+            self.stretches.begun = counters.updates
         forked = found.meta.get("fork")
         origin = f"forked from {forked['run']}: begins with" if forked else "continues from"
         said = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(found)}"
@@ -255,24 +271,23 @@ class Learner:
             return "; its replay is damaged and is filled anew"
 
     def _work(self) -> None:
-        loops = {"inference": self.inference_loop}
+        loops = {} if self.stretches is not None else {"inference": self.inference_loop}
         if self.writer is not None:
             loops["recorder"] = self.recorder.loop
         threads = [threading.Thread(target=self._guarded(loop), name=name, daemon=True) for name, loop in loops.items()]
         for thread in threads:
             thread.start()
         self._ready.set()
-        self.clock.run(self._paused is None)
-        self.batcher.pause(self._paused is not None)
-        self._next_checkpoint = time.monotonic() + min(_FIRST_CHECKPOINT_S, self.config.checkpoint_interval_s)
+        self._stand_or_go()
+        self._next_checkpoint = time.monotonic() + min(_FIRST_CHECKPOINT_S, self._checkpoint_interval_s)
         try:
             self._train()
             if self.group is not None:  # while all are there
                 self.group.close()
             if self._failure is not None:
                 raise self._failure
-            if self.writer is not None:
-                self._store(lambda: self._checkpoint("finished" if self.finished else "stopped"))
+            if self.writer is not None and (self.finished or self.stretches is None):  # else it goes back anyway
+                self._last_checkpoint()
         finally:
             self.clock.run(False)
             self.batcher.close()
@@ -290,9 +305,13 @@ class Learner:
                 loop()
             except BaseException as error:
                 traceback.print_exc()
-                self._failure, self._stopping = error, True
+                self.fail(error)
 
         return guarded
+
+    def fail(self, error: BaseException) -> None:
+        """Let `run` raise `error` after the update of now; from any thread."""
+        self._failure, self._stopping = error, True
 
     def inference_loop(self) -> None:
         """The inference thread: one OpenMP thread beside the training thread's."""
@@ -310,16 +329,52 @@ class Learner:
     def _train_until_over(self) -> None:
         while not self._over:
             self._commands.run_pending()
-            if self._paused is not None:
+            self._mind_the_disk()
+            if self._stands_still:
                 self._commands.wait(_POLL_S)
             elif self._draw is None:
                 self._draw = self._next_draw()
-            if self._meet(self._draw is not None and self._paused is None) and self._draw is not None:
+            if self._meet(self._draw is not None and not self._stands_still) and self._draw is not None:
                 draw, self._draw = self._draw, None
                 self._update(draw)
             if self.writer is not None and self._paused is None and time.monotonic() > self._next_checkpoint:
-                self._store(lambda: self._checkpoint("interval"))
-                self._next_checkpoint = time.monotonic() + self.config.checkpoint_interval_s
+                self._checkpoint_if_due()
+
+    @property
+    def _checkpoint_interval_s(self) -> float:
+        """Seconds from one checkpoint to the next; 0 where updates are counted instead."""
+        return self.config.checkpoint_interval_s if self.stretches is None else 0.0
+
+    def _checkpoint_if_due(self) -> None:
+        if self.stretches is not None and not self.stretches.over:
+            return
+        stored = self.storage.store(CHECKPOINT, self._periodic_checkpoint)
+        again_s = min(self.config.checkpoint_interval_s, _TRY_AGAIN_S)
+        self._next_checkpoint = time.monotonic() + (self._checkpoint_interval_s if stored else again_s)
+        if stored and self.stretches is not None:
+            self.stretches.begin()
+
+    def _periodic_checkpoint(self) -> None:
+        if self.stretches is None:
+            self._checkpoint("interval")
+        else:
+            self._checkpoint(EXACT, replay=self.config.replays)
+
+    def _mind_the_disk(self) -> None:
+        """Let all learners wait while the disk takes nothing, and go on when it does."""
+        if self.writer is None or (hold := self.storage.hold) == self._held:
+            return
+        self._set_held(hold)
+        if self.group is not None:
+            self.group.order("hold", reason=hold)
+
+    def _last_checkpoint(self) -> None:
+        """Write it; a run that has finished waits until the disk has room. Raises StorageFailed in one that stops."""
+        while not self.storage.store(CHECKPOINT, lambda: self._checkpoint("finished" if self.finished else "stopped")):
+            if self._stopping or self.group is not None:
+                raise StorageFailed(self.storage.warning)
+            self._commands.run_pending()
+            self._commands.wait(_TRY_AGAIN_S)
 
     @property
     def _over(self) -> bool:
@@ -353,6 +408,8 @@ class Learner:
         match order:
             case "pause":
                 self._set_paused(arguments["reason"])
+            case "hold":
+                self._set_held(arguments["reason"])
             case "config":
                 self._reconfigure(RunConfig.from_json(arguments["config"]))
             case "event" if self.writer is not None:
@@ -361,6 +418,8 @@ class Learner:
     def _next_draw(self) -> Draw | None:
         try:
             with self.meters.timing("training_wait"):
+                if self.stretches is not None:
+                    return self.stretches.next(timeout_s=_POLL_S)
                 return self._echo.next(self.hyperparameters, timeout_s=_POLL_S)
         except OutOfBounds as error:  # no memory is left for the replay to fill
             self._event("error", str(error), progress=self.progress)
@@ -437,6 +496,7 @@ class Learner:
             "parameters": sum(parameter.numel() for parameter in self.trainer.network.parameters()), "reason": reason,
             "trained": [name for name, _ in self.trainer.network.named_parameters()],  # as the optimizer numbers them
         }
+        self.run_directory.check_place()
         folder = self.run_directory.checkpoints
         groups = checkpointing.groups_of(self.trainer, self.inference.generator)
         kept = self.experience.arrays(self.config.hyperparameters, asked=replay)
@@ -446,7 +506,7 @@ class Learner:
             written = self._written(write, groups, kept, may_leave_out=not replay)
         finally:
             self._writing_replay = False
-        checkpoints.prune(folder, keep=self.config.keep_checkpoints)
+        self.storage.store(OLD_CHECKPOINTS, partial(checkpoints.prune, folder, keep=self.config.keep_checkpoints))
         self._event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
                     data={"path": str(written.path)})
         return {"path": str(written.path), "frames": progress.frames}
@@ -471,17 +531,9 @@ class Learner:
 
     def _event(self, kind: str, message: str, **more: Any) -> None:
         if self.writer is not None:
-            self._store(partial(self.writer.event, kind, message, **more))
+            self.storage.store(METRICS, partial(self.writer.event, kind, message, **more))
         elif self.group is not None:
             self.group.order("event", kind=kind, message=f"{learner_name(self.rank)}: {message}")
-
-    def _store(self, write: Callable[[], Any]) -> None:
-        """Call `write`; a disk that refuses is a warning in the status and no reason to lose the run."""
-        try:
-            write()
-            self.warning = ""
-        except (StorageFailed, OSError) as error:
-            self.warning = str(error)
 
     # ---- actors -----------------------------------------------------------------------------------------------------
 
@@ -494,6 +546,8 @@ class Learner:
         while not self._ready.wait(_POLL_S):
             if self._ended.is_set() or self._stopping:
                 raise ConnectionLost("the learner is ending")
+        if self.stretches is not None:
+            return self.stretches.admit(hello)
         self._lives += 1
         entropy = [self.config.seed, hello.actor, self._lives if self.trainer.updates else 0, self.trainer.updates]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
@@ -521,7 +575,8 @@ class Learner:
 
     def status(self) -> dict[str, Any]:
         """Counters as they are now, speeds and means of the last second; see the recorder."""
-        told: dict[str, Any] = {"state": self.state, "reason": self.reason, "writing_replay": self._writing_replay}
+        told: dict[str, Any] = {"state": self.state, "reason": self.reason, "writing_replay": self._writing_replay,
+                                "held": bool(self.storage.hold)}
         return {**self.recorder.status, **told, **asdict(self.progress)} if self._ready.is_set() else told
 
     @property
@@ -531,7 +586,7 @@ class Learner:
             return "finished"
         if self._stopping:
             return "stopped"
-        if self._paused is not None:
+        if self._stands_still:
             return "paused"
         if not self._ready.is_set():
             return "waiting"
@@ -543,6 +598,8 @@ class Learner:
         """Why it is in that state, where that is not plain."""
         if self._paused is not None:
             return self._paused
+        if hold := self.storage.hold:
+            return hold
         if self._writing_replay:
             return "writing a checkpoint with its replay"
         if self.group is not None and self._ready.is_set() and (silence := self.recorder.silence):
@@ -567,8 +624,19 @@ class Learner:
 
     def _set_paused(self, reason: str | None) -> None:
         self._paused = reason
-        self.batcher.pause(reason is not None)
-        self.clock.run(reason is None and self._ready.is_set())
+        self._stand_or_go()
+
+    def _set_held(self, reason: str) -> None:
+        self._held = reason
+        self._stand_or_go()
+
+    @property
+    def _stands_still(self) -> bool:
+        return self._paused is not None or bool(self._held)
+
+    def _stand_or_go(self) -> None:
+        self.batcher.pause(self._stands_still)
+        self.clock.run(not self._stands_still and self._ready.is_set())
 
     def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change live fields between two updates. Raises UnknownName, NotLive or OutOfBounds."""

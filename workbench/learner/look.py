@@ -107,6 +107,7 @@ class Looking:
         now = time.monotonic()
         return {
             str(number): {"last_seen_s": now - life.last_seen, "steps": life.steps, "connected": life.alive,
+                          "stepping": life.alive and not life.pending,
                           "steps_per_second": speeds[number], "environments": life.hello.environments,
                           "frames_per_second": speeds[number] * life.hello.spec.frames_per_step}
             for number, life in lives.items()

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from workbench.errors import StorageFailed, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.learner.inference import Episode
 from workbench.learner.look import Look, Rates, joined, unpacked_episode
 from workbench.learner.meters import Sums
+from workbench.learner.storage import METRICS, PLACE
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
@@ -213,7 +214,7 @@ class Recorder:
             "policy_lag": scalars.get("policy_lag_mean"), "device": learner.device.kind,
             "precision": learner.device.precision, "actors": look.actors, "bottleneck": parts,
             **memory(scalars, accelerator_total_gb=total_gb),
-            "warning": self._store() or learner.warning, "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
+            "warning": self._stored(), "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
         }
 
     def _latencies(self, sums: Sums) -> dict[str, float]:
@@ -231,10 +232,9 @@ class Recorder:
             known["batch_fill"] = batch_size / self._learner.batcher.max_batch
         return known
 
-    def _store(self) -> str:
-        """Commit; the reason in words if the disk refuses (what waits is kept and tried again)."""
-        try:
-            self._writer.commit()
-        except StorageFailed as error:
-            return str(error)
-        return ""
+    def _stored(self) -> str:
+        """Commit; in words, what the disk refuses (what waits is kept and tried again)."""
+        storage, run = self._learner.storage, self._learner.run_directory
+        storage.store(PLACE, run.check_place)
+        storage.store(METRICS, self._writer.commit)
+        return storage.warning

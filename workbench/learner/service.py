@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 import grpc
@@ -151,10 +151,11 @@ class ActorStreams:
             Request(np.arange(first, first + count), hello.run_id, message, reply, life.is_alive, arrived)
         )
 
-    def close(self) -> None:
-        """End all streams."""
+    def close(self, *, but: Collection[int] = ()) -> None:
+        """End all streams but those of these run ids."""
         for life in list(self.lives.values()):
-            self._end(life)
+            if life.hello.run_id not in but:
+                self._end(life)
 
     @property
     def connected(self) -> int:

@@ -53,6 +53,10 @@ class Learners:
         """Seconds until the next start is due; 0: now."""
         return max(self._back_off.waiting_s(), *(member.waiting_s() for member in self.members))
 
+    def waits_for(self) -> str:
+        """What a life that began still waits for before all learners have a process; empty: nothing."""
+        return next((waits for member in self.members if (waits := member.waits_for())), "")
+
     def start_if_due(self) -> bool:
         """Begin a life of all if there is none and the back-off is over; returns whether it did."""
         if self.alive or self.waiting_s() > 0:

@@ -1,7 +1,8 @@
 """Locks on files of a run directory, which the kernel drops however their holder ends.
 
 A run has one supervisor because the supervisor holds `lock`. Its children inherit the open file, so the lock stays
-held until the last process of the run's former life is gone. `start.lock` is held by whoever starts a supervisor.
+held until the last process of the run's former life is gone. `start.lock` is held by whoever starts a supervisor, and
+then by the supervisor too until it has its own.
 No pid is ever trusted: pids are reused, and a zombie looks alive.
 """
 
@@ -18,6 +19,7 @@ from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory, gone
 
 _RETRY_S = 0.05
+_held: dict[Path, int] = {}  # in `with` blocks of this process
 
 
 def of_supervisor(run: RunDirectory) -> Path:
@@ -55,11 +57,20 @@ def hold(path: Path, *, wait_s: float) -> int | None:
 def held(path: Path, *, wait_s: float) -> Iterator[bool]:
     """Hold the lock in a `with` block; yields whether it was got. Raises what `hold` raises."""
     descriptor = hold(path, wait_s=wait_s)
+    if descriptor is None:
+        yield False
+        return
+    _held[path] = descriptor
     try:
-        yield descriptor is not None
+        yield True
     finally:
-        if descriptor is not None:
-            os.close(descriptor)
+        del _held[path]
+        os.close(descriptor)
+
+
+def to_hand_on(path: Path) -> list[int]:
+    """The descriptor of a lock that this process holds in a `with` block, for a child to hold it too; else none."""
+    return [_held[path]] if path in _held else []
 
 
 def is_held(path: Path) -> bool:

@@ -60,10 +60,17 @@ def _place(run: RunDirectory, held: int) -> Place:
     return RayPlace(run)
 
 
-def main(run_dir: str) -> int:
-    """Supervise the run in `run_dir` until it ends. The exit code."""
+def main(run_dir: str, starting: int | None = None) -> int:
+    """Supervise the run in `run_dir` until it ends. The exit code.
+
+    Args:
+        starting: descriptor of `start.lock`, which whoever starts this process has handed on; so nobody takes the run
+            for dead if that one is killed meanwhile.
+    """
     run = RunDirectory(Path(run_dir))
     held = _lock(run)
+    if starting is not None:
+        os.close(starting)
     if held is None:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1

@@ -30,15 +30,27 @@ class News:
         self.fruitless = 0
         self.stalls = Stalls(self.at)
         self._furthest = 0  # updates
+        self._looked_at = self.at  # when the learner last looked at its actors
 
     def heard(self, told: dict[str, Any], *, alive: Set[int]) -> None:
         """Take in a status; `alive` are the actors whose processes live."""
+        looked = "actors" not in told or told["actors"] != self.told.get("actors")
         self.told, self.at, self.mute = {**standing_still(self.told), **told}, time.monotonic(), ""
         if self.told.get("updates", 0) > self._furthest:
             self._furthest, self.fruitless = self.told["updates"], 0
-        steps = {int(index): int(said["steps"]) for index, said in told.get("actors", {}).items()}
+        if looked:
+            self._look({int(index): said for index, said in told.get("actors", {}).items()}, alive)
+
+    def _look(self, said: dict[int, dict[str, Any]], alive: Set[int]) -> None:
+        """Take in what the learner saw of its actors. What stood still while nobody looked may have been meant to."""
+        if self.at - self._looked_at > STALLED_AFTER_S:
+            self.stalls.moved(self.at)
+        self._looked_at = self.at
+        steps = {index: int(one["steps"]) for index, one in said.items()}
         self.stepped |= {index for index, made in steps.items() if index in alive and made > 0}
-        self.stalls.saw(self.at, self.told.get("frames", 0), {str(i): steps[i] for i in alive & set(steps)})
+        waiting = {str(index) for index, one in said.items() if not one.get("stepping", True)}
+        self.stalls.saw(
+            self.at, self.told.get("frames", 0), {str(index): steps[index] for index in alive & set(steps)}, waiting)
 
     def moved(self) -> None:
         """Forget how long things stood still, because they were meant to."""

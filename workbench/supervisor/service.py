@@ -57,7 +57,7 @@ class Service:
             after = before.replaced(actors=actors)
             self._supervisor.ask_learner("scale", actors=after.actors)
             self._supervisor.change(after)
-        return self._supervisor.changed("scale", before, after, ["actors"], undoes=undoes)
+            return self._supervisor.changed("scale", before, after, ["actors"], undoes=undoes)
 
     def tune(self, changes: dict[str, Any], undoes: int | None = None) -> dict[str, Any]:
         """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing.
@@ -73,7 +73,7 @@ class Service:
             after = before.with_live(**changes)
             self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
             self._supervisor.change(after)
-        return self._supervisor.changed("tune", before, after, list(changes), undoes=undoes)
+            return self._supervisor.changed("tune", before, after, list(changes), undoes=undoes)
 
     def checkpoint(
         self, reason: str = "requested", replay: bool | None = None, wait_s: float = CHECKPOINT_S

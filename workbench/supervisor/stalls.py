@@ -1,11 +1,11 @@
-"""What stands still: names the actor that makes no step while others do, and tells how long no frame came.
+"""What stands still: names the actor that makes no step though it has its actions, and tells how long no frame came.
 
 Pure bookkeeping on numbers and times (seconds of a monotonic clock).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 HUNG_AFTER_S = 10.0
 STALLED_AFTER_S = 5.0
@@ -18,15 +18,15 @@ class Stalls:
         self._actors: dict[str, tuple[int, float]] = {}
         self._frames = (0, now)
 
-    def saw(self, now: float, frames: int, actor_steps: Mapping[str, int]) -> None:
-        """Note a report of the learner."""
+    def saw(self, now: float, frames: int, actor_steps: Mapping[str, int], waiting: Collection[str] = ()) -> None:
+        """Note a report of the learner; `waiting`: actors that wait for it, and not it for them."""
         if frames != self._frames[0]:
             self._frames = (frames, now)
         gone = set(self._actors) - set(actor_steps)
         for actor in gone:
             del self._actors[actor]
         for actor, steps in actor_steps.items():
-            if actor not in self._actors or self._actors[actor][0] != steps:
+            if actor in waiting or actor not in self._actors or self._actors[actor][0] != steps:
                 self._actors[actor] = (steps, now)
 
     def moved(self, now: float) -> None:
@@ -34,14 +34,16 @@ class Stalls:
         self._frames = (self._frames[0], now)
         self._actors = {actor: (steps, now) for actor, (steps, _) in self._actors.items()}
 
+    def forget(self, actor: str) -> None:
+        """Know nothing of that actor any more: it is being ended."""
+        self._actors.pop(actor, None)
+
     def frozen_s(self, now: float) -> float:
         """Seconds since the run's frames last grew."""
         return now - self._frames[1]
 
     def hung(self, now: float) -> list[tuple[str, float]]:
-        """Actors that made no step for HUNG_AFTER_S while another did, with the seconds."""
-        if not any(now - at < HUNG_AFTER_S for _, at in self._actors.values()):
-            return []
+        """Actors that made no step for HUNG_AFTER_S though none waits for actions, with the seconds."""
         return [(actor, now - at) for actor, (_, at) in sorted(self._actors.items()) if now - at >= HUNG_AFTER_S]
 
 
@@ -73,7 +75,7 @@ def explain(
     if dead_actors:
         last = dead_actors[-1][1]
         parts.append(f"{len(dead_actors)} of {actors} actors dead" + (f" ({last})" if last else ""))
-    parts += [f"actor {actor} has made no step for {seconds:.0f} s while others go on" for actor, seconds in hung]
+    parts += [f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in hung]
     if frozen_s > STALLED_AFTER_S and not paused:
         parts.append(f"batch waiting {frozen_s:.0f} s")
     if learner_reason:

@@ -22,8 +22,10 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
-from workbench.metrics import MetricsWriter
+from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.rundir import ENDED, RunDirectory
+from workbench.supervisor import budget
+from workbench.supervisor.budget import Budget
 from workbench.supervisor.crew import Crew, Ended
 from workbench.supervisor.ledger import Ledger, log
 from workbench.supervisor.news import News
@@ -82,6 +84,7 @@ class Supervisor:
         self._paused: str | None = None  # why; run.json has it too, for a learner that starts anew
         self._to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # actor, whether by force
         self._news = News()
+        self._budget = Budget(_last_status(run) if self._life > 1 else {}, time.monotonic())
         self._asked_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
 
@@ -90,7 +93,7 @@ class Supervisor:
     def status(self) -> dict[str, Any]:
         """What the learner last said, with the run's state, the reason for it, and the processes."""
         with self._guard:
-            told = self._news.current(self._crew.learner)
+            told = {**self._news.current(self._crew.learner), **self._budget.told()}
             said = told.get("actors", {})
             actors = {
                 str(index): {
@@ -106,6 +109,7 @@ class Supervisor:
             return {
                 **told,
                 "state": self.state,
+                "eta_s": budget.seconds_left(self.config, {**told, "state": self.state}),
                 "reason": outcome.message if outcome else reason(self.state, self._news, self._crew, self._endings),
                 "warning": told.get("warning") or self._ledger.warning,
                 "error": f"{error['type']}: {error['message']}" if error else None,
@@ -144,7 +148,7 @@ class Supervisor:
             self.ask_learner("pause" if paused else "resume")
             with self._guard:
                 self._hold("paused by hand" if paused else None)
-        self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
+            self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
         self._wake.set()
 
     def _hold(self, why: str | None) -> None:
@@ -242,6 +246,7 @@ class Supervisor:
             while not self._to_end.empty():
                 index, by_force = self._to_end.get()
                 (self._crew.kill_actor if by_force else self._crew.replace_actor)(index)
+            self._end_hung()
             for ended in self._crew.poll():
                 self._after_ending(ended)
         now = time.monotonic()
@@ -250,9 +255,29 @@ class Supervisor:
             self._asked_at = now
             if "frames" in self._news.told:  # the event has its place
                 self._tell_resumed()
+        self._go_by_rules(now)
         if now - self._published_at >= PUBLISH_S:
             self._publish()
             self._published_at = now
+
+    def _go_by_rules(self, now: float) -> None:
+        """Count what was spent, and end the run if a rule of its configuration says so."""
+        with self._guard:
+            self._budget.spend(now, self.config.price_per_hour)
+            _, why = budget.reached(self.config, {**self._news.told, **self._budget.told()})
+        if why:
+            self.end(Outcome("finished", why))
+
+    def _end_hung(self) -> None:
+        """End actors whose environments hang; as after any other death, others follow them."""
+        limit_s = self.config.step_timeout_s
+        hung = self._news.stalls.hung(time.monotonic()) if limit_s and self.state == "training" else []
+        for index, seconds in hung:
+            if seconds > limit_s:
+                self.event("error", f"actor-{index} made no step for {seconds:.0f} s, which step_timeout_s={limit_s:g} "
+                                    "does not allow: an environment hangs. It is ended and started anew")
+                self._crew.kill_actor(int(index))
+                self._news.stalls.forget(index)
 
     def _poll_learner(self) -> None:
         """Hear how the learner is. Its state counts only if no command was under way, which may take COMMAND_S."""
@@ -261,8 +286,10 @@ class Supervisor:
             told = self.learner.call("status", timeout_s=1.0)
             with self._guard:
                 self._news.heard(told, alive={index for index, child in self._crew.actors.items() if child.alive})
+                if "frames" in told:
+                    self._budget.saw(self.config, told)
             if quiet:
-                self._follow(told["state"], str(told.get("reason") or ""))
+                self._follow(told["state"], str(told.get("reason") or ""), held=bool(told.get("held")))
         except ConnectionLost:
             self._news.mute = ""
         except WorkbenchError as error:
@@ -273,20 +300,26 @@ class Supervisor:
             if quiet:
                 self._commanding.release()
 
-    def _follow(self, learner_state: str, why: str) -> None:
-        """Make the run's state that of the learner."""
+    def _follow(self, learner_state: str, why: str, *, held: bool = False) -> None:
+        """Make the run's state that of the learner. `held`: it waits for the disk, and goes on by itself."""
         if self._paused is not None and learner_state in ("waiting", "training"):  # it was starting when told to pause
             self.learner.call("pause", timeout_s=1.0)
             return
         with self._guard:
             if learner_state == "paused":
-                if self._paused is None:
+                if self._paused is None and held:
+                    if self.state != "paused":
+                        self.event("pause", why)
+                    self.state = "paused"
+                elif self._paused is None:
                     self._hold(why or "the learner paused itself")
                     self.event("pause", self._paused or "")
                 self._news.moved()
             elif learner_state == "training":
                 if self.state == "starting":
                     self._news.moved()
+                elif self.state == "paused":
+                    self.event("resume", "the disk takes what the run makes again; training goes on")
                 self.state = "training"
 
     def _after_ending(self, ended: Ended) -> None:
@@ -389,3 +422,13 @@ class Supervisor:
         while self._ledger.warning and time.monotonic() < deadline:
             time.sleep(TURN_S)
             self._publish()
+
+
+def _last_status(run: RunDirectory) -> dict[str, Any]:
+    """What the run's life before this one told last; {} where that cannot be read, which the log says."""
+    try:
+        told, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
+    except WorkbenchError as error:
+        log(f"what the run spent so far is not known, and is counted from 0: {error}")
+        return {}
+    return told
