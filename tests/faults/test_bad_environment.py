@@ -106,8 +106,9 @@ def test_an_environment_that_hangs_is_named_and_its_actor_started_anew(home: Pat
     hung = run.status
     assert run.wait(updates=hung.updates + 10, timeout_s=60).learner_pid == hung.learner_pid, "others go on"
     run.tune(step_timeout_s=11.0)
-    after = eventually(lambda: (s := run.status).reason == "" and s.state == "training" and s, within_s=60)
-    assert sum(actor.restarts for actor in after.actors) == 1
+    after = eventually(lambda: (s := run.status).reason == "" and sum(one.restarts for one in s.actors) and s,
+                       within_s=60)
+    assert after.state == "training" and sum(actor.restarts for actor in after.actors) == 1
     assert any("an environment hangs. It is ended and started anew" in one for one in messages(run, "error"))
     complete(run)
 

@@ -19,7 +19,7 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually, private_home, processes_of
 from tests.faults.kernels import Kernels, kernels
-from tests.faults.killing import stopped_within, whole_checkpoints
+from tests.faults.killing import whole_checkpoints
 from workbench import rundir
 from workbench.client import sweep_folder
 from workbench.rundir import RunDirectory
@@ -118,12 +118,12 @@ def test_tune_and_undo(run: wb.Run, killed_around: KilledAround) -> None:
         return tuned == (rate != old) and rate == run.metrics("learning_rate")["value"].iloc[-1]
 
     killed_around("tune(learning_rate=2e-3)", agree)
-    run.tune(learning_rate=2e-3)
+    run.tune(learning_rate=3e-3)
     changes = events_of(run, "tune")
 
     def taken_back() -> bool:
         undone, rate = events_of(run, "tune") - changes, run.config.value("learning_rate")
-        return rate == run.metrics("learning_rate")["value"].iloc[-1] and (undone > 0) == (rate != 2e-3)
+        return rate == run.metrics("learning_rate")["value"].iloc[-1] and (undone > 0) == (rate != 3e-3)
 
     killed_around("undo('learning_rate')", taken_back)
 
@@ -196,18 +196,17 @@ def test_stop(run: wb.Run, kernel: Kernels) -> None:
 # --- calls that make or move a directory ------------------------------------------------------------------------------
 
 
-def half_made(folder: Path, record: str, name: str) -> Callable[[], bool]:
-    """Whether there is something new in `folder` that has no record under its name yet."""
-    before = set(os.listdir(folder)) if folder.exists() else set()
-    return lambda: bool(folder.exists() and set(os.listdir(folder)) - before) and not (folder / name / record).exists()
-
+HALF_MADE = """
+import os, signal
+from workbench import rundir
+rundir._renamed = lambda *_: os.kill(os.getpid(), signal.SIGSTOP)  # all is written, and has no name yet
+"""
 
 MAKING = {
-    "launch": ("runs", "run.json", f"wb.launch('CartPole-v1', name='new', **{FIELDS!r})"),
-    "fork": ("runs", "run.json", "wb.attach('steered').fork(name='new')"),
-    "sweep": ("sweeps", "sweep.json",
-              f"wb.sweep('CartPole-v1', name='new', space={{'learning_rate': (1e-4, 1e-2)}}, trials=1, parallel=1, "
-              f"total_frames=2000, **{FIELDS!r})"),
+    "launch": ("runs", f"wb.launch('CartPole-v1', name='new', **{FIELDS!r})"),
+    "fork": ("runs", "wb.attach('steered').fork(name='new')"),
+    "sweep": ("sweeps", f"wb.sweep('CartPole-v1', name='new', space={{'learning_rate': (1e-4, 1e-2)}}, trials=1, "
+                        f"parallel=1, total_frames=2000, **{FIELDS!r})"),
 }
 
 
@@ -215,15 +214,14 @@ MAKING = {
 def test_what_is_half_made_leaves_no_name_taken(home: Path, run: wb.Run, kernel: Kernels, call: str) -> None:
     if call == "sweep":
         pytest.importorskip("optuna")
-    folder, record, code = MAKING[call]
+    folder, code = MAKING[call]
     checked = whole_checkpoints(run)
-    for _ in range(3):
-        moment = half_made(home / folder, record, "new")
-        pid = kernel.start(code)
-        stopped_within(pid, moment)
-        kernel.end(pid)
-        wait_for(pid)
-        assert not (home / folder / "new").exists(), f"{call} left a name that is taken by nothing"
+    pid = kernel.start(HALF_MADE + code)
+    eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, within_s=60)
+    assert any(one.startswith(".") for one in os.listdir(home / folder))
+    kernel.end(pid)
+    wait_for(pid)
+    assert not (home / folder / "new").exists(), f"{call} left a name that is taken by nothing"
     assert "new" not in [one.name for one in (*rundir.every(), *sweep_folder.every())]
     with rundir.made_at_once(home / folder / "next") as hidden:  # as the next call that makes one
         assert os.listdir(home / folder).count(hidden.name) == 1

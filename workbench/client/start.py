@@ -40,6 +40,7 @@ Factory = Callable[..., Any]
 DEVICE = "WORKBENCH_DEVICE"  # that kernels of a kind of machine set: the device where none is given
 
 _SUPERVISOR_S = 60.0  # its start, and up to 10 s for the processes of a dead one to end
+_ORPHANS_LIVE_S = 10.0  # children of a dead supervisor end themselves within this time
 _LOOK_S = 0.3  # whoever looks whether a run lives holds its lock for an instant
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -338,7 +339,7 @@ def started(
     control = Control(directory)
     with _leaving_it_alone(directory.name):
         with lock.held(lock.of_start(directory), wait_s=_LOOK_S) as mine:
-            if not mine:
+            if not mine or _came_up(control):
                 raise RunExists(f"{directory.name} is being started by somebody else. wb.attach({directory.name!r}).")
             prepare()
             launched = launcher.start(directory)
@@ -357,6 +358,19 @@ def _leaving_it_alone(name: str) -> Iterator[None]:
     except KeyboardInterrupt:
         print(f"{name} goes on in the background: wb.attach({name!r}) gives its handle, .stop() ends it.")
         raise
+
+
+def _came_up(control: Control) -> bool:
+    """Whether somebody else has started the run before this process got the lock; waits for what a former life left.
+
+    A second supervisor would wait for the first one's end, and start the run anew when somebody stops it.
+    """
+    deadline = time.monotonic() + _ORPHANS_LIVE_S
+    while lock.is_held(lock.of_supervisor(control.directory)) and time.monotonic() < deadline:
+        if control.directory.read()["state"] not in ENDED and _answers(control):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _await_supervisor(control: Control, launched: Launched) -> None:
