@@ -22,7 +22,8 @@ def test_a_batch_holds_each_unroll_in_its_column() -> None:
     rng = np.random.default_rng(0)
     states = [tuple(rng.normal(size=7).astype(np.float32) for _ in range(2)) for _ in range(3)]
     unrolls = [random_unroll(IMAGES, length=4, rng=rng, state=state) for state in states]
-    batch = collate(unrolls).to("cpu")
+    batch = collate(unrolls)
+    assert [one.shape[axis] for one, axis in zip(batch.tensors(), batch.axes(), strict=True)] == [3] * len(batch.axes())
     assert batch.observation.shape == (5, 3, 2, 5, 4) and batch.observation.dtype == torch.uint8
     assert batch.stack_prefix.shape == (3, 3, 2, 5, 4)
     assert batch.action.dtype == batch.previous_action.dtype == batch.policy_version.dtype == torch.int64
