@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from workbench import rundir
+from workbench.client import sweep_folder
 from workbench.client.control import Control
 from workbench.errors import WorkbenchError
 from workbench.supervisor import lock
@@ -87,6 +88,19 @@ def private_home() -> Iterator[Path]:
             del os.environ["WORKBENCH_HOME"]
         else:
             os.environ["WORKBENCH_HOME"] = before
+
+
+def private_home_with_sweeps() -> Iterator[Path]:
+    """A private home whose sweeps are ended before its runs are."""
+    for path in private_home():
+        try:
+            yield path
+        finally:
+            for folder in sweep_folder.every():
+                folder.order_to_stop.touch()
+                for process in processes_of(folder.path):
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
 
 
 @pytest.fixture(scope="module")

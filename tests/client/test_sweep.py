@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +14,8 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, private_home, processes_of
+from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
 from workbench import rundir
-from workbench.client import sweep_folder
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
 
 optuna = pytest.importorskip("optuna")
@@ -35,16 +33,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    """A home whose sweeps are ended before its runs are."""
-    for path in private_home():
-        try:
-            yield path
-        finally:
-            for folder in sweep_folder.every():
-                folder.order_to_stop.touch()
-                for process in processes_of(folder.path):
-                    with suppress(psutil.NoSuchProcess):
-                        process.kill()
+    yield from private_home_with_sweeps()
 
 
 def process_of(sweep: wb.Sweep) -> psutil.Process:

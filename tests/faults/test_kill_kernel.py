@@ -10,14 +10,13 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, private_home, processes_of
+from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
 from tests.faults.kernels import Kernels, kernels
 from tests.faults.killing import whole_checkpoints
 from workbench import rundir
@@ -33,15 +32,7 @@ FIELDS = {**SMALL, "actors": 1, "warmup_updates": 0}
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    for path in private_home():
-        try:
-            yield path
-        finally:
-            for folder in sweep_folder.every():
-                folder.order_to_stop.touch()
-                for process in processes_of(folder.path):
-                    with suppress(psutil.NoSuchProcess):
-                        process.kill()
+    yield from private_home_with_sweeps()
 
 
 @pytest.fixture(scope="module")

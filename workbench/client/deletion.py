@@ -18,8 +18,6 @@ from workbench.errors import RunAlive, StorageFailed, WorkbenchError
 from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import lock
 
-_LOOK_S = 0.3  # whoever looks whether a run lives holds its lock for an instant
-
 
 def delete(directory: RunDirectory) -> Path:
     """Move a run's directory to the trash; where it is then, such as `trash/pong-vtrace-1-20261121-093100`.
@@ -27,7 +25,7 @@ def delete(directory: RunDirectory) -> Path:
     Moved back, it is the run that it was. Raises RunNotFound, RunAlive, or StorageFailed; nothing was moved then.
     """
     checked(directory)
-    with lock.held(lock.of_start(directory), wait_s=_LOOK_S) as mine:  # so that nobody starts it meanwhile
+    with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:  # so that nobody starts it meanwhile
         if not mine or lock.is_held(lock.of_supervisor(directory)):
             raise RunAlive(_refusal(directory))
         return moved(directory.path, rundir.trash())

@@ -40,8 +40,6 @@ Factory = Callable[..., Any]
 DEVICE = "WORKBENCH_DEVICE"  # that kernels of a kind of machine set: the device where none is given
 
 _SUPERVISOR_S = 60.0  # its start, and up to 10 s for the processes of a dead one to end
-_ORPHANS_LIVE_S = 10.0  # children of a dead supervisor end themselves within this time
-_LOOK_S = 0.3  # whoever looks whether a run lives holds its lock for an instant
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -338,7 +336,7 @@ def started(
     """Start the supervisor and wait for it. An interrupt leaves the run alone, and says its name."""
     control = Control(directory)
     with _leaving_it_alone(directory.name):
-        with lock.held(lock.of_start(directory), wait_s=_LOOK_S) as mine:
+        with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:
             if not mine or _came_up(control):
                 raise RunExists(f"{directory.name} is being started by somebody else. wb.attach({directory.name!r}).")
             prepare()
@@ -365,7 +363,7 @@ def _came_up(control: Control) -> bool:
 
     A second supervisor would wait for the first one's end, and start the run anew when somebody stops it.
     """
-    deadline = time.monotonic() + _ORPHANS_LIVE_S
+    deadline = time.monotonic() + lock.ORPHANS_LIVE_S
     while lock.is_held(lock.of_supervisor(control.directory)) and time.monotonic() < deadline:
         if control.directory.read()["state"] not in ENDED and _answers(control):
             return True

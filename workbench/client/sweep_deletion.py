@@ -12,8 +12,6 @@ from workbench.errors import RunAlive
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
 
-_LOOK_S = 0.3  # whoever looks whether a sweep lives holds its lock for an instant
-
 
 def delete(folder: SweepFolder, *, runs: bool) -> Path:
     """Move a sweep that has ended to the trash; where it is then. See `Sweep.delete`.
@@ -21,7 +19,7 @@ def delete(folder: SweepFolder, *, runs: bool) -> Path:
     Raises RunNotFound, RunAlive or StorageFailed; the sweep is where it was then.
     """
     folder.read()
-    with lock.held(folder.start_lock, wait_s=_LOOK_S) as mine:  # so that nobody starts it meanwhile
+    with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as mine:  # so that nobody starts it meanwhile
         if not mine or lock.is_held(folder.lock):
             raise RunAlive(f"{folder.name} was not deleted: it goes on. Stop it first: "
                            f"wb.attach_sweep({folder.name!r}).stop(), or workbench sweeps {folder.name} --stop.")

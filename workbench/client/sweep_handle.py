@@ -39,7 +39,6 @@ OPEN = "open"  # a trial that was under way when its sweep ended
 
 _STOP_MARGIN_S = 60.0  # for runs to end after their last checkpoints
 _POLL_S = 0.2
-_LOOK_S = 0.3  # whoever looks whether a sweep lives holds its lock for an instant
 _LOG_BYTES = 4000
 _COMING_S = 10.0  # a supervisor that was started answers within this time
 
@@ -274,7 +273,7 @@ class Sweep:
 
     def _stop_orphans(self, timeout_s: float) -> None:
         """Stop the runs of a sweep that died, which go on without it."""
-        with lock.held(self._folder.start_lock, wait_s=_LOOK_S) as mine:
+        with lock.held(self._folder.start_lock, wait_s=lock.LOOK_S) as mine:
             if not mine or lock.is_held(self._folder.lock):
                 return  # it is being resumed
             for one in self.trials:

@@ -18,7 +18,6 @@ from workbench.supervisor import lock
 MOST_TRIALS = 100_000
 
 _START_S = 60.0  # of the sweep's process, which loads Optuna
-_LOOK_S = 0.3  # whoever looks whether a sweep lives holds its lock for an instant
 
 
 def check_count(name: str, value: Any, most: int, why: str = "") -> None:
@@ -50,7 +49,7 @@ def begin(folder: SweepFolder, **changes: Any) -> None:
 
     Raises RunExists if somebody else starts it now, RunFailed, WaitTimeout.
     """
-    with lock.held(folder.start_lock, wait_s=_LOOK_S) as mine:
+    with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as mine:
         if not mine:
             raise RunExists(f"{folder.name} is being started by somebody else. wb.attach_sweep({folder.name!r}).")
         if lock.is_held(folder.lock):

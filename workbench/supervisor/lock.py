@@ -18,6 +18,9 @@ from pathlib import Path
 from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory, gone
 
+LOOK_S = 0.3  # whoever looks whether a run or a sweep lives holds its lock for an instant
+ORPHANS_LIVE_S = 10.0  # children of a dead supervisor, which hold its lock, end themselves within this time
+
 _RETRY_S = 0.05
 _held: dict[Path, int] = {}  # in `with` blocks of this process
 

@@ -20,13 +20,11 @@ from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.lifeline import end_with_parent
 
-_ORPHANS_LIVE_S = 10.0  # children of a dead supervisor end themselves within this time
-
 
 def _lock(run: RunDirectory) -> int | None:
     """The run's lock; waits for children of a dead supervisor, and kills those that do not end in time."""
     path = lock.of_supervisor(run)
-    held = lock.hold(path, wait_s=_ORPHANS_LIVE_S)
+    held = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
     if held is None and not _supervisors(run):
         for orphan in _processes(run, "_learner", "_actor"):
             orphan.kill()
