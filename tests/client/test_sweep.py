@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -16,7 +18,10 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
 from workbench import rundir
+from workbench.client import sweep_study
+from workbench.client.sweep_folder import SweepFolder
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
+from workbench.supervisor import lock
 
 optuna = pytest.importorskip("optuna")
 pytestmark = pytest.mark.timeout(240)
@@ -119,6 +124,25 @@ def test_the_study_is_optunas_own(survivor: wb.Sweep) -> None:
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{survivor.path}/study.sqlite")
     assert [one.number for one in study.trials] == [0, 1, 2]
     assert np.isclose(study.best_value, survivor.status.best_value or np.nan)
+
+
+def test_a_sweep_that_ends_during_a_look_is_not_over_with_trials_under_way(
+    survivor: wb.Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, read = SweepFolder(survivor.path), sweep_study.trials
+
+    def and_then_it_ends(*asked: Any) -> list[sweep_study.Trial]:
+        found = read(*asked)
+        folder.write(state="finished")
+        return [replace(one, state="running") for one in found]
+
+    with lock.held(folder.lock, wait_s=1) as mine, monkeypatch.context() as patch:
+        assert mine
+        folder.write(state="running")
+        patch.setattr(sweep_study, "trials", and_then_it_ends)
+        status = survivor.status
+    assert (status.state, status.running) == ("running", 3)
+    assert (survivor.status.state, survivor.status.running) == ("finished", 0)
 
 
 def test_a_stopped_sweep_keeps_its_runs_and_goes_on_with_them(home: Path) -> None:

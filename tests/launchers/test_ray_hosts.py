@@ -23,8 +23,8 @@ from workbench.errors import AccessDenied
 
 pytestmark = pytest.mark.timeout(280)
 START_S = 90.0
-# Here is room for the learner, there for both actors.
-FIELDS = {**SMALL, "launcher": "ray", "learner_cpus": 2.0, "actor_cpus": 1.0, "total_frames": 10**9,
+# The learner fits here alone, and leaves no room for actors.
+FIELDS = {**SMALL, "launcher": "ray", "learner_cpus": 3.0, "actor_cpus": 1.0, "total_frames": 10**9,
           "ready_timeout_s": START_S}
 TOKEN = secrets.token_hex(32)
 
@@ -37,7 +37,7 @@ def host(module_home: Path) -> Iterator[OtherHost]:
 
 @pytest.fixture(scope="module")
 def address(host: OtherHost) -> Iterator[str]:
-    with ray_between(host, 2, 2, token=TOKEN) as made:
+    with ray_between(host, 3, 2, token=TOKEN) as made:
         yield made
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -152,11 +151,13 @@ class Sweep:
     @property
     def status(self) -> SweepStatus:
         """How the sweep is now."""
-        return self.status_of(self.trials)
+        return self.look()[0]
 
-    def status_of(self, found: Sequence[Trial]) -> SweepStatus:
-        """How the sweep is now, where these are its trials."""
-        record, state, best = self._folder.read(), self.state, sweep_study.best(found, self._goal)
+    def look(self) -> tuple[SweepStatus, list[Trial]]:
+        """How the sweep is now, and all trials that have begun, oldest first. Of one that has ended both are final."""
+        state = self.state  # before the trials: a sweep ends after the last of them is counted
+        record, found = self._folder.read(), self.trials
+        best = sweep_study.best(found, self._goal)
         counts = {what: sum(one.state == what for one in found) for what in ("running", "finished", "pruned", "failed")}
         error = record["error"]
         told = SweepStatus(
@@ -165,7 +166,7 @@ class Sweep:
             error=None if error is None else str(error["message"]), age_s=max(0.0, time.time() - record["created"]),
         )  # fmt: skip
         self._last = told.line()
-        return told
+        return told, found
 
     @property
     def table(self) -> pd.DataFrame:

@@ -87,8 +87,7 @@ class SweepView:
     def refresh(self) -> None:
         """Bring everything up to date. Raises what reading the sweep raises."""
         with self._lock:
-            self._trials = self._sweep.trials
-            self._status = self._sweep.status_of(self._trials)
+            self._status, self._trials = self._sweep.look()
             self._head.value = _headline(self._status)
             live = self._status.state in GOING_ON
             known = self._status.best_value is not None
