@@ -16,7 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from workbench import rundir
+from workbench import launchers, rundir
 from workbench.client import waiting
 from workbench.client.start import created, started, stem_of
 from workbench.client.status import RunStatus
@@ -44,8 +44,9 @@ def test_a_name_is_made_of_the_environments(environment: str, stem: str) -> None
 def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:
     config = RunConfig.build("CartPole-v1")
     record = {"created": time.time(), "config": config.to_json(), "state": "stopped"}
+    place = launchers.by_name("local")
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: created(None, "cartpole-vtrace", record, {}).name, range(16)))
+        made = list(pool.map(lambda _: created(None, "cartpole-vtrace", record, {}, place).name, range(16)))
     assert sorted(made) == sorted(f"cartpole-vtrace-{number}" for number in range(1, 17))
     assert {one.state for one in wb.runs()} == {"stopped"}
 

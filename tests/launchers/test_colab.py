@@ -18,7 +18,15 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench import checkpoints, rundir
-from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, OutOfBounds, RunNotFound, StorageFailed
+from workbench.errors import (
+    AccessDenied,
+    CheckpointCorrupt,
+    InvalidInput,
+    OutOfBounds,
+    RunExists,
+    RunNotFound,
+    StorageFailed,
+)
 from workbench.launchers import colab
 from workbench.launchers.colab import mirror
 
@@ -77,6 +85,28 @@ def test_a_run_goes_on_from_drive_on_the_next_machine(home: Path, drive: Path) -
     eventually(lambda: not mirrors(again), within_s=30)
     assert [one.frames for one in checkpoints.every(here / "checkpoints")] == [first.frames, last]
     assert colab.restored("taken") == "taken"  # which is here
+
+
+def test_a_copy_is_never_replaced_by_another_run_of_its_name(home: Path, drive: Path) -> None:
+    run = launch()
+    run.wait(updates=5, timeout_s=60)
+    first = run.checkpoint()
+    copied(run, first.frames)
+    disconnect(run, home)
+    with pytest.raises(RunExists, match=r"has a run 'cartpole-vtrace-1'.*colab.restored\('cartpole-vtrace-1'\)"):
+        launch(name=run.name)
+    assert rundir.every() == [], "nothing was made"
+    other = launch()
+    assert other.name == "cartpole-vtrace-2"
+
+    kept = [path.read_bytes() for path in sorted((drive / run.name).rglob("*")) if path.is_file()]
+    (drive / run.name).rename(drive / other.name)  # as if that machine had been named first
+    with pytest.raises(StorageFailed, match="has another run of that name, which stays as it is"):
+        other.checkpoint()
+        mirror.copy(other.directory, drive)
+    eventually(lambda: "has another run of that name" in colab.kept(other.path).get("error", ""), within_s=40)
+    assert kept == [path.read_bytes() for path in sorted((drive / other.name).rglob("*")) if path.is_file()]
+    other.stop()
 
 
 class Typed(gymnasium.Env):

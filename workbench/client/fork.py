@@ -74,7 +74,7 @@ def fork(
     preset = run.directory.read().get("preset")
     code = {path.name: path.read_bytes() for path in run.directory.code.glob("*.pkl")}
     directory = created(
-        name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset), code,
+        name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset), code, place,
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
     )
     return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)

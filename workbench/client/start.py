@@ -91,7 +91,7 @@ def launch(
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     stem = f"{stem_of(config.environment)}-{config.algorithm}"
     record = new_record(config, parent=parent, code=code, preset=chosen)
-    directory = created(name, stem, record, code)
+    directory = created(name, stem, record, code, place)
     return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
 
 
@@ -292,19 +292,21 @@ def _versions() -> dict[str, str]:
 
 
 def created(
-    name: str | None, stem: str, record: dict[str, Any], code: Mapping[str, bytes],
+    name: str | None, stem: str, record: dict[str, Any], code: Mapping[str, bytes], place: Launcher,
     prepare: Callable[[RunDirectory], object] = lambda run: None,
 ) -> RunDirectory:
-    """The new run's directory, by its name or the first free one of `stem`; see `rundir.create`.
+    """The new run's directory, by its name or the first one of `stem` that is free here and where `place` writes.
 
-    Raises RunExists, InvalidInput, HomeNotWritable.
+    Raises RunExists, InvalidInput, HomeNotWritable, see `rundir.create`.
     """
     if name is not None:
         check_name(name)
+        place.check_name(name)
         return rundir.create(name, record, code=code, prepare=prepare)
     for number in count(1):
         try:
-            return rundir.create(f"{stem}-{number}", record, code=code, prepare=prepare)
+            place.check_name(free := f"{stem}-{number}")
+            return rundir.create(free, record, code=code, prepare=prepare)
         except RunExists:
             continue
     raise AssertionError("unreachable")

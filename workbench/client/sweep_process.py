@@ -112,7 +112,7 @@ class Sweeper:
         record = start.new_record(
             config, parent=self._record["parent"], code=self._code, preset=self._record["preset"]
         )
-        directory = start.created(name, name, record, self._code)
+        directory = start.created(name, name, record, self._code, self._place)
         start.started(directory, self._place, wait_ready=False, ready_timeout_s=0.0, progress=False).close()
 
     def _failed(self, trial: Any, run: RunDirectory, error: WorkbenchError) -> None:

@@ -39,5 +39,8 @@ class Launcher(Protocol):
         MissingPackage, ConnectionLost for a cluster that does not answer, InvalidInput for what it cannot do.
         """
 
+    def check_name(self, name: str) -> None:
+        """Before a new run gets that name: raises RunExists where another has it in a place that this one writes to."""
+
     def start(self, run: RunDirectory) -> Launched:
         """Start the run's supervisor and return at once."""

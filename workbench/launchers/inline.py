@@ -53,6 +53,9 @@ class InlineLauncher:
             raise OutOfBounds(f"device={config.device!r} with launcher='inline': this process would own the chip for "
                               "the rest of its life. Choose launcher='local', or device='cpu'.")
 
+    def check_name(self, name: str) -> None:
+        """See `Launcher`: it writes to the run's directory alone."""
+
     def start(self, run: RunDirectory) -> InlineRun:
         """Start the run's supervisor and return at once."""
         certificates.remove(run)  # of a life on several machines

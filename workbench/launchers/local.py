@@ -31,6 +31,9 @@ class LocalLauncher:
     def check(self, config: RunConfig) -> None:
         """See `Launcher`: nothing stands against it."""
 
+    def check_name(self, name: str) -> None:
+        """See `Launcher`: it writes to the run's directory alone."""
+
     def start(self, run: RunDirectory) -> LocalProcess:
         """Start the run's supervisor and return at once."""
         certificates.remove(run)  # of a life on several machines

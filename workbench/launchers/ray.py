@@ -42,6 +42,9 @@ class RayLauncher:
                                      "the same version as on the cluster.")
         self._helper = _Helper(config.address or "auto")
 
+    def check_name(self, name: str) -> None:
+        """See `Launcher`: it writes to the run's directory alone."""
+
     def start(self, run: RunDirectory) -> RayProcess:
         """See `Launcher`."""
         helper, self._helper = self._helper or _Helper(run.config().address or "auto"), None

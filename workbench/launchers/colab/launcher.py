@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from workbench.config import RunConfig
-from workbench.errors import InvalidInput, OutOfBounds, StorageFailed
+from workbench.errors import InvalidInput, OutOfBounds, RunExists, StorageFailed
 from workbench.launchers.colab.runtime import Runtime, found
 from workbench.launchers.local import LocalLauncher, LocalProcess
 from workbench.rundir import RunDirectory
@@ -72,6 +72,13 @@ class ColabLauncher(LocalLauncher):
         if config.device not in ("auto", "cpu", "xla", runtime.device):
             raise OutOfBounds(f"device={config.device!r}, but this is {runtime}. Change the runtime's type, or let "
                               "it be chosen: device='auto'.")
+
+    def check_name(self, name: str) -> None:
+        """See `Launcher`: a copy in the folder is another run's, whose machine may be gone."""
+        folder = os.environ.get(FOLDER)
+        if folder and (Path(folder) / name / "run.json").exists():
+            raise RunExists(f"{folder} has a run {name!r}, which the copies of a new one would replace. Go on with it: "
+                            f"wb.resume(colab.restored({name!r})); or choose another name.")
 
     def start(self, run: RunDirectory) -> LocalProcess:
         """Start the run's supervisor and its mirror, and return at once."""

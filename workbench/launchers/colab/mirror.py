@@ -45,6 +45,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     target = folder / run.name
     if newest is None or _same(newest, target / "checkpoints" / newest.path.name):
         return None
+    _check_own(target, run)
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
     for code in run.code.glob("*.pkl"):
@@ -57,6 +58,15 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     _copy_metrics(run.metrics, target / "metrics.sqlite")
     _prune(target / "checkpoints")
     return newest.frames
+
+
+def _check_own(target: Path, run: RunDirectory) -> None:
+    """Raises StorageFailed where `target` has another run's copy, such as one of that name from another machine."""
+    if (target / "run.json").exists():
+        theirs, mine = RunDirectory(target).read(), run.read()
+        if theirs.get("created") != mine.get("created"):
+            raise StorageFailed(f"{target} has another run of that name, which stays as it is. Choose another folder: "
+                                f"colab.prepare(...), then wb.resume({run.name!r}) once it is stopped.")
 
 
 def _same(checkpoint: Checkpoint, copied: Path) -> bool:
