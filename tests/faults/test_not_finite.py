@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 
 import workbench as wb
 from tests.conftest import eventually
 from tests.faults.harm import COUNTING, messages
+from tests.rewarding import Rewarding
 from workbench.checkpoints import Checkpoint
 
 SKIPPED = "update skipped, not finite"
 
 
-class SometimesHuge(gymnasium.Env):
+class SometimesHuge(Rewarding):
     """A reward in a few hundred is so large that its square is no float32."""
 
-    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
+    def reward(self) -> float:
+        return 1e30 if self.np_random.random() < 1 / 300 else 1.0
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
 
-    def step(self, action):
-        huge = self.np_random.random() < 1 / 300
-        return np.zeros(2, np.float32), 1e30 if huge else 1.0, False, bool(self.np_random.random() < 0.02), {}
+class Growing(Rewarding):
+    """Rewards grow tenfold every hundred steps, to what float32 just holds."""
+
+    def reward(self) -> float:
+        return 10.0 ** min(self.steps / 100, 38.0)
 
 
 def check_finite(checkpoint: Checkpoint) -> None:
@@ -51,4 +50,18 @@ def test_a_bad_update_now_and_then_costs_only_itself(home: Path, algorithm: str)
     eventually(lambda: sum(one.startswith(SKIPPED) for one in messages(run, "error")) >= 3, within_s=120)
     status = run.wait(updates=run.status.updates + 20, timeout_s=60)
     assert status.state == "training"
+    check_finite(run.checkpoint())
+
+
+def test_a_gradient_that_explodes_is_seen_pauses_the_run_and_leaves_weights_to_go_on_with(home: Path) -> None:
+    run = wb.launch(Growing, algorithm="vtrace", **FIELDS["vtrace"], max_gradient_norm=0.0)
+    eventually(lambda: run.status.state == "paused", within_s=120, what="the run pauses by itself")
+    assert "not finite" in run.status.reason and "max_abs_reward" in run.status.reason
+    norms = run.metrics("gradient_norm")["value"]
+    assert norms.max() > 1e6 * norms.iloc[0] > 0, "it was there to see before"
+    check_finite(run.checkpoint())
+    updates = run.status.updates
+    run.tune(max_abs_reward=1.0, max_gradient_norm=40.0)
+    run.resume()
+    run.wait(updates=updates + 20, timeout_s=60)
     check_finite(run.checkpoint())

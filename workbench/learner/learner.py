@@ -447,8 +447,8 @@ class Learner:
         if self.writer is not None:  # the others skip it as well
             self._event("error", f"update skipped, not finite: {what} ({number} in a row)", progress=self.progress)
         if number >= MAX_BAD_UPDATES:
-            self._set_paused(f"{number} updates in a row were not finite ({what}); lower learning_rate, or resume from "
-                             f"an earlier checkpoint")
+            self._set_paused(f"{number} updates in a row were not finite ({what}); lower learning_rate, bound rewards "
+                             "or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier checkpoint")
             self.trainer.bad_updates = 0
 
     def _on_episode(self, episode: Episode) -> None:
