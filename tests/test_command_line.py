@@ -16,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
+from workbench import lessons
 from workbench.__main__ import main
 
 OPTIONS = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
@@ -25,6 +26,14 @@ def workbench(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedPr
     return subprocess.run(
         [sys.executable, "-m", "workbench", *arguments], capture_output=True, text=True, timeout=timeout_s
     )
+
+
+def exit_code(arguments: list[str]) -> int:
+    """Of the command with these arguments, in this process."""
+    try:
+        return main(arguments)
+    except SystemExit as end:  # argparse
+        return int(end.code or 0)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +59,7 @@ def workbench(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedPr
 def test_an_error_is_one_line_and_exit_code_2(
     home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
 ) -> None:
-    try:
-        code = main(arguments)
-    except SystemExit as end:  # argparse
-        code = int(end.code or 0)
+    code = exit_code(arguments)
     out, told = capsys.readouterr()
     assert code == 2
     assert text in told
@@ -123,7 +129,8 @@ def test_an_interrupt_of_train_leaves_the_run_or_stops_it(home: Path) -> None:
     assert wb.attach("kept").status.state == "training"
 
 
-def test_lab_serves_a_copy_of_the_first_notebook(tmp_path):
+def test_lab_serves_copies_of_the_lessons_and_leaves_one_that_is_there(tmp_path):
+    (tmp_path / "02-central-inference.ipynb").write_text("mine")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -143,4 +150,5 @@ def test_lab_serves_a_copy_of_the_first_notebook(tmp_path):
     finally:
         lab.terminate()
         lab.wait(20)
-    assert (tmp_path / "01-first-run.ipynb").exists()
+    assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in lessons.every()}
+    assert (tmp_path / "02-central-inference.ipynb").read_text() == "mine"

@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run_options(sweep)
     add_sweep_options(sweep)
     add_sweeps_options(add("sweeps", sweeps, "list all sweeps, or the trials of one; stop, resume or delete it"))
-    planned = add("plan", _plan, "what a run of a wanted speed needs: cores, learners, network and money")
+    planned = add("plan", _plan, "what a run of a wanted speed needs, or how fast given machines are")
     planned.add_argument("environment", help="such as ALE/Pong-v5")
     planned.add_argument("fields", nargs="+", metavar="NAME=VALUE", help="arguments of wb.plan, such as "
                          "frames_per_second=1e6 accelerator=tpu-v3-core learner_steps_per_second=40000")
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     kernel.add_argument("--device", help="of its runs, one of cpu, cuda, tpu (default: what this machine has)")
     kernel.add_argument("--prefix", help="of the environment whose Jupyter shall list it (default: your own Jupyter)")
     kernel.add_argument("--sys-prefix", action="store_true", help="the same as --prefix with this environment")
-    lab = add("lab", _lab, "open JupyterLab on the first notebook")
+    lab = add("lab", _lab, "open JupyterLab on the lessons")
     lab.add_argument("arguments", nargs="*", help="after --: passed on to JupyterLab, such as --no-browser")
     return parser
 
@@ -415,8 +415,6 @@ def _plan(given: argparse.Namespace) -> int:
         if name not in known:
             raise UnknownName.among("argument of plan", name, known)
         fields[name] = text if name in ("algorithm", "accelerator") else _number_of(name, text)
-    if "frames_per_second" not in fields:
-        raise InvalidInput("how fast shall it be? Give frames_per_second=, such as frames_per_second=1e6.")
     print(plan(given.environment, **fields))
     return 0
 
@@ -450,14 +448,15 @@ def _kernel(given: argparse.Namespace) -> int:
 
 
 def _lab(given: argparse.Namespace) -> int:
-    """Copies the notebook here if it is not there, and becomes JupyterLab (bound to this machine, with a token)."""
+    """Copies the lessons here that are not there, and becomes JupyterLab (bound to this machine, with a token)."""
     import importlib.util
 
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingPackage("`workbench lab` needs JupyterLab. Install it: pip install 'rl-workbench[lab]'")
-    here = Path.cwd() / lessons.FIRST
-    if not here.exists():
-        shutil.copyfile(lessons.lesson(), here)
+    for lesson in lessons.every():
+        if not (here := Path.cwd() / lesson.name).exists():
+            shutil.copyfile(lesson, here)
     root = ["--allow-root"] if os.geteuid() == 0 else []  # the usual user of a container
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(here), *root, *given.arguments])
+    first = str(Path.cwd() / lessons.FIRST)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", first, *root, *given.arguments])
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.errors import UnknownName
-
 FIRST = "01-first-run.ipynb"
 
 
-def lesson(name: str = FIRST) -> Path:
-    """Path of the notebook of that name. Raises UnknownName."""
+def every() -> list[Path]:
+    """Paths of all lessons, in their order."""
     here = Path(__file__).parent
-    known = [path for folder in (here / "notebooks", here.parent / "notebooks") for path in folder.glob("*.ipynb")]
-    for path in known:
-        if path.name == name:
-            return path
-    raise UnknownName.among("notebook", name, [path.name for path in known])
+    packaged = here / "notebooks"
+    return sorted((packaged if packaged.exists() else here.parent / "notebooks").glob("[0-9]*.ipynb"))

@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, private_home
-from tests.test_command_line import OPTIONS
+from tests.test_command_line import OPTIONS, exit_code
 from workbench import rundir
 from workbench.__main__ import main
 from workbench.client import sweep_folder
@@ -58,10 +58,7 @@ def test_a_space_that_is_wrong_is_refused(words: list[str], error: type[Exceptio
 def test_what_is_wrong_is_one_line_and_starts_nothing(
     home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
 ) -> None:
-    try:
-        code = main(arguments)
-    except SystemExit as end:  # argparse
-        code = int(end.code or 0)
+    code = exit_code(arguments)
     told = capsys.readouterr().err
     assert code == 2 and text in told and len(told.strip().splitlines()) == 1
     assert not wb.runs() and not sweep_folder.every()
