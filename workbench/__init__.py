@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.client.evaluation import Evaluation, evaluate
     from workbench.client.evaluation_aggregate import Aggregate, aggregate
     from workbench.client.exported import export_policy, load_policy
+    from workbench.client.game import Game, play
     from workbench.client.listing import runs
     from workbench.client.rollout import Rollout, rollout
     from workbench.client.run import Run, attach
@@ -38,6 +39,7 @@ __all__ = [
     "Checkpoint",
     "Comparison",
     "Evaluation",
+    "Game",
     "Rollout",
     "Run",
     "RunStatus",
@@ -55,6 +57,7 @@ __all__ = [
     "launch",
     "load_policy",
     "plan",
+    "play",
     "recipe",
     "register_environment",
     "resume",
@@ -69,6 +72,7 @@ _HOMES = {
     "Checkpoint": "workbench.checkpoints",
     "Comparison": "workbench.widgets.compare",
     "Evaluation": "workbench.client.evaluation",
+    "Game": "workbench.client.game",
     "Rollout": "workbench.client.rollout",
     "Run": "workbench.client.run",
     "RunStatus": "workbench.client.status",
@@ -85,6 +89,7 @@ _HOMES = {
     "load_ipython_extension": "workbench.magics",  # what IPython looks for, and no name for people
     "load_policy": "workbench.client.exported",
     "plan": "workbench.planning",
+    "play": "workbench.client.game",
     "recipe": "workbench.recipes",
     "register_environment": "workbench.environments",
     "resume": "workbench.client.start",

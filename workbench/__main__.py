@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_onnx")
+_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_onnx", "_play")
 
 
 def _background(entry: str, arguments: Sequence[str]) -> int:
@@ -31,6 +31,11 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.client.sweep_process import main as search
 
         return search(arguments[0])
+    if entry == "_play":
+        from workbench.learner.game import main as play
+        from workbench.wire.lifeline import leave
+
+        leave(play(arguments[0]))
     from workbench.wire import lifeline
 
     lifeline.end_with_parent()

@@ -13,7 +13,7 @@ const STRIP = 46, TITLE = 86;
 export const STRIPS = [
   { name: "value", title: "value" }, { name: "reward", title: "reward", stems: true },
   { name: "score", title: "score", stems: true }, { name: "episode_return", title: "return" },
-  { name: "state_norm", title: "state norm" },
+  { name: "state_norm", title: "state norm" }, { name: "by_person", title: "by a person", stems: true },
 ];
 
 /**

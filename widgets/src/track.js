@@ -80,5 +80,6 @@ export function said(track, at, policy, number) {
   parts.push(`reward ${number(get("reward"))}`);
   if (Number.isFinite(get("score"))) parts.push(`score ${number(get("score"))}`);
   if (Number.isFinite(get("episode_return"))) parts.push(`return ${number(get("episode_return"))}`);
+  if (Number.isFinite(get("by_person"))) parts.push(get("by_person") ? "chosen by a person" : "chosen by the agent");
   return parts.join(", ");
 }

@@ -128,7 +128,10 @@ def with_overlay(rollout: Rollout) -> Iterator[Array]:
             if rollout.saliency is not None:
                 large = _heated(large, rollout.saliency[t])
             done = policy.in_words(rollout.action_spec, rollout.action_names, rollout.actions[t])
-            words += f"   value {round(float(rollout.values[t]), 2) + 0:.2f}   {done}"
+            if np.isfinite(rollout.values[t]):  # there is an agent
+                words += f"   value {round(float(rollout.values[t]), 2) + 0:.2f}"
+            who = "" if rollout.by_person is None else " (person)" if rollout.by_person[t] else " (agent)"
+            words += f"   {done}{who}"
             said = strip(rollout.action_spec, rollout.said[t], rollout.actions[t], domain=domain,
                          size=(large.shape[1], _STRIP_PX))
         else:

@@ -13,6 +13,12 @@ from workbench.errors import WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
 
 
+def command_of(entry: str, request: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """`python -m workbench <entry> <request>`, and the variables of a process that sees no accelerator."""
+    command = [sys.executable, "-P", "-m", "workbench", entry, json.dumps(request)]
+    return command, {**clean_environment(os.environ, sys.path), "CUDA_VISIBLE_DEVICES": ""}
+
+
 def answer_of(
     entry: str, request: Mapping[str, Any], *, timeout_s: float | None, what: str, remedy: str
 ) -> dict[str, Any]:
@@ -20,8 +26,7 @@ def answer_of(
 
     Raises the error that it answers with, or WorkbenchError for no answer, or none within `timeout_s`.
     """
-    command = [sys.executable, "-P", "-m", "workbench", entry, json.dumps(request)]
-    environment = {**clean_environment(os.environ, sys.path), "CUDA_VISIBLE_DEVICES": ""}
+    command, environment = command_of(entry, request)
     its_end, our_end = os.pipe()  # see wire.lifeline
     try:
         done = subprocess.run(

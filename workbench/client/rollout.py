@@ -31,7 +31,7 @@ SALIENCIES = ("gradient", "occlusion")
 _TOLD = (
     "environment", "algorithm", "checkpoint_frames", "seed", "greedy", "terminated", "truncated", "fps", "note",
 )  # fmt: skip
-_PERHAPS = ("policy", "q_values", "means", "scores", "state_norm", "saliency")
+_PERHAPS = ("policy", "q_values", "means", "scores", "state_norm", "saliency", "by_person")
 MAX_STEPS = 27_000  # the longest game of Atari: 108,000 frames
 
 
@@ -62,6 +62,8 @@ class Rollout:
         note: why there are no frames, or none in colour; and whether `rewards` has some that training would clip.
         path: the folder that it is kept in, or None.
         max_abs_reward: rewards were clipped to ± this in training; 0: they were not.
+        by_person: bool [T], which actions a person chose, in an episode of `wb.play`; None: the policy chose all. Of
+            one without an agent `algorithm` is "", and values and policy are NaN.
     """
 
     environment: str
@@ -90,6 +92,7 @@ class Rollout:
     scores: Array | None = None
     action_spec: ActionSpec = None  # type: ignore[assignment]  # filled in below
     parts: tuple[Part, ...] = ()
+    by_person: Array | None = None
 
     def __post_init__(self) -> None:
         if self.action_spec is None:
@@ -127,12 +130,20 @@ class Rollout:
         """Number of steps, T."""
         return len(self.actions)
 
+    @property
+    def end(self) -> str:
+        """How it ended, in words."""
+        if self.terminated or self.truncated:
+            return "terminated" if self.terminated else "truncated"
+        return "cut off at max_steps" if self.by_person is None else "not played to its end"
+
     def __repr__(self) -> str:
-        end = "terminated" if self.terminated else "truncated" if self.truncated else "cut off at max_steps"
         score = "" if self.episode_score is None else f", score {self.episode_score:.4g}"
+        at = f" at {self.checkpoint_frames:,} frames" if self.algorithm else ""
+        who = "" if self.by_person is None else f", {np.count_nonzero(self.by_person):,} of them by a person"
         return (
-            f"Rollout({self.environment} at {self.checkpoint_frames:,} frames, seed {self.seed}: "
-            f"return {self.episode_return:.4g}{score}, {self.steps:,} steps, {end})"
+            f"Rollout({self.environment}{at}, seed {self.seed}: "
+            f"return {self.episode_return:.4g}{score}, {self.steps:,} steps{who}, {self.end})"
         )
 
     def pictures(self) -> tuple[str, list[bytes]]:
@@ -243,6 +254,8 @@ def load(folder: Path) -> Rollout:
         fields: dict[str, Any] = {name: record[name] for name in _TOLD}
         fields |= {name: arrays[name] for name in ("actions", "rewards", "values")}
         fields |= {name: arrays.get(name) for name in _PERHAPS}
+        if fields["by_person"] is not None:
+            fields["by_person"] = fields["by_person"].astype(bool)
         bound = float(record.get("max_abs_reward", 0))
         fields["note"] = "; ".join(filter(None, [fields["note"], _as_trained(record, fields["rewards"])]))
         return Rollout(**fields, **_kinds(record), observation_rows=arrays["observations"], frames=frames,

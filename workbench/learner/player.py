@@ -25,6 +25,8 @@ from workbench.learner import frozen, roles
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
 
+_NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -91,6 +93,14 @@ class Player:
             sent = sent.copy()  # of choices it is our own memory
             sent[self.theirs] = self.opponent.act(step, greedy=False)[self.theirs]
         return sent
+
+    @torch.inference_mode()
+    def did(self, row: int, action: Array) -> None:
+        """Environment `row` was given `action` [*action], as it takes it, in the place of what `act` returned."""
+        done = torch.as_tensor(action, dtype=self._action.dtype)
+        if self.spec.actions.kind == "tanh_normal":
+            done = done.clamp(-_NEARLY_1, _NEARLY_1).atanh()
+        self._action[row] = done
 
 
 def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:

@@ -6,6 +6,7 @@ checkpoint and seed give the same episode, and its return is what an evaluation 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +19,7 @@ from workbench import checkpoints
 from workbench.algorithms.outlook import outlook
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
-from workbench.environments.contract import VectorEnvironment
+from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 from workbench.learner.player import Player, answer, load_player, make_environment
 from workbench.learner.saliency import Saliency, saliency_of
@@ -29,7 +30,7 @@ NOT_DRAWN = "this environment draws nothing, and its observations are not images
 SCORES = {"probability": "policy", "q_value": "q_values", "mean": "means"}  # array by the kind of an outlook
 
 
-class _Stage(NamedTuple):
+class Stage(NamedTuple):
     """An environment at its first step. `frame`: what it shows; `note`: why nothing, or not what was asked for."""
 
     environment: VectorEnvironment
@@ -47,53 +48,68 @@ def _played(
     checkpoint: str, folder: str, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool
 ) -> dict[str, Any]:
     found = checkpoints.at(Path(checkpoint))
-    config = RunConfig.from_json(found.meta["config"])
     with ExitStack() as stack:
-        stage = _opened(found, seed=seed, render=render)
+        stage = opened(lambda show: trained_in(found, seed=seed, show=show), seed=seed, render=render)
         environment = stack.enter_context(closing(stage.environment))
         writer = stack.enter_context(RolloutWriter(Path(folder)))
         spec = environment.spec
         player = load_player(found, num_envs=spec.agents, seed=seed)
         explain = saliency_of(player, spec, method=saliency) if saliency else None
         flags = play(player, stage, writer, greedy=greedy, max_steps=max_steps, explain=explain)
-        writer.finish({
-            "environment": spec.name, "algorithm": config.algorithm, "checkpoint": checkpoint,
-            "checkpoint_frames": found.frames, "seed": seed, "greedy": greedy, "max_steps": max_steps,
-            "terminated": bool(flags & Flags.TERMINATED), "truncated": bool(flags & Flags.TRUNCATED),
-            "action_names": environment.action_names, "fps": environment.fps, "note": stage.note,
-            "max_abs_reward": player.config.max_abs_reward, "reward_scale": player.config.reward_scale,
-            "actions": asdict(spec.actions), "parts": [asdict(part) for part in spec.parts],
-        })
+        writer.finish({**record_of(stage, found, seed=seed, greedy=greedy, flags=flags), "max_steps": max_steps})
     return {}
 
 
-def _opened(checkpoint: Checkpoint, *, seed: int, render: bool) -> _Stage:
+def record_of(
+    stage: Stage, checkpoint: Checkpoint | None, *, seed: int, greedy: bool, flags: int
+) -> dict[str, Any]:
+    """What a rollout's record says of an episode; `checkpoint`: whose policy played, or None."""
+    environment, spec = stage.environment, stage.environment.spec
+    config = None if checkpoint is None else RunConfig.from_json(checkpoint.meta["config"])
+    learning = None if config is None else config.hyperparameters
+    return {
+        "environment": spec.name, "algorithm": config.algorithm if config else "",
+        "checkpoint": str(checkpoint.path) if checkpoint else "", "seed": seed, "greedy": greedy,
+        "checkpoint_frames": checkpoint.frames if checkpoint else 0,
+        "terminated": bool(flags & Flags.TERMINATED), "truncated": bool(flags & Flags.TRUNCATED),
+        "action_names": environment.action_names, "fps": environment.fps, "note": stage.note,
+        "max_abs_reward": learning.max_abs_reward if learning else 0.0,
+        "reward_scale": learning.reward_scale if learning else 1.0,
+        "actions": asdict(spec.actions), "parts": [asdict(part) for part in spec.parts],
+    }
+
+
+def trained_in(checkpoint: Checkpoint, *, seed: int, show: Show) -> VectorEnvironment:
+    """One game of the environment that a checkpoint was trained in."""
+    agents = EnvironmentSpec.from_json(checkpoint.meta["environment"]).agents
+    return make_environment(checkpoint, num_envs=agents, seed=seed, show=show)
+
+
+def opened(make: Callable[[Show], VectorEnvironment], *, seed: int, render: bool) -> Stage:
     """The environment, drawing if it can: where that fails, the note says why, and its observation is shown."""
     if not render:
-        stage = _begun(checkpoint, seed=seed, drawn=False)
+        stage = _begun(make("endings"), seed=seed)
         return stage._replace(frame=None, note="frames were not asked for")
     try:
-        return _begun(checkpoint, seed=seed, drawn=True)
+        return _begun(make("frames"), seed=seed)
     except (MissingPackage, EnvironmentFailed) as error:
-        stage = _begun(checkpoint, seed=seed, drawn=False)  # raises what has nothing to do with drawing
+        stage = _begun(make("endings"), seed=seed)  # raises what has nothing to do with drawing
         instead = "no frames" if stage.frame is None else "the observation is shown"
         return stage._replace(note=f"{str(error).splitlines()[0]} ({instead})")
 
 
-def _begun(checkpoint: Checkpoint, *, seed: int, drawn: bool) -> _Stage:
-    agents = EnvironmentSpec.from_json(checkpoint.meta["environment"]).agents
-    environment = make_environment(checkpoint, num_envs=agents, seed=seed, show="frames" if drawn else "endings")
+def _begun(environment: VectorEnvironment, *, seed: int) -> Stage:
     try:
         step = environment.reset(seed=seed)
         frame = environment.render(0)
     except BaseException:
         environment.close()
         raise
-    return _Stage(environment, step, frame, NOT_DRAWN if frame is None else "")
+    return Stage(environment, step, frame, NOT_DRAWN if frame is None else "")
 
 
 def play(
-    player: Player, stage: _Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int, explain: Saliency | None
+    player: Player, stage: Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int, explain: Saliency | None
 ) -> int:
     """Plays from the first step to the end of the episode or `max_steps`; the flags of the last step.
 
@@ -102,8 +118,8 @@ def play(
     environment, step, frame = stage.environment, stage.step, stage.frame
     observation = step.observation[0]
     for _ in range(max_steps):
-        action = _of_those_present(step, player.act(step, greedy=greedy))
-        thoughts = _thoughts(player)
+        action = of_those_present(step, player.act(step, greedy=greedy))
+        thoughts = thoughts_of(player)
         if explain is not None:
             thoughts["saliency"] = explain(player.chosen[0])
         _write(writer, frame, observation=observation, actions=action[0], **thoughts)
@@ -111,9 +127,9 @@ def play(
         waited = 0
         while step.flags[0] & Flags.ABSENT and waited < max_steps:  # its last reward comes with the game's end
             waited += 1
-            step = environment.step(_of_those_present(step, player.act(step, greedy=greedy)))
+            step = environment.step(of_those_present(step, player.act(step, greedy=greedy)))
         ended = bool(step.flags[0] & ENDS)
-        observation, frame = _after(environment, step, ended=ended, shown=stage.frame is not None)
+        observation, frame = what_followed(environment, step, ended=ended, shown=stage.frame is not None)
         writer.append(rewards=step.reward[0], **({} if step.score is None else {"scores": step.score[0]}))
         if ended:
             break
@@ -121,12 +137,14 @@ def play(
     return int(step.flags[0])
 
 
-def _of_those_present(step: StepBatch, actions: Array) -> Array:
+def of_those_present(step: StepBatch, actions: Array) -> Array:
     """The actions, 0 of who is out of a game that others still play."""
     return np.where((step.flags & Flags.ABSENT).reshape(-1, *[1] * (actions.ndim - 1)), actions.dtype.type(0), actions)
 
 
-def _after(environment: VectorEnvironment, step: StepBatch, *, ended: bool, shown: bool) -> tuple[Array, Array | None]:
+def what_followed(
+    environment: VectorEnvironment, step: StepBatch, *, ended: bool, shown: bool
+) -> tuple[Array, Array | None]:
     """What the action led to, and its frame: at an end not the new episode's first, but the old one's last."""
     ending = environment.ending(0) if ended else None
     if ended and ending is None:
@@ -137,7 +155,7 @@ def _after(environment: VectorEnvironment, step: StepBatch, *, ended: bool, show
     return observation, frame if shown else None
 
 
-def _thoughts(player: Player) -> dict[str, Any]:
+def thoughts_of(player: Player) -> dict[str, Any]:
     """What the policy said at the last step, by the name of the array that keeps it."""
     said = outlook(player.output, config=player.config, actions=player.spec.actions)
     found = {"values": said.value[0, 0].numpy(), SCORES[said.kind]: said.scores[0, 0].numpy()}

@@ -7,10 +7,21 @@ nothing needs torch.
 
 from __future__ import annotations
 
-from workbench.rollouts.folder import FRAMES, RECORD, RolloutWriter, Stored, folder_of, kept_in, read, replacing
-from workbench.rollouts.pictures import StoredFrames, as_jpeg, as_png
+from workbench.rollouts.folder import (
+    FRAMES,
+    RECORD,
+    RolloutWriter,
+    Stored,
+    folder_of,
+    kept_in,
+    read,
+    replacing,
+    scratch_beside,
+)
+from workbench.rollouts.journal import JOURNAL, Journal, Step, read_journal
+from workbench.rollouts.pictures import MIME, StoredFrames, as_jpeg, as_png
 
 __all__ = [
-    "FRAMES", "RECORD", "RolloutWriter", "Stored", "StoredFrames", "as_jpeg", "as_png", "folder_of", "kept_in", "read",
-    "replacing",
+    "FRAMES", "JOURNAL", "MIME", "RECORD", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames", "as_jpeg",
+    "as_png", "folder_of", "kept_in", "read", "read_journal", "replacing", "scratch_beside",
 ]  # fmt: skip

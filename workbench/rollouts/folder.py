@@ -85,28 +85,35 @@ class RolloutWriter:
                     self._rows[name] = _Rows(np.asarray(row), self._scratch())
                 self._rows[name].append(np.asarray(row))
 
-    def show(self, frame: Array) -> None:
-        """The next frame, uint8 [H, W, 3]."""
+    def show(self, frame: Array) -> tuple[str, bytes]:
+        """The next frame, uint8 [H, W, 3]; how it is kept: "PNG" or "JPEG", and the file."""
         with _writing(self._folder):
             if self._pictures is None:
-                file = open(self._folder / FRAMES, "wb")  # noqa: SIM115  # the stack closes it
-                self._pictures = PictureWriter(self._open.enter_context(file))
-            self._pictures.append(frame)
+                kept = open(self._folder / FRAMES, "wb")  # noqa: SIM115  # the stack closes it
+                self._pictures = PictureWriter(self._open.enter_context(kept))
+            picture = self._pictures.append(frame)
+            return self._pictures.kind, picture
 
-    def finish(self, record: Mapping[str, Any]) -> None:
-        """Write the arrays and `record` (JSON data). Rows named "saliency" become bytes, see `_as_bytes`."""
-        with _writing(self._folder):
+    def finish(self, record: Mapping[str, Any], *, into: Path | None = None) -> None:
+        """Write the arrays and `record` (JSON data). Rows named "saliency" become bytes, see `_as_bytes`.
+
+        `into`: another folder, which gets everything as it is so far; this one may then be filled further.
+        """
+        folder = into or self._folder
+        with _writing(folder):
             arrays = {name: rows.array() for name, rows in self._rows.items()}
             if "saliency" in arrays:
                 arrays["saliency"] = self._as_bytes(arrays["saliency"])
             if self._pictures is not None:
                 self._pictures.flush()
                 arrays["frame_ends"] = np.array(self._pictures.ends, np.int64)
-            with open(self._folder / STEPS, "wb") as file:
+                if folder != self._folder:
+                    shutil.copyfile(self._folder / FRAMES, folder / FRAMES)
+            with open(folder / STEPS, "wb") as file:
                 tensorfile.Content.of("steps", arrays).write(file)
             kind = self._pictures.kind if self._pictures is not None else None
             told = {**record, "format": FORMAT, "frames": kind}
-            (self._folder / RECORD).write_text(json.dumps(told, indent=1))
+            (folder / RECORD).write_text(json.dumps(told, indent=1))
 
     def _as_bytes(self, saliency: Array) -> Array:
         """uint8, where 255 is the 99.9th percentile of the episode (a greatest value of few is 255 itself)."""
@@ -163,8 +170,19 @@ def replacing(target: Path) -> Iterator[Path]:
 
     Whoever has read the one before goes on reading it, and others may replace the same. Raises StorageFailed.
     """
-    token = secrets.token_hex(8)
-    hidden, before = (target.with_name(f".{what}-{token}") for what in ("writing", "removing"))
+    with scratch_beside(target) as hidden:
+        yield hidden
+        with _writing(target):
+            _swap(hidden, target, target.with_name(hidden.name.replace("writing", "removing")))
+
+
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """A hidden folder in that of `target`, gone after the block. Raises StorageFailed.
+
+    What a process left behind that was killed is removed by whoever makes the next one there.
+    """
+    hidden = target.with_name(f".writing-{secrets.token_hex(8)}")
     with ExitStack() as stack:
         with _writing(target):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -173,8 +191,6 @@ def replacing(target: Path) -> Iterator[Path]:
             hidden.mkdir(mode=0o700)
         stack.callback(shutil.rmtree, hidden, ignore_errors=True)
         yield hidden
-        with _writing(target):
-            _swap(hidden, target, before)
 
 
 def _swap(hidden: Path, target: Path, before: Path) -> None:

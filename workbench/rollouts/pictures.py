@@ -47,8 +47,9 @@ class PictureWriter:
         self.kind = ""
         self.ends: list[int] = []
 
-    def append(self, frame: Array) -> None:
-        """One frame, uint8 [H, W, 3]. Raises EnvironmentFailed if it has another shape than the first."""
+    def append(self, frame: Array) -> bytes:
+        """Write one frame, uint8 [H, W, 3]; the file. Raises EnvironmentFailed if it has another shape than the
+        first."""
         if not self._shape:
             self._shape = frame.shape
             self.kind = "PNG" if len(as_png(frame)) <= len(as_jpeg(frame)) else "JPEG"
@@ -58,7 +59,7 @@ class PictureWriter:
         picture = as_png(frame) if self.kind == "PNG" else as_jpeg(frame)
         self._file.write(picture)
         self.ends.append((self.ends[-1] if self.ends else 0) + len(picture))
-
+        return picture
 
     def flush(self) -> None:
         """Write what is still in memory. Raises OSError where the disk is full."""

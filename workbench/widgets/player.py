@@ -99,22 +99,27 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
 def title(rollout: Rollout) -> str:
     """A rollout in a few words."""
     how = "greedy" if rollout.greedy else "sampled actions"
-    return (f"{rollout.environment}, {rollout.algorithm} at {rollout.checkpoint_frames:,} frames, seed {rollout.seed}, "
-            f"{how}: return {number(rollout.episode_return)}")
+    agent = f"{rollout.algorithm} at {rollout.checkpoint_frames:,} frames, seed {rollout.seed}, {how}"
+    if rollout.by_person is not None:
+        agent = f"played by a person{f' and {agent}' if rollout.algorithm else f', seed {rollout.seed}'}"
+    return f"{rollout.environment}, {agent}: return {number(rollout.episode_return)}"
 
 
 def facts(rollout: Rollout) -> dict[str, str]:
     """What is to be known of a rollout, by name."""
-    end = "terminated" if rollout.terminated else "truncated" if rollout.truncated else "cut off at max_steps"
     steps = len(rollout.actions)
+    by_person = {} if rollout.by_person is None else {
+        "chosen by": f"a person {np.count_nonzero(rollout.by_person):,}, "
+                     f"the agent {np.count_nonzero(~rollout.by_person):,} steps"}
     return {
         "return": number(rollout.episode_return),
-        "steps": f"{steps:,} ({steps / rollout.fps:,.1f} s), {end}",
+        "steps": f"{steps:,} ({steps / rollout.fps:,.1f} s), {rollout.end}",
         "rewards": f"{np.count_nonzero(rollout.rewards):,} steps with one",
         **({} if rollout.episode_score is None else {"score": number(rollout.episode_score)}),
         "an action": policy.kind_in_words(rollout.action_spec),
         "taken": policy.taken(rollout.action_spec, rollout.action_names, rollout.actions),
-        "checkpoint": str(rollout.checkpoint),
+        **by_person,
+        **({"checkpoint": str(rollout.checkpoint)} if rollout.algorithm else {}),
     }
 
 
@@ -169,6 +174,8 @@ def _columns(rollout: Rollout, pictures: Sequence[bytes], seen: Drawable | None)
         found["score"] = np.concatenate([[0], rollout.scores]).astype(np.float32)
     if rollout.state_norm is not None:
         found["state_norm"] = _padded(rollout.state_norm)
+    if rollout.by_person is not None:
+        found["by_person"] = _padded(rollout.by_person)
     if pictures:
         found["picture_end"] = np.cumsum([len(picture) for picture in pictures]).astype(np.uint32)
     if seen is not None:

@@ -373,7 +373,8 @@ var STRIPS = [
   { name: "reward", title: "reward", stems: true },
   { name: "score", title: "score", stems: true },
   { name: "episode_return", title: "return" },
-  { name: "state_norm", title: "state norm" }
+  { name: "state_norm", title: "state norm" },
+  { name: "by_person", title: "by a person", stems: true }
 ];
 function drawStrips(canvas, colours, track, strips, width, length) {
   const context = cleared(canvas, width, strips.length * STRIP + 2);
@@ -654,6 +655,7 @@ function said(track, at, policy, number2) {
   parts.push(`reward ${number2(get("reward"))}`);
   if (Number.isFinite(get("score"))) parts.push(`score ${number2(get("score"))}`);
   if (Number.isFinite(get("episode_return"))) parts.push(`return ${number2(get("episode_return"))}`);
+  if (Number.isFinite(get("by_person"))) parts.push(get("by_person") ? "chosen by a person" : "chosen by the agent");
   return parts.join(", ");
 }
 

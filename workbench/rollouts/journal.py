@@ -1,0 +1,72 @@
+"""The journal of an episode that somebody plays: a line of JSON on how it began, then one for each step.
+
+It lies beside the folder that the rollout is to get, and goes when that is whole. The same seed and actions give the
+same episode, so whoever reads it can come back to where the process was killed.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import InvalidInput
+from workbench.rundir import write_atomically
+
+JOURNAL = ".begun"  # how its name ends
+
+Step = tuple[Any, str, float]  # actions of all rows, who chose the first, its reward
+
+
+class Journal:
+    """Writes one. A full disk does not end a game: the journal then ends with the last step that could be written."""
+
+    def __init__(self, path: Path, opening: dict[str, Any]) -> None:
+        self.path, self._opening = path, opening
+        self._begun = self._ended = False
+
+    def append(self, step: Step) -> None:
+        """Add a step; the first one makes the file."""
+        if self._ended:
+            return
+        first = "" if self._begun else _line(self._opening)
+        try:
+            with open(self.path, "a" if self._begun else "w") as file:
+                file.write(first + _line(step))
+        except OSError:
+            self._ended = True  # a later step would not follow the last one
+        self._begun = True
+
+    def rewrite(self, steps: list[Step]) -> None:
+        """Write all of it anew: the last line of one that was cut off may be torn."""
+        self._begun = True
+        with suppress(OSError):
+            write_atomically(self.path, "".join(map(_line, [self._opening, *steps])).encode())
+
+    def remove(self) -> None:
+        """The episode is whole, or given up."""
+        with suppress(OSError):
+            self.path.unlink()
+
+
+def read_journal(path: Path) -> tuple[dict[str, Any], list[Step]]:
+    """How the episode began, and its steps without one that was cut off. Raises InvalidInput."""
+    found = []
+    try:
+        with open(path) as file:
+            for line in file:
+                with suppress(ValueError):
+                    found.append(json.loads(line))
+        opening, *steps = found
+        if not isinstance(opening["title"], str) or not all(len(one) == 3 for one in steps):
+            raise ValueError
+    except OSError as error:
+        raise InvalidInput(f"there is no episode to go on with in {path}: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput(f"{path} is not the journal of an episode. Delete it.") from None
+    return opening, [(rows, who, reward) for rows, who, reward in steps]
+
+
+def _line(said: Any) -> str:
+    return json.dumps(said) + "\n"
