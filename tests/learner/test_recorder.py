@@ -6,7 +6,7 @@ import pytest
 from workbench.learner.inference import Episode
 from workbench.learner.look import Rates, histogram, lag_summary
 from workbench.learner.meters import Meters
-from workbench.learner.recorder import Clock, EpisodeLog, hint, memory, shares
+from workbench.learner.recorder import Clock, EpisodeLog, hint, latencies, memory, shares
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,
@@ -32,6 +32,17 @@ def test_what_was_drained_is_not_counted_again():
     assert meters.drain().total("update") == 1.0
     assert meters.drain().total("update") == 0.0
     assert meters.drain().mean("update") is None
+
+
+def test_latencies_are_means_in_ms_and_a_group_larger_than_a_batch_fills_it():
+    meters = Meters()
+    assert latencies(meters.drain(), max_batch=8) == {}
+    for wait_s, size in ((0.001, 2), (0.003, 4)):
+        meters.add("batch_wait", wait_s)
+        meters.add("batch_size", size)
+    sums = meters.drain()
+    assert latencies(sums, max_batch=8) == pytest.approx({"batch_wait_ms": 2.0, "batch_fill": 3 / 8})
+    assert latencies(sums, max_batch=1)["batch_fill"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,46 @@ def test_more_speed_never_needs_less():
         before = now
 
 
+def test_given_machines_reach_the_speed_at_which_their_fullest_part_is_as_busy_as_allowed():
+    made = wb.plan(cores=64, learners=2, utilisation=0.8, **PONG)
+    assert (made.cores, made.learners) == (64, 2)
+    assert max(part.busy for part in made.parts) == pytest.approx(0.8)
+    assert made.frames_per_second == pytest.approx(0.8 * made.most_frames_per_second)
+    more = wb.plan(cores=128, learners=4, utilisation=0.8, **PONG)
+    assert made.frames_per_second < more.frames_per_second < 2 * made.frames_per_second  # averaging takes some
+
+
+@pytest.mark.parametrize("speed", [1e4, 1e5, 1e6, 1e7])
+def test_what_a_speed_takes_reaches_it_and_one_core_or_learner_less_does_not(speed):
+    made = wb.plan(frames_per_second=speed, **PONG)
+    assert wb.plan(cores=made.cores, learners=made.learners, **PONG).frames_per_second >= speed * (1 - 1e-5)
+    for cores, learners in ((made.cores - 1, made.learners), (made.cores, made.learners - 1)):
+        if cores and learners:
+            assert wb.plan(cores=cores, learners=learners, **PONG).frames_per_second < speed
+
+
+def test_cores_alone_have_one_learner():
+    assert wb.plan(cores=8).learners == 1
+
+
+@pytest.mark.parametrize("asked", [{}, {"frames_per_second": 1e5, "cores": 8}, {"learners": 2},
+                                   {"frames_per_second": 1e5, "learners": 2}])
+def test_a_plan_answers_one_question(asked):
+    with pytest.raises(InvalidInput, match="cores=64 and learners=1"):
+        wb.plan(**asked)
+
+
+@pytest.mark.parametrize("basis", ["seed dmlab 2 cores", "seed dmlab 8 cores"])
+def test_seeds_largest_machine_is_near_what_the_constants_of_its_smaller_ones_say(basis):
+    steps, cores = known(basis, "frames_per_second") / 4, known(basis, "cores")
+    made = wb.plan(
+        "dmlab/published", cores=4160, learners=64, accelerator="tpu-v3-core", group_size=1, utilisation=1.0,
+        steps_per_core=steps / cores, learner_steps_per_second=steps / known(basis, "accelerators", "tpu-v3-core"),
+        service_steps_per_second=math.inf, nic_gbit=100, parameters=1,
+    )  # fmt: skip
+    assert made.frames_per_second == pytest.approx(2.4e6, rel=0.11)
+
+
 def test_the_cost_is_that_of_cores_and_accelerators():
     made = wb.plan(frames_per_second=1e5, core_price=0.05, learner_cores=3, **PONG)
     hourly = (made.cores + 3 * made.learners) * 0.05 + made.learners * 2.0
@@ -103,6 +143,8 @@ def test_groups_grow_until_neither_core_nor_service_loses_much():
     ({"frames_per_second": 1e5, "utilisation": 1.2}, r"must lie in \(0, 1\]"),
     ({"frames_per_second": 1e5, "group_size": 2.5}, "group_size=2.5 must be a whole number"),
     ({"frames_per_second": 1e5, "batch_size": -1}, "batch_size=-1"),
+    ({"cores": 0}, "cores=0 must be a number above 0"),
+    ({"cores": 8, "learners": 1.5}, "learners=1.5 must be a whole number"),
 ])
 def test_what_is_no_quantity_is_refused(fields, says):
     with pytest.raises(OutOfBounds, match=says):

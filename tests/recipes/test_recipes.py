@@ -201,5 +201,9 @@ def test_the_command_line_prints_recipes_and_plans(capsys):
     assert capsys.readouterr().out == wb.recipe("slurm", actors=8, actor_machines=1)
     assert command_line.run(["plan", "ALE/Pong-v5", "frames_per_second=1e5"]) == 0
     assert "full first:" in capsys.readouterr().out
+    assert command_line.run(["plan", "ALE/Pong-v5", "cores=64", "learners=1"]) == 0
+    assert "actors: 64 cores" in capsys.readouterr().out
+    assert command_line.run(["plan", "ALE/Pong-v5", "accelerator=v100"]) == 2
+    assert "ask either what a speed takes" in capsys.readouterr().err
     assert command_line.run(["plan", "ALE/Pong-v5", "frames_per_second=quick"]) == 2
     assert "frames_per_second='quick' must be a number" in capsys.readouterr().err

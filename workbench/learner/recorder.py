@@ -122,6 +122,19 @@ def hint(parts: Mapping[str, float], *, on_cpu: bool) -> str:
     return f"training {parts['training']:.0%} of the time, waiting for unrolls {parts['training_wait']:.0%}"
 
 
+def latencies(sums: Sums, *, max_batch: int) -> dict[str, float]:
+    """Mean times in ms, and how full batches were in [0, 1]; names without samples are left out."""
+    times = {"batch_wait_ms": "batch_wait", "inference_ms": "inference", "update_ms": "update"}
+    found = {name: sums.mean(of) for name, of in times.items()}
+    known = {name: value * 1000 for name, value in found.items() if value is not None}
+    uses, batch_size = sums.mean("batch_uses"), sums.mean("batch_size")
+    if uses is not None:
+        known["batch_uses"] = uses
+    if batch_size is not None:
+        known["batch_fill"] = min(1.0, batch_size / max_batch)  # a group is not split, and may be larger
+    return known
+
+
 def machine_load() -> dict[str, float]:
     """CPU of the machine in %, and its memory in use in GiB."""
     return {"cpu_percent": psutil.cpu_percent(), "memory_gb": psutil.virtual_memory().used / 2**30}
@@ -198,7 +211,7 @@ class Recorder:
                        learners=1 + len(self._peers))
         total_gb = look.scalars["accelerator_total_gb"]
         measured = {name: value for name, value in look.scalars.items() if name != "accelerator_total_gb"}
-        scalars = {**speeds, **self._latencies(sums), **machine_load(), **measured,
+        scalars = {**speeds, **latencies(sums, max_batch=learner.batcher.max_batch), **machine_load(), **measured,
                    "learning_rate": learner.learning_rate, **{f"time_{name}": value for name, value in parts.items()}}
         episodes = learner.episodes.status()
         for name in ("episode_return", "evaluation_return", "episode_score", "evaluation_score"):
@@ -216,21 +229,6 @@ class Recorder:
             **memory(scalars, accelerator_total_gb=total_gb),
             "warning": self._stored(), "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
         }
-
-    def _latencies(self, sums: Sums) -> dict[str, float]:
-        """Mean times in ms, and how full batches were in [0, 1]; names without samples are left out."""
-        found = {
-            "batch_wait_ms": sums.mean("batch_wait"), "inference_ms": sums.mean("inference"),
-            "update_ms": sums.mean("update"),
-        }
-        known = {name: value * 1000 for name, value in found.items() if value is not None}
-        uses = sums.mean("batch_uses")
-        if uses is not None:
-            known["batch_uses"] = uses
-        batch_size = sums.mean("batch_size")
-        if batch_size is not None:
-            known["batch_fill"] = batch_size / self._learner.batcher.max_batch
-        return known
 
     def _stored(self) -> str:
         """Commit; in words, what the disk refuses (what waits is kept and tried again)."""

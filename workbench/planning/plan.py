@@ -1,4 +1,4 @@
-"""`plan()`: what a run of a wanted speed needs, and which part is full first."""
+"""`plan()`: what a run of a wanted speed needs, or how fast given machines are; and which part is full first."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
+from workbench.planning.learner import UNROLLS_EACH, Learner, Rate
 from workbench.tables import Columns, Table
 
 MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # that launch() takes
 _WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",
-          "observation_bytes", "frames_per_step")
-UNROLLS_EACH = 32  # that a learner trains on at a time: V-trace's default
+          "observation_bytes", "frames_per_step", "cores", "learners")
 USUAL_GROUPS = (8, 32, 128)  # environments in a message
 
 
@@ -147,32 +147,9 @@ class _Sizes:
     basis: str
 
 
-@dataclass(frozen=True)
-class _Rate:
-    """What a learner's accelerators carry, steps/s: acting alone, training alone, and both."""
-
-    inference: float
-    training: float
-    basis: str
-
-    @classmethod
-    def of_both(cls, both: float, basis: str) -> _Rate:
-        """From what they carry of both, divided as on our own cores."""
-        share = known("inference", "share")
-        return cls(both / share, both / (1 - share), basis)
-
-    @property
-    def both(self) -> float:
-        """Acting and training on each step."""
-        return capacity.both_rate(self.inference, self.training)
-
-    def times(self, number: int) -> _Rate:
-        """Of as many accelerators."""
-        return _Rate(self.inference * number, self.training * number, self.basis)
-
-
 def plan(
-    environment: str = "ALE/Pong-v5", *, frames_per_second: float, algorithm: str = "vtrace",
+    environment: str = "ALE/Pong-v5", *, frames_per_second: float | None = None, cores: int | None = None,
+    learners: int | None = None, algorithm: str = "vtrace",
     accelerator: str = "cpu-core", accelerators_per_learner: int = 1, group_size: int | None = None,
     batch_size: int | None = None, unroll_length: int = 20, parameters: int | None = None, utilisation: float = 0.8,
     latency_ms: float | None = None, nic_gbit: float | None = None, learner_cores: int | None = None,
@@ -181,14 +158,16 @@ def plan(
     learner_steps_per_second: float | None = None, service_steps_per_second: float | None = None,
     core_price: float | None = None, accelerator_price: float | None = None,
 ) -> Plan:
-    """Cores, learners, network and money for `frames_per_second`, from constants that were measured or published.
+    """Cores, learners, network and money for `frames_per_second`, or the speed that `cores` and `learners` reach.
 
-    Nothing is started or measured. `workbench/planning/constants.csv` has the numbers and their sources; each can be
-    given instead.
+    Nothing is started or measured: `workbench/planning/constants.csv` has the numbers, measured or published, and their
+    sources; each can be given instead.
 
     Args:
         environment: a name; the numbers of its family are taken, those of Pong for all of Atari.
         frames_per_second: wanted; emulator frames, action repeats counted.
+        cores, learners: instead of that, what there is: cores that step environments, and learners, one if not given.
+            The plan is then for the speed at which the fullest part is as busy as `utilisation` allows.
         accelerator: cpu-core, p100, v100, tpu-v3-core, or any name with `learner_steps_per_second`.
         group_size: environments in one message. Default: the smallest of 8, 32 and 128 at which a core keeps 90 % of
             its best rate and a learner's service carries what its accelerators do.
@@ -207,26 +186,32 @@ def plan(
     Raises:
         UnknownName: numbers of this environment or accelerator are neither known nor given.
         OutOfBounds: a number that is not positive, or a utilisation above 1.
+        InvalidInput: both a speed and what there is are given, or neither.
     """
-    _check(frames_per_second=frames_per_second, accelerators_per_learner=accelerators_per_learner,
-           group_size=group_size, batch_size=batch_size, unroll_length=unroll_length, parameters=parameters,
-           utilisation=utilisation, latency_ms=latency_ms, nic_gbit=nic_gbit, action_bytes=action_bytes,
-           steps_per_core=steps_per_core, observation_bytes=observation_bytes, frames_per_step=frames_per_step,
-           learner_steps_per_second=learner_steps_per_second, service_steps_per_second=service_steps_per_second,
-           learner_cores=learner_cores or None)
+    _check_question(frames_per_second, cores, learners)
+    _check(frames_per_second=frames_per_second, cores=cores, learners=learners, group_size=group_size,
+           accelerators_per_learner=accelerators_per_learner, batch_size=batch_size, unroll_length=unroll_length,
+           parameters=parameters, utilisation=utilisation, latency_ms=latency_ms, nic_gbit=nic_gbit,
+           action_bytes=action_bytes, steps_per_core=steps_per_core, observation_bytes=observation_bytes,
+           frames_per_step=frames_per_step, learner_steps_per_second=learner_steps_per_second,
+           service_steps_per_second=service_steps_per_second, learner_cores=learner_cores or None)
     _check_known(environment, steps_per_core, observation_bytes, frames_per_step)
     rate = _rate(accelerator, algorithm, environment, learner_steps_per_second).times(accelerators_per_learner)
     n = group_size or _group_size(environment, rate.both)
     cores_each = learner_cores if learner_cores is not None else 1 if accelerator == "cpu-core" else 4
     sizes = _sizes(environment, n, steps_per_core, observation_bytes, frames_per_step)
-    steps = frames_per_second / sizes.frames_per_step
     service = service_steps_per_second or capacity.service_rate(by_size(sizes.service, "steps_per_second"), n)
     up, down = capacity.step_bytes(sizes.observation_bytes, action_bytes, n, wire_share=known("network", "wire_share"))
     card = (nic_gbit or known("network", "gigabits_per_second")) * 1e9 / 8
-    learner = _Learner(service, rate, up, card, int(parameters or known("nature", "parameters")), batch_size,
-                       unroll_length)
-    learners = learner.count_for(steps, utilisation)
-    cores = capacity.count_for(steps, sizes.core_rate, utilisation)
+    learner = Learner(service, rate, up, card, int(parameters or known("nature", "parameters")), batch_size,
+                      unroll_length)
+    if frames_per_second is None:
+        assert cores is not None  # see _check_question
+        learners = learners or 1
+        steps = utilisation * min(cores * sizes.core_rate, learner.most(learners))
+    else:
+        steps = frames_per_second / sizes.frames_per_step
+        cores, learners = capacity.count_for(steps, sizes.core_rate, utilisation), learner.count_for(steps, utilisation)
     groups = capacity.groups_for(sizes.core_rate, n, (latency_ms or known("inference", "latency_ms")) / 1e3)
     rows = [("actor cores", cores, cores * sizes.core_rate, sizes.basis),
             ("learners' services", learners, learners * service,
@@ -240,65 +225,26 @@ def plan(
     price, dear = _prices(accelerator, core_price, accelerator_price)
     hourly = None if dear is None else (
         (cores + learners * cores_each) * price + learners * accelerators_per_learner * dear)
-    batch = learner.batch(learners)
+    batch, speed = learner.batch(learners), frames_per_second or steps * sizes.frames_per_step
     return Plan(
-        environment=environment, accelerator=accelerator, frames_per_second=frames_per_second, steps_per_second=steps,
+        environment=environment, accelerator=accelerator, frames_per_second=speed, steps_per_second=steps,
         cores=cores, groups=groups, group_size=n, environments=cores * groups * n, learners=learners,
         accelerators=learners * accelerators_per_learner, learner_cores=learners * cores_each, batch_size=batch,
         unroll_length=unroll_length, updates_per_second=steps / (batch * unroll_length),
         update_ms=1e3 * batch * unroll_length / learners / rate.training,
         averaging_ms=1e3 * learner.reduce_s(learners), gigabits_per_second=steps * (up + down) * 8 / 1e9,
         learner_gigabits_per_second=steps * learner.card_bytes(learners) * 8 / 1e9, dollars_per_hour=hourly,
-        dollars_per_billion_frames=None if hourly is None else hourly * 1e9 / frames_per_second / 3600,
+        dollars_per_billion_frames=None if hourly is None else hourly * 1e9 / speed / 3600,
         parts=Table(parts, _COLUMNS, empty=""),
         notes=tuple(_notes(environment, cores, learner, learners, n, sizes.service, bool(service_steps_per_second))),
     )
 
 
-@dataclass(frozen=True)
-class _Learner:
-    """What one of several learners carries. Rates in steps/s, `card` in bytes/s."""
-
-    service: float
-    rate: _Rate
-    up: float
-    card: float
-    parameters: int
-    batch_size: int | None
-    unroll_length: int
-
-    def batch(self, learners: int) -> int:
-        """Unrolls per update of all learners together, the same number for each."""
-        each = UNROLLS_EACH if self.batch_size is None else math.ceil(self.batch_size / learners)
-        return each * learners
-
-    def reduce_s(self, learners: int) -> float:
-        """Seconds to average one update's gradients, by the card's speed alone."""
-        return capacity.reduce_bytes(self.parameters, learners) / self.card
-
-    def trained(self, learners: int) -> float:
-        """Steps/s that one of them acts and trains on."""
-        update = self.batch(learners) * self.unroll_length / learners
-        return capacity.learner_rate(self.rate.inference, self.rate.training, update, self.reduce_s(learners))
-
-    def card_bytes(self, learners: int) -> float:
-        """Bytes into one learner's card per step of the whole run: observations and gradients."""
-        gradients = capacity.reduce_bytes(self.parameters, learners) / (self.batch(learners) * self.unroll_length)
-        return self.up / learners + gradients
-
-    def count_for(self, steps: float, utilisation: float) -> int:
-        """Learners for `steps` of which no part is busier than `utilisation`.
-
-        Raises OutOfBounds where averaging the gradients takes what more learners add.
-        """
-        first = capacity.count_for(steps, min(self.service, self.rate.both), utilisation)
-        for learners in range(first, 20 * first + 2048):
-            most = min(learners * self.trained(learners), self.card / self.card_bytes(learners))
-            if steps * (1 - 1e-6) <= utilisation * most:
-                return learners
-        raise OutOfBounds(f"{steps:,.0f} steps/s cannot be reached by adding learners: averaging the gradients of "
-                          f"{self.parameters:,} parameters over network cards of {self.card * 8 / 1e9:g} Gbit/s takes "
-                          "what they add. Give a larger batch_size or nic_gbit.")
+def _check_question(speed: float | None, cores: int | None, learners: int | None) -> None:
+    """Raises InvalidInput unless it is either what a speed takes, or how fast some machines are."""
+    if (speed is None) == (cores is None) or (learners is not None and cores is None):
+        raise InvalidInput("ask either what a speed takes, with frames_per_second=1e6, or how fast machines are, with "
+                           "cores=64 and learners=1.")
 
 
 def _check(**numbers: float | None) -> None:
@@ -358,18 +304,18 @@ def _sizes_of(service: str) -> str:
     return " and ".join(str(size) for size in by_size(service, "steps_per_second"))
 
 
-def _rate(accelerator: str, algorithm: str, environment: str, given: float | None) -> _Rate:
+def _rate(accelerator: str, algorithm: str, environment: str, given: float | None) -> Rate:
     """What one accelerator carries. Raises UnknownName where that is neither known nor given."""
     if given is not None:
-        return _Rate.of_both(given, "given")
+        return Rate.of_both(given, "given")
     at = f"{algorithm} {environment_of(environment) or environment}"
     both = constant(accelerator, "learner_steps_per_second", at)
     if both is not None:
-        return _Rate.of_both(both.value, both.source)
+        return Rate.of_both(both.value, both.source)
     inference = constant(accelerator, "inference_steps_per_second", at)
     training = constant(accelerator, "training_steps_per_second", at)
     if inference is not None and training is not None:
-        return _Rate(inference.value, training.value, training.source.partition(":")[0])
+        return Rate(inference.value, training.value, training.source.partition(":")[0])
     if accelerator not in accelerators():
         raise UnknownName.among("accelerator with measured numbers", accelerator, accelerators(),
                                 "Or give learner_steps_per_second=, of one that acts and trains.")
@@ -384,7 +330,7 @@ def _prices(accelerator: str, core: float | None, dear: float | None) -> tuple[f
             dear if dear is not None else listed.value if listed else None)
 
 
-def _notes(environment: str, cores: int, learner: _Learner, learners: int, n: int, service: str,
+def _notes(environment: str, cores: int, learner: Learner, learners: int, n: int, service: str,
            given: bool) -> list[str]:
     found = []
     largest = max(by_size(service, "steps_per_second"))
