@@ -52,7 +52,7 @@ def execute(notebook: Path, executed: Path, parameters: dict[str, Any]) -> str:
         config.KernelManager.ip = f"{folder}/ipc"  # absolute: the kernel's working directory is not ours
         client = nbclient.NotebookClient(
             cells, timeout=CELL_TIMEOUT_S, startup_timeout=120, kernel_name="python3", config=config,
-            store_widget_state=False, resources={"metadata": {"path": folder}}, on_cell_executed=_report,
+            resources={"metadata": {"path": folder}}, on_cell_executed=_report,
         )
         try:
             client.execute()
@@ -60,6 +60,10 @@ def execute(notebook: Path, executed: Path, parameters: dict[str, Any]) -> str:
             print(error, file=sys.stderr)
             return str(error)
         finally:
+            for cell in cells.cells:
+                if cell.cell_type == "code":
+                    cell.outputs = _joined(cell.outputs)
+            cells.metadata.pop("widgets", None)  # nbclient needs the state while it runs, for widgets with outputs
             nbformat.write(cells, executed)
             print(f"\n{time.monotonic() - started:.0f} s in the notebook", flush=True)
     return ""
@@ -81,9 +85,8 @@ def _insert(cells: Any, parameters: dict[str, Any]) -> None:
 
 
 def _report(cell: Any, cell_index: int, execute_reply: Any) -> None:
-    """Print what the cell printed, and the text of what it showed."""
-    cell.outputs = _joined(cell.get("outputs", []))
-    for output in cell.outputs:
+    """Print what the cell printed, and the text of what it showed. Its outputs stay: a later cell may change them."""
+    for output in _joined(cell.get("outputs", [])):
         if output.output_type == "stream":
             print(output.text, end="", flush=True, file=sys.stderr if output.name == "stderr" else sys.stdout)
         elif output.output_type in ("display_data", "execute_result"):
@@ -97,7 +100,7 @@ def _joined(outputs: list[Any]) -> list[Any]:
         if joined and output.output_type == "stream" == joined[-1].output_type and output.name == joined[-1].name:
             joined[-1].text += output.text
         else:
-            joined.append(output)
+            joined.append(output.copy())
     for output in joined:
         if output.output_type == "stream":
             output.text = "\n".join(line.rstrip("\r").split("\r")[-1] for line in output.text.split("\n"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.notebooks.lessons import LESSONS
 from workbench import kernelspec
 
 CHECKOUT = Path(__file__).parent.parent
@@ -45,9 +46,11 @@ def test_the_wheels_command_line_answers_outside_the_checkout(installed: Path, t
     assert (installed / "bin" / "workbench").exists()
 
 
-def test_the_first_lesson_travels_in_the_wheel(installed: Path, tmp_path: Path) -> None:
-    said = run("-c", "from workbench.lessons import lesson; print(lesson())", cwd=tmp_path, path=installed)
-    assert Path(said.strip()) == installed / "workbench" / "notebooks" / "01-first-run.ipynb"
+def test_all_lessons_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
+    code = "from workbench import lessons; print(*lessons.every(), sep=chr(10))"
+    said = run("-c", code, cwd=tmp_path, path=installed)
+    packaged = installed / "workbench" / "notebooks"
+    assert [Path(one) for one in said.split()] == [packaged / one.name for one in LESSONS]
 
 
 def test_published_scores_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:

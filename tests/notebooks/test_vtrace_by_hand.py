@@ -1,0 +1,35 @@
+"""Lesson 3: V-trace by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.notebooks.lessons import cell_with, execute
+from tests.notebooks.shown import shown_table, shows_a_picture
+
+
+@pytest.mark.timeout(280)
+def test_the_third_lesson_shows_policy_lag_and_what_correcting_for_it_does(module_home: Path, tmp_path: Path) -> None:
+    cells, _ = execute("03-vtrace-by-hand", module_home, tmp_path, lag_updates=200, frames=150_000)
+    lags = shown_table(cell_with(cells, "updates per unroll"))
+    assert float(lags["8"]["lag, mean"]) < 5 and float(lags["512"]["lag, mean"]) > 25
+    check_learnt_values(shown_table(cell_with(cells, "for settings in CASES")))
+    runs = shown_table(cell_with(cells, "metrics.items()"))
+    corrected, plain = runs["V-trace"], runs["no correction"]
+    assert float(corrected["entropy (nats)"]) > 0.25 and float(plain["entropy (nats)"]) < 0.15, runs
+    assert float(corrected["return"]) > float(plain["return"]), runs
+    assert all(float(run["policy lag (updates)"]) > 25 for run in runs.values())
+    assert all(shows_a_picture(cell_with(cells, text)) for text in ("def lags", "picture().prop", "def curves"))
+
+
+def check_learnt_values(table: dict[str, dict[str, str]]) -> None:
+    """Each setting learns the values of the policy that the lesson says, and of no other."""
+    wanted = {"ρ̄ = c̄ = 1, λ = 1": "π_ρ̄", "c̄ = 0.1": "π_ρ̄", "λ = 0": "π_ρ̄", "no correction": "μ"}
+    for setting, policy in wanted.items():
+        errors = {name: float(table[setting][f"error against {name}"]) for name in ("π", "π_ρ̄", "μ")}
+        assert errors.pop(policy) < 0.02 and min(errors.values()) > 0.08, (setting, errors)
+    assert float(table["ρ̄ = c̄ = 10 (nothing is clipped)"]["error against π"]) < 0.02
+    slower = [int(table[setting]["updates to 90 %"]) for setting in ("ρ̄ = c̄ = 1, λ = 1", "c̄ = 0.1", "λ = 0")]
+    assert slower == sorted(slower)
