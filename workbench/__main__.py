@@ -15,10 +15,13 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 
         return supervise(arguments[0], *map(int, arguments[1:]))
     if entry == "_learner":
-        from workbench.learner.main import main as learn
-        from workbench.wire.lifeline import leave
+        from workbench.wire.lifeline import end_with_parent, leave
 
-        leave(learn(arguments[0], int(arguments[arguments.index("--rank") + 1]) if "--rank" in arguments else 0))
+        lifeline = end_with_parent()  # before torch is loaded, which may take long
+        from workbench.learner.main import main as learn
+
+        rank = int(arguments[arguments.index("--rank") + 1]) if "--rank" in arguments else 0
+        leave(learn(arguments[0], rank, lifeline))
     if entry == "_actor":
         from workbench.actor.main import main as act
 
@@ -36,9 +39,9 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.wire.lifeline import leave
 
         leave(play(arguments[0]))
-    from workbench.wire import lifeline
+    from workbench.wire.lifeline import end_with_parent
 
-    lifeline.end_with_parent()
+    end_with_parent()
     if entry == "_rollout":
         from workbench.learner.rollout import main as roll_out
 

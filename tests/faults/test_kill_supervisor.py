@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -46,6 +49,13 @@ def test_a_run_whose_supervisor_is_killed_while_it_trains_goes_on(run: wb.Run, s
     assert again.wait(updates=newest.updates + 20, timeout_s=60).state == "training"
     assert unexplained(run.directory) == []
     assert evidence(seen).wrong == []
+
+
+def test_a_learner_whose_supervisor_is_gone_already_ends_before_it_has_loaded_torch(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "workbench", "_learner", str(tmp_path)]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=NO_ORPHAN_S)
+    assert ended.returncode == 0 and "the parent process is gone" in ended.stderr
+    assert not re.search(r"\| +torch$", ended.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

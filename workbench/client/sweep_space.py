@@ -23,6 +23,8 @@ _COMMON = {
     "launcher": "Give it to the sweep itself.",
     "address": "Give it to the sweep itself.",
     "device": "Give it to the sweep itself.",
+    **dict.fromkeys(("max_hours", "price_per_hour", "max_cost", "target_return", "patience_frames"),
+                    "Runs that end by different rules cannot be compared at equal frames."),
 }
 _FORMS = "Give (low, high), (low, high, 'log'), or a list of choices."
 

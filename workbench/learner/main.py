@@ -11,15 +11,15 @@ from workbench.learner.group import is_loss
 from workbench.learner.learner import Learner
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name
-from workbench.wire.lifeline import PEERS_LOST, end_with_parent, leave_error
+from workbench.wire.lifeline import PEERS_LOST, Lifeline, leave_error
 
 
-def main(run_dir: str, rank: int = 0) -> int:
+def main(run_dir: str, rank: int, lifeline: Lifeline) -> int:
     """Run the learner of that rank of the run in `run_dir` until it is stopped or finished. The exit code."""
     run = RunDirectory(Path(run_dir))
     try:
         learner = Learner(run, rank)
-        end_with_parent(learner.stop_and_wait)
+        lifeline.last_words = learner.stop_and_wait
         signal.signal(signal.SIGTERM, lambda *_: learner.stop())
         learner.run()
         return 0

@@ -101,7 +101,8 @@ class Comparison:
 
     @property
     def _title(self) -> str:
-        return f"{self.metric.replace('_', ' ').capitalize()} of {len(self.runs)} runs"
+        whose = f"{len(self.runs)} runs" if len(self.runs) > 1 else self.runs[0]
+        return f"{self.metric.replace('_', ' ').capitalize()} of {whose}"
 
     def save(self, path: str | Path) -> Path:
         """Write the comparison, and return where.

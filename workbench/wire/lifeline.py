@@ -24,22 +24,29 @@ FATAL = 3  # exit code: a restart does not mend it; the reason is in the error f
 _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 
 
-def end_with_parent(last_words: Callable[[], None] | None = None) -> None:
-    """Start the thread that ends this process when standard input closes, after `last_words` (8 s at most)."""
-    threading.Thread(target=_watch, args=[last_words], name="lifeline", daemon=True).start()
+class Lifeline:
+    """The thread that ends this process when standard input closes, after `last_words` (8 s at most)."""
+
+    def __init__(self, last_words: Callable[[], None] | None) -> None:
+        self.last_words = last_words
+        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+
+    def _watch(self) -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        with suppress(OSError):  # standard error may have gone with it
+            print("the parent process is gone; ending", file=sys.stderr, flush=True)
+        if self.last_words is not None:
+            timer = threading.Timer(_LAST_WORDS_S, os._exit, [0])
+            timer.daemon = True
+            timer.start()
+            self.last_words()
+        os._exit(0)
 
 
-def _watch(last_words: Callable[[], None] | None) -> None:
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    with suppress(OSError):  # standard error may have gone with it
-        print("the parent process is gone; ending", file=sys.stderr, flush=True)
-    if last_words is not None:
-        timer = threading.Timer(_LAST_WORDS_S, os._exit, [0])
-        timer.daemon = True
-        timer.start()
-        last_words()
-    os._exit(0)
+def end_with_parent(last_words: Callable[[], None] | None = None) -> Lifeline:
+    """A lifeline; what has `last_words` only later sets them then."""
+    return Lifeline(last_words)
 
 
 def leave(code: int) -> NoReturn:
