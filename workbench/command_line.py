@@ -236,7 +236,8 @@ def _run_fields(given: argparse.Namespace) -> dict[str, Any]:
 def _sweep(given: argparse.Namespace) -> int:
     from workbench.client.sweep import sweep
 
-    how = {name: getattr(given, name) for name in ("trials", "parallel", "metric", "goal", "sampler", "pruner")}
+    named = ("trials", "parallel", "metric", "goal", "sampler", "pruner", "generations")
+    how = {name: getattr(given, name) for name in named}
     space = parsed_space(given.space, _all_settings(), parse_value)
     made = sweep(given.environment, space=space, **how, **_run_fields(given))
     if given.wait:

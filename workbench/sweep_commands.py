@@ -25,8 +25,9 @@ def add_sweep_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parallel", type=int, default=2, help="runs at a time (default: 2)")
     parser.add_argument("--metric", default="episode_return", help="what a run is judged by (default: episode_return)")
     parser.add_argument("--goal", default="max", help="one of max, min (default: max)")
-    parser.add_argument("--sampler", default="tpe", help="one of tpe, random (default: tpe)")
-    parser.add_argument("--pruner", default="asha", help="one of asha, median, none (default: asha)")
+    parser.add_argument("--sampler", default="tpe", help="one of tpe, random, pbt (default: tpe)")
+    parser.add_argument("--pruner", help="one of asha, median, none (default: asha)")
+    parser.add_argument("--generations", type=int, default=9, help="of pbt: 3, 9 or 27 (default: 9)")
     parser.add_argument("--wait", action="store_true", help="show its progress until it ends; an interrupt leaves it "
                                                             "running")
 

@@ -113,7 +113,7 @@ def test_a_run_that_diverged_is_pruned_and_one_that_somebody_paused_is_waited_fo
     run.write(paused=reason)
     with lock.held(lock.of_supervisor(run), wait_s=0) as alive:
         assert alive
-        watched = Watched(study, trial, run, "episode_return")
+        watched = Watched(study, trial, run, "episode_return", 27_000)
         assert watched.look() is False and watched.verdict == verdict
     assert study.get_trials()[0].user_attrs.get("verdict", "") == verdict, "before it is told to stop"
 
@@ -127,7 +127,7 @@ def test_a_verdict_outlives_the_process_that_reached_it() -> None:
     run = recorded.vtrace("sweep-0")
     run.write(state="stopped")
     again = sweep_study.opened(sweep, sampling=True)
-    watched = Watched(again, optuna.trial.Trial(again, again.get_trials()[0]._trial_id), run, "episode_return")
+    watched = Watched(again, optuna.trial.Trial(again, again.get_trials()[0]._trial_id), run, "episode_return", 27_000)
     watched.take_over()  # resumes nothing
     assert watched.look()
     (one,) = sweep_study.trials(sweep, again)
@@ -139,7 +139,7 @@ def test_a_trial_whose_run_was_deleted_has_failed() -> None:
     study = sweep_study.opened(sweep, sampling=True)
     trial = study.ask(sweep_study.distributions(SPACE))
     run = recorded.vtrace("sweep-0")
-    watched = Watched(study, trial, run, "episode_return")
+    watched = Watched(study, trial, run, "episode_return", 27_000)
     shutil.rmtree(run.path)
     assert watched.look()
     (one,) = sweep_study.trials(sweep, study)

@@ -54,6 +54,16 @@ def fork(
 ) -> Run:
     """See `Run.fork`."""
     place = launchers.by_name(moved_to(run.config, launcher, address).launcher)
+    directory = forked(run, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
+                       changes=changes)
+    return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
+
+
+def forked(
+    run: Run, checkpoint: Checkpoint | str | Path | None, place: launchers.Launcher, *, name: str | None,
+    replay: bool = False, launcher: str | None = None, address: str | None = None, changes: dict[str, Any],
+) -> RunDirectory:
+    """The directory of a fork, which is not started. Raises as `Run.fork`."""
     changes = with_opponent(changes)
     if name is not None:
         check_name(name)
@@ -73,11 +83,10 @@ def fork(
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
     preset = run.directory.read().get("preset")
     code = {path.name: path.read_bytes() for path in run.directory.code.glob("*.pkl")}
-    directory = created(
+    return created(
         name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset), code, place,
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
     )
-    return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
 
 
 def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:

@@ -20,6 +20,7 @@ from workbench.client import start, sweep_folder, sweep_study
 from workbench.client.run import Run
 from workbench.client.sweep_folder import SweepFolder
 from workbench.client.sweep_handle import Sweep, SweepStatus
+from workbench.client.sweep_population import GENERATIONS, LEAST_MEMBERS
 from workbench.client.sweep_space import Space, checked_space, to_json
 from workbench.client.sweep_start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.client.tables import duration
@@ -30,6 +31,8 @@ from workbench.tables import Columns, Table
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in
                  ("length", "return", "return_mean", "score", "score_mean"))  # fmt: skip
+
+LEAST_FRAMES = 900  # of a population
 
 _LONGEST_NAME = 90  # its runs' are longer
 
@@ -54,7 +57,8 @@ def sweep(
     metric: str = "episode_return",
     goal: str = "max",
     sampler: str = "tpe",
-    pruner: str = "asha",
+    pruner: str | None = None,
+    generations: int = 9,
     name: str | None = None,
     launcher: str = "local",
     address: str | None = None,
@@ -72,13 +76,17 @@ def sweep(
         environment, algorithm, launcher, address, network, preset, wrappers, checkpoint: as `wb.launch`.
         space: what to search, by name: (low, high), (low, high, "log") or (low, high, "linear") of a number, both ends
             included, on the field's own scale unless it is said; or a list of choices.
-        trials: runs in all.
+        trials: runs in all; with "pbt" the runs of the population, at least 2, better 8.
         parallel: runs at a time; on this machine at most as many as it has cores.
         metric: what a run is judged by: its mean over the last tenth of the frames.
         goal: "max" or "min".
-        sampler: "tpe" (Bergstra et al. 2011) or "random".
+        sampler: "tpe" (Bergstra et al. 2011), "random", or "pbt", population-based training (Jaderberg et al. 2017):
+            after each generation the worst quarter of the runs is replaced by forks of the best, with live fields
+            changed.
         pruner: what stops runs that are worse than others at equal frames: "asha" (successive halving, Li et al.
-            2020), "median", or "none". A run that it stops keeps its data, and can be resumed.
+            2020; the default), "median", or "none". A run that it stops keeps its data, and can be resumed. With "pbt"
+            there is none.
+        generations: of "pbt": 3, 9 or 27, of equal numbers of frames.
         name: of the sweep; its runs are NAME-0, NAME-1, ...; None: the first free one.
         fields: that all runs have in common, `total_frames` above all.
 
@@ -92,8 +100,9 @@ def sweep(
     given = {*fields, *(["network"] if network is not None else [])}
     found = checked_space(space, config, given)
     how = _checked_how(
-        trials=trials, metric=metric, goal=goal, sampler=sampler, pruner=pruner, config=config, space=found
-    )
+        trials=trials, metric=metric, goal=goal, sampler=sampler, pruner=pruner, generations=generations,
+        config=config, space=found,
+    )  # fmt: skip
     config = sharing_the_machine(config, found, parallel)
     launchers.checked(launchers.by_name(launcher), config)
     parent = None if checkpoint is None else rundir.parent_of(start.chosen_checkpoint(checkpoint).path, take="weights")
@@ -126,15 +135,22 @@ def sweeps() -> Table[SweepStatus]:
 
 
 def _checked_how(
-    *, trials: int, metric: str, goal: str, sampler: str, pruner: str, config: RunConfig, space: Space
+    *, trials: int, metric: str, goal: str, sampler: str, pruner: str | None, generations: int, config: RunConfig,
+    space: Space,
 ) -> dict[str, Any]:
     """These values, as sweep.json has them. Raises UnknownName, OutOfBounds, InvalidInput."""
+    if sampler == sweep_study.PBT and pruner not in (None, "none"):
+        raise InvalidInput(f"pruner={pruner!r} does not go with sampler='pbt', which replaces runs itself. Leave it "
+                           "out.")
+    pruner = pruner or ("none" if sampler == sweep_study.PBT else "asha")
     known = (("goal", goal, sweep_study.GOALS), ("sampler", sampler, sweep_study.SAMPLERS),
              ("pruner", pruner, sweep_study.PRUNERS))  # fmt: skip
     for what, given, names in known:
         if given not in names:
             raise UnknownName.among(what, str(given), names)
     check_count("trials", trials, MOST_TRIALS)
+    if sampler == sweep_study.PBT:
+        _check_population(trials, generations, config, space)
     if not isinstance(metric, str):
         raise OutOfBounds(f"metric={metric!r} must be the name of one, such as 'episode_return'.")
     if metric.startswith(("episode_", "evaluation_")) and metric not in EPISODES:
@@ -143,7 +159,26 @@ def _checked_how(
     if metric.startswith("evaluation_") and not evaluates:
         raise InvalidInput(f"metric={metric!r}, and no environment evaluates. Give evaluation_envs_per_actor=1 and at "
                            "least two environments per actor, or sweep for episode_return.")
-    return {"trials": trials, "metric": metric, "goal": goal, "sampler": sampler, "pruner": pruner}
+    return {"trials": trials, "members": trials, "generations": generations, "metric": metric, "goal": goal,
+            "sampler": sampler, "pruner": pruner}
+
+
+def _check_population(members: int, generations: int, config: RunConfig, space: Space) -> None:
+    """Raises OutOfBounds, InvalidInput for what population-based training cannot do."""
+    if members < LEAST_MEMBERS:
+        raise OutOfBounds(f"trials={members}: a population has at least {LEAST_MEMBERS} runs, better 8.")
+    if generations not in GENERATIONS:
+        raise OutOfBounds(f"generations={generations!r} must be 3, 9 or 27.")
+    fixed = [name for name in space if not config.all_settings()[name].live]
+    if fixed:
+        raise InvalidInput(f"{', '.join(fixed)} cannot change while a run learns, so sampler='pbt' cannot search it. "
+                           "Use another sampler, or leave it out.")
+    if config.value("learning_rate_schedule") != "constant":
+        raise InvalidInput("learning_rate_schedule='linear' ends at total_frames, and the runs of a population end "
+                           "several times on the way. Search learning_rate instead: it may fall from fork to fork.")
+    if config.total_frames < LEAST_FRAMES:
+        raise OutOfBounds(f"total_frames={config.total_frames} is too little for {generations} generations: give at "
+                          f"least {LEAST_FRAMES}.")
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------

@@ -302,6 +302,8 @@ class Sweep:
                 raise RunAlive(f"{self.name} is {self.state}. Stop it first, to change {' and '.join(changes)}.")
             return self
         if trials is not None:
+            if record["sampler"] == sweep_study.PBT:
+                raise InvalidInput(f"trials={trials}: the population of {self.name} keeps its size. Leave it out.")
             check_count("trials", trials, MOST_TRIALS)
         if parallel is not None:
             sharing_the_machine(self._folder.config(), self._space, parallel)

@@ -47,6 +47,15 @@ class Span:
         low, high, at = (math.log(one) if self.log else float(one) for one in (self.low, self.high, value))
         return (at - low) / (high - low)
 
+    def at(self, place: float) -> float:
+        """The value at a place from 0 to 1: the inverse of `place`, a whole number where it has to be one."""
+        return self.nearest(self._at(place))
+
+    def nearest(self, value: float) -> float:
+        """The value inside the span that is nearest to this one."""
+        found = min(self.high, max(self.low, value))
+        return round(found) if self.whole else found
+
     def ticks(self) -> list[tuple[float, str]]:
         """Places of a few values, and how they read."""
         inner = self._tens() or [self._at(share) for share in (0.25, 0.5, 0.75)]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
-SAMPLERS = ("random", "tpe")
+PBT = "pbt"  # population-based training, see `sweep_population`
+SAMPLERS = (PBT, "random", "tpe")
 PRUNERS = ("asha", "median", "none")
 GOALS = ("max", "min")
 LEAST_FOR_IMPORTANCE = 4
@@ -113,7 +114,7 @@ def _storage(sweep: SweepFolder, *, new: bool = False) -> Any:
 
 def _sampler(record: dict[str, Any]) -> BaseSampler:
     samplers, seed = optuna().samplers, record["seed"] + record["lives"]  # else a second life would draw the same
-    if record["sampler"] == "random":
+    if record["sampler"] in ("random", PBT):
         return samplers.RandomSampler(seed=seed)  # type: ignore[no-any-return]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that they are experimental

@@ -31,13 +31,14 @@ class Watched:
     """A trial and its run.
 
     Attributes:
+        trial: what the study knows of it.
         verdict: what the trial is to be counted as: "finished", "pruned" or "failed"; "": not known yet.
         note: why.
     """
 
-    def __init__(self, study: Study, trial: Trial, run: RunDirectory, metric: str) -> None:
-        self._study, self._trial, self.run = study, trial, run
-        self._metric, self._total = metric, run.config().total_frames
+    def __init__(self, study: Study, trial: Trial, run: RunDirectory, metric: str, total_frames: int) -> None:
+        self._study, self.trial, self.run = study, trial, run
+        self._metric, self._total = metric, total_frames
         self._curve, self._control = Curve(run, metric, self._total), Control(run)
         told = trial.user_attrs
         self.verdict, self.note = str(told.get("verdict", "")), str(told.get("note", ""))
@@ -64,11 +65,16 @@ class Watched:
             self._decide("failed", str(error))
             return False
 
+    def replace(self, note: str) -> None:
+        """Count it as pruned, where no process of its run is left; what was noted before stays."""
+        self._decide("pruned", "; ".join(filter(None, [self.note, note])))
+        self._count(stored_status(self.run).frames)
+
     def stop(self) -> bool:
         """Ask the run to stop, without a verdict; whether it has ended."""
         status = stored_status(self.run)
         if self.verdict or status.state in ("finished", "failed"):
-            return self.look()
+            return self.look() or (not self.verdict and self._gone(status))
         return self._gone(status)
 
     # --- judging ------------------------------------------------------------------------------------------------
@@ -80,7 +86,7 @@ class Watched:
         self._curve.follow()
         if status.state == "failed":
             self._decide("failed", status.error or status.reason)
-        elif status.state == "finished":
+        elif status.state == "finished" and status.frames >= self._total:
             self._report(MARKS - 1)
             self._finish()
         elif not self._report(min(passed(status.frames, self._total), MARKS - 1)):
@@ -99,9 +105,9 @@ class Watched:
             if value is None:
                 self._must_come(at)
                 continue
-            self._trial.report(value, at)
+            self.trial.report(value, at)
             self._marks = at
-            if self._trial.should_prune():
+            if self.trial.should_prune():
                 return False
         return True
 
@@ -115,12 +121,12 @@ class Watched:
         value = self._curve.value()
         if value is None:
             raise UnknownName.among("metric", self._metric, self._curve.names(), "The run has finished without it.")
-        self._trial.set_user_attr("value", value)
-        self._decide("finished", "")
+        self.trial.set_user_attr("value", value)
+        self._decide("finished", self.note)
 
     def _decide(self, verdict: str, note: str) -> None:
-        self._trial.set_user_attr("note", note)
-        self._trial.set_user_attr("verdict", verdict)
+        self.trial.set_user_attr("note", note)
+        self.trial.set_user_attr("verdict", verdict)
         self.verdict, self.note = verdict, note
 
     def _at(self, mark: int) -> int:
@@ -158,9 +164,9 @@ class Watched:
     def _count(self, frames: int) -> None:
         from optuna.trial import TrialState
 
-        self._trial.set_user_attr("frames", frames)
+        self.trial.set_user_attr("frames", frames)
         if self.verdict == "finished":
-            self._study.tell(self._trial, self._trial.user_attrs["value"])
+            self._study.tell(self.trial, self.trial.user_attrs["value"])
         else:
-            self._study.tell(self._trial, state=TrialState.PRUNED if self.verdict == "pruned" else TrialState.FAIL)
+            self._study.tell(self.trial, state=TrialState.PRUNED if self.verdict == "pruned" else TrialState.FAIL)
 

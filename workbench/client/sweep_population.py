@@ -1,0 +1,231 @@
+"""Population-based training (Jaderberg et al. 2017, arXiv 1711.09846): a sweep whose runs take over from each other.
+
+All runs of the population train for a generation, as many at a time as asked for, and end there. Then each of the worst
+quarter is replaced by a fork of one of the best quarter, with weights, optimizer and counters, whose fields are changed
+a little. What a field should be may therefore change while it learns. Which run is replaced by what is written to the
+study first, in one piece, and done afterwards; whoever takes over from a process that was killed does what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench import checkpoints
+from workbench.client import start
+from workbench.client.control import stored_status
+from workbench.client.fork import forked
+from workbench.client.run import Run
+from workbench.client.sweep_space import Entry, Space, Span, from_json
+from workbench.client.sweep_trial import Watched
+from workbench.client.sweep_value import MARKS, Curve
+from workbench.client.sweeper import PERIOD_S, Sweeper, say
+from workbench.errors import WorkbenchError
+from workbench.rundir import RunDirectory
+from workbench.supervisor import lock
+
+GENERATIONS = (3, 9, 27)  # numbers of them that divide a run's 27 marks
+LEAST_MEMBERS = 2
+
+_SHARE = 0.25  # truncation selection: of the population, on either side
+_DRAWN_ANEW = 0.25  # chance of a field's
+_FACTORS = (0.8, 1.25)  # of a field on a logarithmic scale
+_STEP = 0.1  # of the span, on a linear one
+_PLAN = "population"  # attribute of the study: {"generation": that is trained now, "born": what begins with it}
+
+
+def explored(fields: Mapping[str, Any], space: Space, chance: np.random.Generator) -> dict[str, Any]:
+    """The fields, each moved a little or, now and then, drawn anew; all inside the space."""
+    return {name: _moved(entry, fields[name], chance) for name, entry in space.items()}
+
+
+def _moved(entry: Entry, value: Any, chance: np.random.Generator) -> Any:
+    anew, up = chance.random() < _DRAWN_ANEW, bool(chance.integers(2))
+    if not isinstance(entry, Span):
+        return entry.values[chance.integers(len(entry.values))] if anew else value
+    if anew:
+        return entry.at(chance.random())
+    step = _STEP * (entry.high - entry.low)
+    found = value * _FACTORS[up] if entry.log else value + (step if up else -step)
+    if entry.whole and round(found) == value:
+        found = value + (1 if found > value else -1)
+    return entry.nearest(found)
+
+
+def replaced(values: Mapping[int, float | None], goal: str, members: int, chance: np.random.Generator) -> list[
+    tuple[int | None, int]
+]:
+    """Who is replaced by a copy of whom: (number of a trial, or None for one that is gone already, number).
+
+    Args:
+        values: of the members that are left, by number; None: it has none, which is worse than any.
+        members: of the whole population.
+    """
+    sign = 1.0 if goal == "max" else -1.0
+    best = sorted((one for one in values if values[one] is not None), key=lambda one: -sign * float(values[one] or 0.0))
+    ranked = [*best, *(one for one in values if values[one] is None)]
+    share = max(1, round(members * _SHARE))
+    good = best[: min(share, max(1, len(ranked) // 2))]
+    bad = [one for one in ranked[max(len(good), len(ranked) - share):] if one not in good]
+    gone: list[int | None] = [None] * (members - len(ranked))
+    return [(one, good[chance.integers(len(good))]) for one in [*bad, *gone]] if good else []
+
+
+@dataclass
+class _Member:
+    """A member of the population: its trial's number, its run, and who looks at it while it trains."""
+
+    number: int
+    run: RunDirectory
+    watched: Watched
+
+
+class Population(Sweeper):
+    """Trains generation after generation, until the last or until somebody asks it to stop."""
+
+    def run(self) -> dict[str, Any]:
+        """See `Sweeper.run`."""
+        members = self._members()
+        while not self._sweep.order_to_stop.exists():
+            generation = self._generation
+            waiting = [one for one in members if not self._arrived(one, generation)]
+            members = self._train(members, waiting, generation)
+            if self._sweep.order_to_stop.exists():
+                break
+            if not members:
+                error = self._hopeless() or f"no run of the population is left; see {self._sweep.log}"
+                return {"state": "failed", "error": {"type": "RunFailed", "message": error}}
+            if generation == self._record["generations"] - 1:
+                return {"state": "finished"}
+            self._decide(members, generation)
+            members = self._members()
+        self.stop()
+        return {"state": "stopped"}
+
+    # --- training -----------------------------------------------------------------------------------------------
+
+    @property
+    def _generation(self) -> int:
+        return int(self._study.user_attrs.get(_PLAN, {"generation": 0})["generation"])
+
+    def _end(self, generation: int) -> int:
+        """Frames at which a generation ends."""
+        return self._config.total_frames * (generation + 1) // int(self._record["generations"])
+
+    def _members(self) -> list[_Member]:
+        """All that are under way, those that are to be born included."""
+        self._bear()
+        while self._begun() < self._record["members"]:
+            self._study.ask(self._ranges)
+        found = []
+        for one in self._study.get_trials(deepcopy=False):
+            if one.state.name == "RUNNING":
+                found.append(self._member(one.number))
+        return found
+
+    def _member(self, number: int) -> _Member:
+        from optuna.trial import Trial
+
+        run = self._sweep.run(number)
+        trial = Trial(self._study, self._study.get_trials(deepcopy=False)[number]._trial_id)
+        if not run.record.exists():
+            config = self._config.replaced(**trial.params, total_frames=self._end(0))
+            record = start.new_record(config, parent=self._record["parent"], code=self._code,
+                                      preset=self._record["preset"])
+            start.created(run.name, run.name, record, self._code, self._place)
+        return _Member(number, run, Watched(
+            self._study, trial, run, self._record["metric"], self._config.total_frames))
+
+    def _arrived(self, one: _Member, generation: int) -> bool:
+        """Whether it has trained to the end of the generation, and no process of it is left."""
+        status = stored_status(one.run)
+        return status.state == "finished" and status.frames >= self._end(generation) and not lock.is_alive(one.run)
+
+    def _train(self, members: Sequence[_Member], waiting: list[_Member], generation: int) -> list[_Member]:
+        """Train those that wait to the end of the generation; the members that are left, unless asked to stop."""
+        left, training = list(members), list[_Member]()
+        while (waiting or training) and not self._sweep.order_to_stop.exists():
+            if waiting and len(training) < self._record["parallel"]:
+                one = waiting.pop(0)
+                if self._started(one, generation):
+                    training.append(one)
+                else:
+                    left.remove(one)
+            for one in list(training):
+                over = self._over(one.watched)
+                if over or self._arrived(one, generation):
+                    training.remove(one)
+                if over and one.watched.verdict != "finished":
+                    left.remove(one)
+            self._watched = [one.watched for one in training]
+            time.sleep(PERIOD_S)
+        return left
+
+    def _started(self, one: _Member, generation: int) -> bool:
+        """Start its run, which goes on where it is; False if that cannot be."""
+        try:
+            start.resume(one.run.path, wait_ready=False, progress=False, total_frames=self._end(generation)).close()
+        except WorkbenchError as error:
+            self._failed(one.watched.trial, one.run, error)
+            return False
+        return True
+
+    # --- selection ----------------------------------------------------------------------------------------------
+
+    def _decide(self, members: Sequence[_Member], generation: int) -> None:
+        """Choose who is replaced by a copy of whom, and write it down with the next generation."""
+        mark = (generation + 1) * MARKS // int(self._record["generations"])
+        chance = np.random.default_rng([self._record["seed"], generation])
+        values = {one.number: _value(one.run, self._record["metric"], self._config.total_frames, mark)
+                  for one in members}
+        fields = {one.number: one.watched.trial.params for one in members}
+        space = from_json(self._record["space"])
+        born = [{"instead": instead, "of": of, "fields": explored(fields[of], space, chance)}
+                for instead, of in replaced(values, self._record["goal"], self._record["members"], chance)]
+        self._study.set_user_attr(_PLAN, {"generation": generation + 1, "born": born})
+
+    def _bear(self) -> None:
+        """Do what was written down and is not done yet."""
+        plan = self._study.user_attrs.get(_PLAN, {"generation": 0, "born": []})
+        for place, one in enumerate(plan["born"]):
+            known = {tuple(trial.user_attrs["born"]): trial for trial in self._study.get_trials(deepcopy=False)
+                     if "born" in trial.user_attrs}
+            key = plan["generation"], place
+            if key not in known:
+                self._study.enqueue_trial(one["fields"], user_attrs={"born": list(key), "of": one["of"]})
+            if key not in known or known[key].state.name == "WAITING":
+                self._ask_for(key)
+            number = next(trial.number for trial in self._study.get_trials(deepcopy=False)
+                          if tuple(trial.user_attrs.get("born", ())) == key)
+            self._copy(number, one, plan["generation"])
+        self._sweep.write(trials=max(self._record["members"], self._begun()))
+
+    def _ask_for(self, key: tuple[int, int]) -> None:
+        """Let the trial that waits be under way: the study gives it to whoever asks next."""
+        asked = self._study.ask(self._ranges)
+        assert tuple(asked.user_attrs.get("born", ())) == key, (asked.user_attrs, key)
+
+    def _copy(self, number: int, one: Mapping[str, Any], generation: int) -> None:
+        """The run of a trial that begins with this generation, a fork of another's end; who is replaced is counted."""
+        source, new, frames = self._sweep.run(one["of"]), self._sweep.run(number), self._end(generation - 1)
+        trials = self._study.get_trials(deepcopy=False)
+        if not new.record.exists() and trials[number].state.name == "RUNNING":
+            reached = next(each for each in checkpoints.every(source.checkpoints) if each.frames >= frames)
+            forked(Run(source), reached, self._place, name=new.name,
+                   changes={**one["fields"], "total_frames": self._end(generation)})
+            say(f"{new.name}: a fork of {source.name} at {reached.frames:,} frames: {one['fields']}")
+            note = f"a fork of {source.name} at {reached.frames:,} frames"
+            self._study._storage.set_trial_user_attr(trials[number]._trial_id, "note", note)
+        if one["instead"] is not None and trials[one["instead"]].state.name == "RUNNING":
+            old = self._member(one["instead"])
+            old.watched.replace(f"replaced by {new.name}, a fork of {source.name}, at {frames:,} frames")
+
+
+def _value(run: RunDirectory, metric: str, total_frames: int, mark: int) -> float | None:
+    curve = Curve(run, metric, total_frames)
+    curve.follow()
+    return curve.value(mark)
