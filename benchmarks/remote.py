@@ -61,6 +61,9 @@ class Apart:
     def check(self, config: Any) -> None:
         pass
 
+    def check_name(self, name: str) -> None:
+        pass
+
     def start(self, run: Any) -> Any:
         from workbench.launchers.local import LocalProcess, clean_environment
         from workbench.wire import certificates

@@ -211,6 +211,9 @@ class Nowhere:
     def check(self, config: RunConfig) -> None:
         pass
 
+    def check_name(self, name: str) -> None:
+        pass
+
     def start(self, run: rundir.RunDirectory) -> Any:
         raise Reached(run)
 
