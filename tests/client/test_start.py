@@ -51,6 +51,15 @@ def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:
     assert {one.state for one in wb.runs()} == {"stopped"}
 
 
+def test_a_run_that_has_no_checkpoint_yet_writes_one_when_it_is_to_play(home: Path) -> None:
+    run = wb.launch("CartPole-v1", **SMALL)
+    run.wait(updates=1, timeout_s=60)
+    assert not run.checkpoints
+    evaluation = wb.evaluate(run, episodes=1)
+    assert [one.frames for one in run.checkpoints] == [evaluation.checkpoint_frames]
+    assert wb.rollout(run.name, seed=0, max_steps=5).checkpoint_frames == evaluation.checkpoint_frames
+
+
 def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path) -> None:
     class Reached(Exception):
         pass

@@ -125,7 +125,7 @@ def evaluate(
     """Returns and lengths of `episodes` whole episodes; the same for the same seed.
 
     Args:
-        checkpoint: a Checkpoint, its folder, or a run (its newest good one).
+        checkpoint: a Checkpoint, its folder, or a run (its newest good one, or one of now).
         episodes: None: one for each start of human starts, else 10.
         greedy: take the likeliest action; False: sample from the policy.
         protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",

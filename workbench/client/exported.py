@@ -53,7 +53,7 @@ def load_policy(checkpoint: Checkpoint | Run | str | Path, *, env: Any, greedy: 
             observation, reward, terminated, truncated, _ = env.step(policy.act(observation, reward))
 
     Args:
-        checkpoint: one, its folder, what `export_policy` wrote, or a run (its newest good one).
+        checkpoint: one, its folder, what `export_policy` wrote, or a run (its newest good one, or one of now).
         env: the Gymnasium environment that it is to act in, wrapped as in training; only its spaces are looked at.
         greedy: take the likeliest action; False: sample from the policy.
         seed: of the sampling.

@@ -207,7 +207,7 @@ def rollout(
     arguments.
 
     Args:
-        checkpoint: a Checkpoint, its folder, or a run (its newest good one); or the folder of a rollout.
+        checkpoint: a Checkpoint, its folder, or a run (its newest good one, or one of now); or the folder of a rollout.
         max_steps: where to cut an episode that does not end.
         greedy: take the likeliest action; False: sample from the policy.
         saliency: what the action taken depends on: "gradient" (doubles the time) or "occlusion" (144 patches of

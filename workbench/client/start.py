@@ -196,15 +196,21 @@ def _label(factory: Any) -> str:
 def chosen_checkpoint(given: Checkpoint | Run | str | Path) -> Checkpoint:
     """The checkpoint itself, the one in a folder, or a run's newest good one; verified but for its replay.
 
-    Raises InvalidInput.
+    A run that lives and has none yet writes one now. Raises InvalidInput.
     """
     if isinstance(given, Run):
-        return newest_checkpoint(given.directory)
+        return _newest_or_first(given)
     if not isinstance(given, Checkpoint) and not (Path(given) / "meta.json").exists():
-        return newest_checkpoint(_run_of(given))
+        return _newest_or_first(Run(_run_of(given)))
     found = given if isinstance(given, Checkpoint) else checkpoints.at(Path(given))
     found.verify(replay=False)
     return found
+
+
+def _newest_or_first(run: Run) -> Checkpoint:
+    if not checkpoints.every(run.directory.checkpoints) and lock.is_alive(run.directory):
+        return run.checkpoint()
+    return newest_checkpoint(run.directory)
 
 
 def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
