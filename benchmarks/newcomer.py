@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from throughput import hardware
@@ -28,7 +29,8 @@ def steps() -> list[tuple[str, float, str]]:
     def timed(code: str, call: Callable[[], Any]) -> Any:
         began = time.perf_counter()
         made = call()
-        said = made.line() if hasattr(made, "line") else "" if made is None else repr(made).splitlines()[0]
+        quiet = made is None or isinstance(made, ModuleType)
+        said = "" if quiet else made.line() if hasattr(made, "line") else repr(made).splitlines()[0]
         found.append((code, time.perf_counter() - began, said))
         print(f"{found[-1][1]:6.1f} s  {code}: {said}", flush=True)
         return made
