@@ -3,8 +3,8 @@
     python docs/screenshots.py [--run DIRECTORY] [--minutes 3] [--only NAME ...]
 
 Without `--run`, a run of Pong is trained for that long; with it, a copy of that run goes on from where it was. Two
-short runs of CartPole, which differ in one field, are for the table and the comparison. Look at every picture
-afterwards.
+short runs of CartPole, which differ in one field, are for the table and the comparison, and a sweep of CartPole for its
+own view. Look at every picture afterwards.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from tests.browser.driver import DARK, LIGHT, Browser, Notebook, Server
 from workbench import rundir
 from workbench.client.run import Run, attach
 from workbench.client.start import launch, resume
+from workbench.client.sweep import sweep
 from workbench.errors import WorkbenchError
 
 HERE = Path(__file__).parent
 PONG = "pong-vtrace-1"
+SWEEP = "cartpole-sweep"
 SIZE = (1420, 3000)  # of the window: tall enough for every widget to be seen whole
 COLOURS = 256  # of a picture: a tenth of its size, and nobody sees it
 CARTPOLE = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "unroll_length": 20, "total_frames": 60_000,
             "progress": False, "wait_ready": True}
+SPACE = {"learning_rate": (1e-4, 1e-1), "entropy_cost": (1e-4, 0.1), "batch_size": [4, 8, 16, 32]}
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,16 @@ def _player(widget: Locator) -> None:
     widget.locator(".wb-overlay").check()
 
 
+def _game(widget: Locator) -> None:
+    widget.locator(".wb-stage").click()
+    widget.page.keyboard.press("Tab")  # the agent has the controls
+    for step in range(1, 61):
+        widget.page.keyboard.press("Enter")
+        widget.locator(".wb-said", has_text=f"step {step} ").wait_for()
+    widget.page.keyboard.press("ArrowRight")
+    widget.locator(".wb-said", has_text="you did").wait_for()
+
+
 def _inspector(widget: Locator) -> None:
     widget.locator(".workbench-inspector-other select").select_option(index=2)
     widget.locator(".workbench-inspector-evaluate-greedy input").uncheck()
@@ -78,6 +91,8 @@ PICTURES = (
     Picture("watch", f"wb.attach({PONG!r}).watch()", ".wb-player"),
     Picture("compare", "wb.compare(['cartpole-fast', 'cartpole-slow'])", ".jp-OutputArea-output"),
     Picture("runs", "wb.runs()", ".workbench-runs"),
+    Picture("game", f"wb.play(wb.attach({PONG!r}), turns=True)", ".wb-game", _game),
+    Picture("sweep", f"wb.attach_sweep({SWEEP!r})", ".workbench-sweep"),
     Picture("inspector", f"wb.attach({PONG!r}).checkpoints", ".workbench-inspector", _inspector),
 )
 
@@ -88,6 +103,8 @@ def runs(arguments: argparse.Namespace) -> list[Run]:
             for name, rate in (("cartpole-fast", 2e-3), ("cartpole-slow", 3e-4))]
     for one in made:
         one.wait(timeout_s=300, progress=False)
+    if "sweep" in arguments.only:
+        sweep("CartPole-v1", space=SPACE, trials=16, name=SWEEP, actors=1, total_frames=20_000).wait(progress=False)
     if arguments.run is None:
         pong = launch("ALE/Pong-v5", name=PONG, total_frames=20_000_000, progress=False)
         pong.tune(learning_rate=3e-4)

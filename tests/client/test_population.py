@@ -71,6 +71,17 @@ def test_a_fork_begins_with_the_weights_and_near_the_fields_of_its_parent(surviv
             assert low <= one.fields[name] <= high
 
 
+def test_who_waits_for_its_turn_is_no_run_that_died(home: Path) -> None:
+    sweep = wb.sweep("CartPole-v1", space=SPACE, trials=3, name="patient", **{**FEW, "total_frames": 10**7})
+    eventually(lambda: (home / "runs" / "patient-2" / "run.json").exists(), within_s=60)
+    try:
+        waits = wb.attach("patient-2")
+        assert waits.state == "stopped" and waits.status.reason.startswith("not started yet. wb.resume(")
+    finally:
+        sweep.stop()
+    assert waits.state == "stopped"
+
+
 def test_nothing_is_done_twice_when_a_plan_is_taken_up_again(survivor: wb.Sweep) -> None:
     before = [(one.number, one.state, one.note) for one in survivor.trials]
     with pytest.raises(InvalidInput, match="has done its 6 trials"):
@@ -84,6 +95,8 @@ def test_a_stopped_population_goes_on_where_it_was(home: Path) -> None:
     sweep = wb.sweep("CartPole-v1", space=SPACE, trials=2, name="calm", **{**FEW, "total_frames": 10**7})
     eventually(lambda: (home / "runs" / "calm-1" / "run.json").exists(), within_s=60)
     run = wb.attach("calm-0")
+    assert run.state in ("stopped", "starting", "training"), "stopped: its turn has not come"
+    eventually(lambda: run.state == "training", within_s=60)
     run.wait(frames=500, timeout_s=60)
     assert sweep.stop().state == "stopped" and not processes_of(sweep.path) and not processes_of(run.path)
     assert run.state == "stopped" and run.checkpoints and sweep.table["state"].tolist() == ["open", "open"]
@@ -139,6 +152,7 @@ def test_the_worst_quarter_is_replaced_by_the_best(
     ({"space": {"unroll_length": (5, 20)}, "unroll_length": None}, InvalidInput,
      "unroll_length cannot change while a run learns"),
     ({"learning_rate_schedule": "linear"}, InvalidInput, "learning_rate_schedule='linear' ends at total_frames"),
+    ({"target_return": 400.0}, InvalidInput, "target_return would end runs of a population one by one"),
     ({"total_frames": 300}, OutOfBounds, "total_frames=300 is too little for 3 generations"),
 ])  # fmt: skip
 def test_what_a_population_cannot_do_is_said_before_anything_starts(

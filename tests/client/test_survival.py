@@ -79,16 +79,27 @@ def test_an_actor_can_be_restarted_on_demand(run: wb.Run) -> None:
     assert len(run.events.query("kind == 'error'")) == failures
 
 
-def test_an_actor_that_hangs_is_named(run: wb.Run) -> None:
-    eventually(lambda: all(actor.steps > 0 for actor in run.status.actors))
-    pid = run.status.actors[0].pid
+def named_while_stopped(run: wb.Run, pid: int | None, says: str) -> None:
+    """The run's reason names the actor while its process is stopped, and not for long after."""
     assert pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        eventually(lambda: "actor 0 has made no step for" in run.status.reason, within_s=40)
+        eventually(lambda: says in run.status.reason, within_s=40, what=says)
     finally:
         os.kill(pid, signal.SIGCONT)
     eventually(lambda: run.status.reason == "")
+
+
+def test_an_actor_that_hangs_is_named(run: wb.Run) -> None:
+    eventually(lambda: all(actor.steps > 0 for actor in run.status.actors))
+    named_while_stopped(run, run.status.actors[0].pid, "actor 0 has made no step for")
+
+
+def test_an_actor_that_hangs_before_it_has_come_is_named(run: wb.Run) -> None:
+    before = run.status.actors[0].pid
+    run.restart_actor(0)
+    pid = eventually(lambda: (one := run.status.actors[0].pid) not in (None, before) and one)
+    named_while_stopped(run, pid, "actor 0 has been starting for")
 
 
 def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:

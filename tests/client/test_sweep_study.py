@@ -118,6 +118,26 @@ def test_a_run_that_diverged_is_pruned_and_one_that_somebody_paused_is_waited_fo
     assert study.get_trials()[0].user_attrs.get("verdict", "") == verdict, "before it is told to stop"
 
 
+@pytest.mark.parametrize(("rule", "verdict", "note"), [
+    ({"target_return": 1.0}, "finished", "reached target_return=1: the mean return is"),
+    ({"max_hours": 1e-3}, "pruned", "reached max_hours=0.001, at "),
+])  # fmt: skip
+def test_a_run_that_a_rule_of_its_own_has_ended_is_judged(rule: dict[str, float], verdict: str, note: str) -> None:
+    sweep = folder()
+    study = sweep_study.opened(sweep, sampling=True)
+    trial = study.ask(sweep_study.distributions(SPACE))
+    run = recorded.vtrace("sweep-0")
+    writer = MetricsWriter(run.metrics)
+    writer.status({**recorded.STATUS, "episode_return": 7.0, "episodes_in_mean": 100, "alive_s": 60.0})
+    writer.close()
+    run.write(state="finished", config=run.config().replaced(**rule).to_json())
+    watched = Watched(study, trial, run, "episode_return", 10**9)
+    assert watched.look() and watched.verdict == verdict and note in watched.note
+    (one,) = sweep_study.trials(sweep, study)
+    assert (one.state, one.frames) == (verdict, recorded.STATUS["frames"])
+    assert one.value == (-20.0 if verdict == "finished" else None)
+
+
 def test_a_verdict_outlives_the_process_that_reached_it() -> None:
     sweep = folder()
     study = sweep_study.opened(sweep, sampling=True)

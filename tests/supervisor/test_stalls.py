@@ -39,7 +39,7 @@ def test_an_actor_that_is_gone_is_forgotten() -> None:
 def told(**changes: object) -> str:
     calm = {
         "paused": False, "learner_down": "", "learner_silent_s": 0.0, "learner_mute": "", "learner_reason": "",
-        "dead_actors": [], "actors": 4, "hung": [], "frozen_s": 0.0,
+        "dead_actors": [], "actors": 4, "hung": [], "late": [], "frozen_s": 0.0,
     }  # fmt: skip
     return explain(**{**calm, **changes})  # type: ignore[arg-type]
 
@@ -52,6 +52,7 @@ def test_a_stall_is_told_in_plain_words() -> None:
     dead = [("1", "signal 9 (SIGKILL)"), ("3", "exit code 1")]
     assert told(dead_actors=dead, frozen_s=12.2) == "2 of 4 actors dead (exit code 1), batch waiting 12 s"
     assert told(hung=[("2", 14.6)]) == "actor 2 has made no step for 15 s"
+    assert told(late=[("2", 14.6)]) == "actor 2 has been starting for 15 s"
     assert told(learner_silent_s=9.0) == "the learner has not answered for 9 s"
     assert told(learner_silent_s=9.0, learner_mute="KeyError: 3") == "the learner has not answered for 9 s: KeyError: 3"
 

@@ -61,9 +61,10 @@ def fork(
 
 def forked(
     run: Run, checkpoint: Checkpoint | str | Path | None, place: launchers.Launcher, *, name: str | None,
-    replay: bool = False, launcher: str | None = None, address: str | None = None, changes: dict[str, Any],
+    replay: bool = False, launcher: str | None = None, address: str | None = None, state: str = "starting",
+    changes: dict[str, Any],
 ) -> RunDirectory:
-    """The directory of a fork, which is not started. Raises as `Run.fork`."""
+    """The directory of a fork, which is not started; `state` as in `new_record`. Raises as `Run.fork`."""
     changes = with_opponent(changes)
     if name is not None:
         check_name(name)
@@ -84,7 +85,7 @@ def forked(
     preset = run.directory.read().get("preset")
     code = {path.name: path.read_bytes() for path in run.directory.code.glob("*.pkl")}
     return created(
-        name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset), code, place,
+        name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset, state=state), code, place,
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
     )
 

@@ -267,13 +267,14 @@ def _with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
 
 
 def new_record(
-    config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes], preset: str | None = None
+    config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes], preset: str | None = None,
+    state: str = "starting",
 ) -> dict[str, Any]:
-    """run.json of a run that is about to start."""
+    """run.json of a run that is about to start; or, with the state "stopped", that waits for somebody to resume it."""
     return {
         "created": time.time(),
         "config": config.to_json(),
-        "state": "starting",
+        "state": state,
         "supervisor_pid": None,
         "error": None,
         "parent": parent,

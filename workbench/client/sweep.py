@@ -27,6 +27,7 @@ from workbench.client.tables import duration
 from workbench.config import RunConfig
 from workbench.environments.wrapping import Wrapper
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
+from workbench.supervisor import budget
 from workbench.tables import Columns, Table
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in
@@ -176,6 +177,10 @@ def _check_population(members: int, generations: int, config: RunConfig, space: 
     if config.value("learning_rate_schedule") != "constant":
         raise InvalidInput("learning_rate_schedule='linear' ends at total_frames, and the runs of a population end "
                            "several times on the way. Search learning_rate instead: it may fall from fork to fork.")
+    rules = [name for name in budget.RULES if config.value(name) is not None]
+    if rules:
+        raise InvalidInput(f"{', '.join(rules)} would end runs of a population one by one, and they train and end "
+                           "together. Leave it out, and end the sweep by hand: .stop().")
     if config.total_frames < LEAST_FRAMES:
         raise OutOfBounds(f"total_frames={config.total_frames} is too little for {generations} generations: give at "
                           f"least {LEAST_FRAMES}.")

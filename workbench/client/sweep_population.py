@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench import checkpoints
-from workbench.client import start
+from workbench.client import start, sweep_study
 from workbench.client.control import stored_status
 from workbench.client.fork import forked
 from workbench.client.run import Run
@@ -92,14 +92,14 @@ class Population(Sweeper):
         members = self._members()
         while not self._sweep.order_to_stop.exists():
             generation = self._generation
-            waiting = [one for one in members if not self._arrived(one, generation)]
+            waiting = [one for one in members if not self._through(one, generation)]
             members = self._train(members, waiting, generation)
             if self._sweep.order_to_stop.exists():
                 break
             if not members:
                 error = self._hopeless() or f"no run of the population is left; see {self._sweep.log}"
                 return {"state": "failed", "error": {"type": "RunFailed", "message": error}}
-            if generation == self._record["generations"] - 1:
+            if self._is_last(generation):
                 return {"state": "finished"}
             self._decide(members, generation)
             members = self._members()
@@ -128,20 +128,23 @@ class Population(Sweeper):
         return found
 
     def _member(self, number: int) -> _Member:
-        from optuna.trial import Trial
-
         run = self._sweep.run(number)
-        trial = Trial(self._study, self._study.get_trials(deepcopy=False)[number]._trial_id)
+        trial = sweep_study.under_way(self._study, number, self._ranges)
         if not run.record.exists():
             config = self._config.replaced(**trial.params, total_frames=self._end(0))
             record = start.new_record(config, parent=self._record["parent"], code=self._code,
-                                      preset=self._record["preset"])
+                                      preset=self._record["preset"], state="stopped")
             start.created(run.name, run.name, record, self._code, self._place)
         return _Member(number, run, Watched(
             self._study, trial, run, self._record["metric"], self._config.total_frames))
 
-    def _arrived(self, one: _Member, generation: int) -> bool:
-        """Whether it has trained to the end of the generation, and no process of it is left."""
+    def _is_last(self, generation: int) -> bool:
+        return generation == int(self._record["generations"]) - 1
+
+    def _through(self, one: _Member, generation: int) -> bool:
+        """Whether it has trained to the end of a generation that is not the last, and no process of it is left."""
+        if self._is_last(generation):
+            return False  # it is through once it is counted
         status = stored_status(one.run)
         return status.state == "finished" and status.frames >= self._end(generation) and not lock.is_alive(one.run)
 
@@ -157,7 +160,7 @@ class Population(Sweeper):
                     left.remove(one)
             for one in list(training):
                 over = self._over(one.watched)
-                if over or self._arrived(one, generation):
+                if over or self._through(one, generation):
                     training.remove(one)
                 if over and one.watched.verdict != "finished":
                     left.remove(one)
@@ -166,7 +169,13 @@ class Population(Sweeper):
         return left
 
     def _started(self, one: _Member, generation: int) -> bool:
-        """Start its run, which goes on where it is; False if that cannot be."""
+        """Start its run, which goes on where it is, unless an earlier process has; False if that cannot be."""
+        one.watched.end = self._end(generation)
+        status = stored_status(one.run)
+        if one.watched.verdict or status.state in ("starting", "training", "paused") or (
+            status.state == "finished" and status.frames >= one.watched.end
+        ):
+            return True
         try:
             start.resume(one.run.path, wait_ready=False, progress=False, total_frames=self._end(generation)).close()
         except WorkbenchError as error:
@@ -215,11 +224,11 @@ class Population(Sweeper):
         trials = self._study.get_trials(deepcopy=False)
         if not new.record.exists() and trials[number].state.name == "RUNNING":
             reached = next(each for each in checkpoints.every(source.checkpoints) if each.frames >= frames)
-            forked(Run(source), reached, self._place, name=new.name,
-                   changes={**one["fields"], "total_frames": self._end(generation)})
-            say(f"{new.name}: a fork of {source.name} at {reached.frames:,} frames: {one['fields']}")
             note = f"a fork of {source.name} at {reached.frames:,} frames"
             self._study._storage.set_trial_user_attr(trials[number]._trial_id, "note", note)
+            forked(Run(source), reached, self._place, name=new.name, state="stopped",
+                   changes={**one["fields"], "total_frames": self._end(generation)})
+            say(f"{new.name}: {note}: {one['fields']}")
         if one["instead"] is not None and trials[one["instead"]].state.name == "RUNNING":
             old = self._member(one["instead"])
             old.watched.replace(f"replaced by {new.name}, a fork of {source.name}, at {frames:,} frames")

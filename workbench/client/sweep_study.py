@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
+    from optuna.trial import Trial as OpenTrial
 
 PBT = "pbt"  # population-based training, see `sweep_population`
 SAMPLERS = (PBT, "random", "tpe")
@@ -143,6 +144,16 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
         else (kinds.IntDistribution if one.whole else kinds.FloatDistribution)(one.low, one.high, log=one.log)
         for name, one in space.items()
     }  # fmt: skip
+
+
+def under_way(study: Study, number: int, ranges: dict[str, BaseDistribution]) -> OpenTrial:
+    """A trial that has begun, with a value for each field: a process may have died while it asked for them."""
+    trial = optuna().trial.Trial(study, study.get_trials(deepcopy=False)[number]._trial_id)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values that were asked for and lie outside
+        for name, one in ranges.items():
+            trial._suggest(name, one)  # what was chosen already stays
+    return trial  # type: ignore[no-any-return]
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------

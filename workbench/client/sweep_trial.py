@@ -16,7 +16,7 @@ from workbench.client.status import RunStatus
 from workbench.client.sweep_value import MARKS, Curve, passed
 from workbench.errors import ConnectionLost, RunNotAlive, RunNotFound, UnknownName, WorkbenchError
 from workbench.rundir import RunDirectory
-from workbench.supervisor import lock
+from workbench.supervisor import budget, lock
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -34,11 +34,12 @@ class Watched:
         trial: what the study knows of it.
         verdict: what the trial is to be counted as: "finished", "pruned" or "failed"; "": not known yet.
         note: why.
+        end: frames at which its run ends by itself.
     """
 
     def __init__(self, study: Study, trial: Trial, run: RunDirectory, metric: str, total_frames: int) -> None:
         self._study, self.trial, self.run = study, trial, run
-        self._metric, self._total = metric, total_frames
+        self._metric, self._total, self.end = metric, total_frames, total_frames
         self._curve, self._control = Curve(run, metric, self._total), Control(run)
         told = trial.user_attrs
         self.verdict, self.note = str(told.get("verdict", "")), str(told.get("note", ""))
@@ -67,8 +68,11 @@ class Watched:
 
     def replace(self, note: str) -> None:
         """Count it as pruned, where no process of its run is left; what was noted before stays."""
-        self._decide("pruned", "; ".join(filter(None, [self.note, note])))
-        self._count(stored_status(self.run).frames)
+        frames = stored_status(self.run).frames
+        self._curve.follow()
+        self._report(min(passed(frames, self._total), MARKS - 1))
+        self._decide("pruned", self.note if note in self.note else "; ".join(filter(None, [self.note, note])))
+        self._count(frames)
 
     def stop(self) -> bool:
         """Ask the run to stop, without a verdict; whether it has ended."""
@@ -89,6 +93,8 @@ class Watched:
         elif status.state == "finished" and status.frames >= self._total:
             self._report(MARKS - 1)
             self._finish()
+        elif status.state == "finished" and status.frames < self.end:
+            self._end_early(status)
         elif not self._report(min(passed(status.frames, self._total), MARKS - 1)):
             self._decide("pruned", f"worse than others at {self._at(self._marks):,} frames")
         elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
@@ -97,6 +103,16 @@ class Watched:
             self._decide("pruned", f"stopped by hand at {status.frames:,} frames")
         elif status.state == "dead":
             self._live_again()
+
+    def _end_early(self, status: RunStatus) -> None:
+        """Judge a run that a rule of its own has ended: where that is a return, it has all that was asked of it."""
+        self._report(min(passed(status.frames, self._total), MARKS - 1))
+        field, why = budget.reached(self.run.config(), vars(status))
+        note = f"{why or status.reason}, at {status.frames:,} frames"
+        if field == "target_return":
+            self._finish(note)
+        else:
+            self._decide("pruned", note)
 
     def _report(self, mark: int) -> bool:
         """Tell the study the values at marks up to this one; False once it would prune."""
@@ -117,12 +133,12 @@ class Watched:
         if mark > 2 and names and not self._metric.startswith(("episode_", "evaluation_")):
             raise UnknownName.among("metric", self._metric, names)
 
-    def _finish(self) -> None:
+    def _finish(self, note: str = "") -> None:
         value = self._curve.value()
         if value is None:
             raise UnknownName.among("metric", self._metric, self._curve.names(), "The run has finished without it.")
         self.trial.set_user_attr("value", value)
-        self._decide("finished", self.note)
+        self._decide("finished", "; ".join(filter(None, [self.note, note])))
 
     def _decide(self, verdict: str, note: str) -> None:
         self.trial.set_user_attr("note", note)

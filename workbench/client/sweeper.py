@@ -66,14 +66,12 @@ class Sweeper:
 
     def _adopt(self) -> None:
         """Go on with trials that an earlier process has begun."""
-        from optuna.trial import Trial
-
         for one in self._study.get_trials(deepcopy=False):
             if one.state.name == "RUNNING":
                 run = self._sweep.run(one.number)
                 if not run.record.exists():  # the folder of a run that was just being made
                     shutil.rmtree(run.path, ignore_errors=True)
-                self._begin(Trial(self._study, one._trial_id))
+                self._begin(sweep_study.under_way(self._study, one.number, self._ranges))
 
     def _begun(self) -> int:
         return sum(one.state.name != "WAITING" for one in self._study.get_trials(deepcopy=False))

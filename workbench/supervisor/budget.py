@@ -18,6 +18,7 @@ from typing import Any
 
 from workbench.config import RunConfig
 
+RULES = ("max_hours", "max_cost", "target_return", "patience_frames")
 LEAST_EPISODES = 20  # behind a mean that counts: right after a resume there is one
 
 _HOUR_S = 3600.0

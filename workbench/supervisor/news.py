@@ -20,6 +20,7 @@ class News:
         mute: why an answer was no status, or "".
         stepped: actors that made a step in this life of the supervisor.
         fruitless: lives of the learner that ended since updates last went beyond all before.
+        unconnected: since when (monotonic) an actor's process lives that the learner has no stream of, by index.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class News:
         self.mute = ""
         self.stepped: set[int] = set()
         self.fruitless = 0
+        self.unconnected: dict[int, float] = {}
         self.stalls = Stalls(self.at)
         self._furthest = 0  # updates
         self._looked_at = self.at  # when the learner last looked at its actors
@@ -45,12 +47,19 @@ class News:
         """Take in what the learner saw of its actors. What stood still while nobody looked may have been meant to."""
         if self.at - self._looked_at > STALLED_AFTER_S:
             self.stalls.moved(self.at)
+            self.unconnected = {}
         self._looked_at = self.at
+        connected = {index for index, one in said.items() if one.get("connected", True)}
+        self.unconnected = {index: self.unconnected.get(index, self.at) for index in alive - connected}
         steps = {index: int(one["steps"]) for index, one in said.items()}
         self.stepped |= {index for index, made in steps.items() if index in alive and made > 0}
         waiting = {str(index) for index, one in said.items() if not one.get("stepping", True)}
         self.stalls.saw(
             self.at, self.told.get("frames", 0), {str(index): steps[index] for index in alive & set(steps)}, waiting)
+
+    def has_come(self, index: int, started_at: float) -> bool:
+        """Whether what the learner said last of an actor is of the process that was started then."""
+        return index not in self.unconnected and started_at < self._looked_at
 
     def moved(self) -> None:
         """Forget how long things stood still, because they were meant to."""

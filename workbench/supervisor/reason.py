@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from workbench.supervisor.crew import Crew
 from workbench.supervisor.news import News
-from workbench.supervisor.stalls import STALLED_AFTER_S, explain
+from workbench.supervisor.stalls import HUNG_AFTER_S, STALLED_AFTER_S, explain
 
 
 def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]) -> str:
@@ -28,6 +28,7 @@ def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]
         dead_actors=[(str(index), endings.get(index, "")) for index, one in crew.actors.items() if not one.alive],
         actors=len(crew.actors),
         hung=news.stalls.hung(now) if training else [],
+        late=_late(news, crew, now) if training else [],
         frozen_s=news.stalls.frozen_s(now) if training else 0.0,
     )
     return down or ", ".join(filter(None, (known, _actors_that_wait(crew, now))))
@@ -44,6 +45,13 @@ def _learner_down(news: News, crew: Crew, ending: str | None) -> str:
         return f"the learner is starting ({age_s:.0f} s{waits})"
     since = f"{age_s:.0f} s" if learner.alive else f"in {learner.waiting_s():.1f} s"
     return f"the learner is being restarted ({since}{waits}): it ended with {ending}"
+
+
+def _late(news: News, crew: Crew, now: float) -> list[tuple[str, float]]:
+    """Actors whose processes live, and have not come to the learner for HUNG_AFTER_S, with the seconds."""
+    since = {index: now - max(at, crew.actors[index].started_at) for index, at in sorted(news.unconnected.items())
+             if index in crew.actors and crew.actors[index].alive and not crew.actors[index].waits_for()}
+    return [(str(index), seconds) for index, seconds in since.items() if seconds >= HUNG_AFTER_S]
 
 
 def _actors_that_wait(crew: Crew, now: float) -> str:

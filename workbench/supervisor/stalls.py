@@ -57,6 +57,7 @@ def explain(
     dead_actors: Sequence[tuple[str, str]],
     actors: int,
     hung: Sequence[tuple[str, float]],
+    late: Sequence[tuple[str, float]],
     frozen_s: float,
 ) -> str:
     """In plain words, why a run is not going at full speed; "" if it is.
@@ -65,6 +66,7 @@ def explain(
         learner_down: why no learner lives, or "".
         learner_mute: what it answers instead of its status, or "".
         dead_actors: (index, how it ended) of actors that do not live.
+        hung, late: (index, seconds) of actors that make no step, and of those that have not come to the learner.
     """
     if learner_down:
         return learner_down
@@ -76,6 +78,7 @@ def explain(
         last = dead_actors[-1][1]
         parts.append(f"{len(dead_actors)} of {actors} actors dead" + (f" ({last})" if last else ""))
     parts += [f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in hung]
+    parts += [f"actor {actor} has been starting for {seconds:.0f} s" for actor, seconds in late]
     if frozen_s > STALLED_AFTER_S and not paused:
         parts.append(f"batch waiting {frozen_s:.0f} s")
     if learner_reason:

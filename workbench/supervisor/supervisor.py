@@ -97,7 +97,7 @@ class Supervisor:
             said = told.get("actors", {})
             actors = {
                 str(index): {
-                    **said.get(str(index), {}),
+                    **(said.get(str(index), {}) if self._news.has_come(index, child.started_at) else {}),
                     "pid": child.pid,
                     "alive": child.alive,
                     "restarts": max(0, child.restarts),
