@@ -1,4 +1,4 @@
-"""A panel of a run that took a week opens in about a second, however busy the machine is with other things."""
+"""A panel of a run that took a week opens in about a second; as a multiple of a short run's, on any machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.client.run import Run
 from workbench.rundir import RunDirectory
 from workbench.widgets.panel import RunPanel
 
-WITHIN_S = 1.5  # of the processor; a second on a machine to itself, where caches are not shared
+TIMES = 60  # as long as the panel of a short run; measured: 20 to 30, and 240 if all rows were read
 OPENINGS = 3
 
 
@@ -32,6 +32,7 @@ def opening_s(directory: RunDirectory) -> float:
 
 
 def test_the_panel_of_a_week_opens_soon(directory: RunDirectory) -> None:
-    opening_s(recorded.vtrace("short"))  # with what is imported and made once
-    taken = [opening_s(directory) for _ in range(OPENINGS)]
-    assert min(taken) < WITHIN_S, taken
+    short = recorded.vtrace("short")
+    opening_s(short)  # with what is imported and made once
+    brief, taken = ([opening_s(one) for _ in range(OPENINGS)] for one in (short, directory))
+    assert min(taken) < TIMES * min(brief), (brief, taken)
