@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
+from tests.mortal import SPACE, begun, check_whole, lived
 from workbench import checkpoints
 from workbench.client.sweep_population import explored, replaced
 from workbench.client.sweep_space import Choice, Space, Span
@@ -20,10 +21,9 @@ from workbench.errors import InvalidInput, OutOfBounds
 optuna = pytest.importorskip("optuna")
 pytestmark = pytest.mark.timeout(280)
 
-GENERATION = 2000  # frames
+GENERATION = 1000  # frames
 FEW: dict[str, Any] = {**SMALL, "actors": 1, "total_frames": 3 * GENERATION, "parallel": 2, "sampler": "pbt",
                        "generations": 3}
-SPACE = {"learning_rate": (1e-5, 1e-1), "entropy_cost": (1e-4, 0.1)}
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +33,9 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def survivor(home: Path) -> wb.Sweep:
-    """A population of four whose process was killed while it trained its second generation, and that was resumed."""
-    sweep = wb.sweep("CartPole-v1", space=SPACE, trials=4, name="evolved", **FEW)
-    eventually(lambda: len(sweep.trials) == 5, within_s=150, what="the second generation has begun")
-    (process,) = processes_of(sweep.path)
-    process.kill()
-    eventually(lambda: sweep.state == "dead")
-    sweep.resume()
-    assert sweep.wait(timeout_s=150).state == "finished"
+    """A population of four whose process was killed at every one of its writes, until it had finished."""
+    sweep = begun("evolved", sampler="pbt", generations=3, total_frames=3 * GENERATION)
+    assert lived(sweep) > 8
     return sweep
 
 
@@ -48,10 +43,8 @@ def test_the_worst_are_replaced_by_forks_of_the_best_and_all_train_to_the_end(su
     status, trials = survivor.status, survivor.trials
     assert (status.finished, status.pruned, status.failed, status.trials) == (4, 2, 0, 6)
     assert [one.number for one in trials if one.state == "finished"][-1] == 5
-    for one in trials:
-        run = wb.attach(one.run)
-        assert run.state == "finished" and not processes_of(run.path)
-        assert (run.status.frames >= 3 * GENERATION) == (one.state == "finished")
+    check_whole(survivor, 3 * GENERATION)
+    assert all(one.note.count("a fork of") == (one.number >= 4) + (one.state == "pruned") for one in trials)
     lost = [one for one in trials if one.state == "pruned"]
     assert all("replaced by evolved-" in one.note for one in lost)
     assert sorted(one.frames // GENERATION for one in lost) == [1, 2]
