@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
 
 KEPT = 2  # so that one is whole while the other is on its way
-_LOOK_S = 10.0
+_LOOK_S = 10.0  # between looks at the newest checkpoint, as long as no newer one comes
+_WAKE_S = 1.0
 _START_S = 60.0  # for the run's supervisor to take its lock
 _FORMER_S = 60.0  # for the mirror of the run's life before to end
 _NEWS = "mirror.json"
@@ -215,9 +216,24 @@ def main(run_dir: str, folder: str) -> int:
         mirror = _Mirror(run, Path(folder))
         while lock.is_alive(run) and not ended.is_set():
             mirror.look()
-            ended.wait(_LOOK_S)
+            _wait_for_news(run, ended)
         mirror.look()
         return 1 if mirror.error else 0
+
+
+def _wait_for_news(run: RunDirectory, ended: threading.Event) -> None:
+    """Until there is another checkpoint, the run has ended, or `_LOOK_S` are over."""
+    until, known = time.monotonic() + _LOOK_S, _folders(run)
+    while time.monotonic() < until and not ended.wait(_WAKE_S):
+        if _folders(run) != known or not lock.is_alive(run):
+            return
+
+
+def _folders(run: RunDirectory) -> set[str]:
+    """Of its checkpoints, by name; none where they cannot be listed."""
+    with suppress(OSError):
+        return set(os.listdir(run.checkpoints))
+    return set()
 
 
 class _Mirror:
