@@ -259,15 +259,17 @@ class _Mirror:
             self._tell({**self._news, **new, "error": ""})
 
     def _failed(self, why: str) -> None:
-        if why != self.error:
-            print(why, file=sys.stderr, flush=True)
-            message = f"the newest checkpoint was not copied to {self._folder}, and is tried again: {why}"
-            try:
-                with closing(MetricsWriter(self._run.metrics)) as writer:
-                    writer.event("error", message)
-            except StorageFailed as error:
-                print(error, file=sys.stderr, flush=True)
+        new = why != self.error
         self._tell({**self._news, "error": why})
+        if not new:
+            return
+        print(why, file=sys.stderr, flush=True)
+        message = f"the newest checkpoint was not copied to {self._folder}, and is tried again: {why}"
+        try:
+            with closing(MetricsWriter(self._run.metrics)) as writer:
+                writer.event("error", message)
+        except StorageFailed as error:
+            print(error, file=sys.stderr, flush=True)
 
     def _tell(self, news: dict[str, Any]) -> None:
         if news != self._news:
