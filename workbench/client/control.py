@@ -94,7 +94,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
         better["supervisor_pid"] = better["learner_pid"] = None
     elif state not in ENDED and told.get("state") not in ENDED:  # else the row is of the life before
         state = told.get("state", state)
-    elif state == "stopped" and not record.get("lives"):
+    elif state == "stopped" and not told and not record.get("lives"):
         better["reason"] = f"not started yet. wb.resume({directory.name!r}) starts it."
     if state in (*ENDED, "dead") or age_s > _STALE_S:
         better |= dict.fromkeys(("frames_per_second", "steps_per_second", "updates_per_second"), 0.0)
