@@ -1,6 +1,7 @@
 # make setup   .venv with everything, pinned by constraints.txt, and CPU torch
 # make demo    the first notebook from beginning to end, without a screen
-# make test    lint, types and the whole test suite
+# make test    lint, types and the test suite
+# make test-slow  the two tests of minutes that make test leaves out
 # make test-xla  the tests of the XLA device, with torch_xla in build/xla (7 GB: PyPI's torch 2.9 brings CUDA)
 # make audit   known vulnerabilities of the pinned packages (asks pypi.org), and audit-offline
 # make audit-offline  the lint, with its rules for security, and that what is installed fits together; needs no network
@@ -15,7 +16,7 @@ LAB ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo test test-xla audit audit-offline lab clean
+.PHONY: setup demo test test-slow test-xla audit audit-offline lab clean
 
 setup: .venv/.installed
 
@@ -32,6 +33,9 @@ test: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
 
 # torch_xla 2.9 needs torch 2.9, so it has an environment of its own; all else is as constraints.txt has it.
 test-xla: build/xla/.installed

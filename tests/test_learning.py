@@ -73,6 +73,7 @@ def success(run) -> float:
     return (wb.evaluate(run.checkpoint(), episodes=100, seed=1, greedy=True).mean + 1) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_r2d2_balances_a_pole_whose_velocity_it_cannot_see(home):
     run = wb.launch("testing/cartpole-positions-v0", **HIDDEN_CARTPOLE)

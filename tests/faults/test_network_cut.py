@@ -134,6 +134,7 @@ def test_a_cut_that_ends_streams_costs_partial_unrolls_alone(running: Rig, host:
     check(running, LENGTHS)
 
 
+@pytest.mark.slow
 def test_a_step_that_takes_longer_than_anybody_waits_for_an_answer_keeps_its_stream(
     host: OtherHost, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,7 @@ class SweepView:
         self.charts = LiveCharts(label=f"Charts of {sweep.name}", on_pull=self.refresh)
         fields = [Column(name, name, kind) for name, kind in _kinds(sweep)]
         self.table = RowTable(
-            [*_BEFORE, *fields, Column("note", "note")], label=f"Trials of {sweep.name}", actions=ACTIONS,
+            [*_BEFORE, *fields, Column("said", "note")], label=f"Trials of {sweep.name}", actions=ACTIONS,
             on_action=self._do, on_pull=self.refresh, empty="no trial has begun yet",
         )  # fmt: skip
         self._place = ipywidgets.VBox()
@@ -161,7 +161,7 @@ class SweepView:
         return {
             "key": one.run, "run": one.run, "mark": "★" if is_best else "", "state": state, "value": one.value,
             "curve": [(float(mark), value) for mark, value in one.curve.items()], "frames": frames,
-            **{name: _cell(value) for name, value in one.fields.items()}, "note": one.note.partition("\n")[0],
+            **{name: _cell(value) for name, value in one.fields.items()}, "said": one.note.partition("\n")[0],
             "bad": False, "actions": ["hide" if shown else "show", *(["stop"] if live else [])],
         }  # fmt: skip
 
