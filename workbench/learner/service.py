@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-import grpc
 import numpy as np
 
 from workbench.errors import ConnectionLost, ShapeMismatch, WorkbenchError
 from workbench.learner.batcher import Batcher, Request
 from workbench.learner.meters import Meters
 from workbench.trajectory import EnvironmentSpec
+from workbench.wire import grpc
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
 
 LARGEST_ACTOR = 4096

@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, WorkbenchError, by_name
+from workbench.wire import grpc
 
 Handler = Callable[..., Any]
 StreamHandler = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
