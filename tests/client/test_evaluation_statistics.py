@@ -23,6 +23,13 @@ def evaluation(
     return wb.Evaluation(game, Path(run), 1000, 0, True, returns, (1,) * len(returns), protocol)
 
 
+def aggregated(scores: Any, **options: Any) -> wb.Aggregate:
+    """Of scores [runs, games]."""
+    given = [evaluation(score, game=f"game-{game}", run=f"{run}-{game}") for run, row in enumerate(scores)
+             for game, score in enumerate(row)]
+    return wb.aggregate(given, score=lambda one: one.mean, **{"resamples": 100, **options})
+
+
 @pytest.mark.parametrize("degrees", [*range(1, 41), 99, 100, 999, 1000, 1001, 5000, 10**6])
 @pytest.mark.parametrize("probability", [0.6, 0.9, 0.975, 0.9995])
 def test_students_quantile_is_scipys(degrees: int, probability: float) -> None:
@@ -72,13 +79,57 @@ def test_the_stratified_interval_over_games_is_scipys_of_several_samples(name: s
 
     expected = stats.bootstrap(tuple(scores.T), together, method="percentile", n_resamples=20_000, vectorized=True,
                                rng=np.random.default_rng(4)).confidence_interval
-    given = [evaluation(score, game=f"game-{game}", run=f"{run}-{game}") for run, row in enumerate(scores)
-             for game, score in enumerate(row)]
-    told = getattr(wb.aggregate(given, score=lambda one: one.mean, resamples=20_000), name)
+    told = getattr(aggregated(scores, resamples=20_000), name)
     width = told.high - told.low
     assert told.low == pytest.approx(expected.low, abs=0.03 * width)
     assert told.high == pytest.approx(expected.high, abs=0.03 * width)
     assert told.low < told.value < told.high
+
+
+def test_a_performance_profile_is_scipys_survival_function_with_intervals_that_hold() -> None:
+    scores = np.random.default_rng(5).normal([0.0, 1.0], 1.0, size=(30, 2))
+    told = aggregated(scores).profile()
+    flat = stats.ecdf(scores.ravel()).sf
+    assert told["share"].to_numpy() == pytest.approx(flat.evaluate(told["score"].to_numpy()))
+    assert (told["score"].iloc[0], told["score"].iloc[-1], told["share"].iloc[-1]) == (scores.min(), scores.max(), 0)
+    assert (told["low"] <= told["share"]).all() and (told["share"] <= told["high"]).all()
+    half = aggregated(scores).profile([0.5], resamples=20_000).iloc[0]
+    # Within each game a share of resampled runs is binomial.
+    error = math.sqrt(sum(p * (1 - p) / 30 for p in (scores > 0.5).mean(0))) / 2
+    assert (half["high"] - half["low"]) / 2 == pytest.approx(1.96 * error, rel=0.1)
+
+
+def test_the_probability_of_improvement_is_mann_and_whitneys_u_in_the_mean_over_games() -> None:
+    generator = np.random.default_rng(6)
+    ours_, theirs = generator.integers(0, 8, size=(9, 3)) + 1.0, generator.integers(0, 8, size=(7, 3)) + 0.0
+    expected = np.mean([stats.mannwhitneyu(ours_[:, game], theirs[:, game]).statistic / 63 for game in range(3)])
+    told = aggregated(ours_).improvement_over(aggregated(theirs))
+    assert told.value == pytest.approx(expected)
+
+    def superior(*games: Any, axis: int) -> Any:
+        mine, others = games[:3], games[3:]
+        return np.mean([((a[..., :, None] > b[..., None, :]) + (a[..., :, None] == b[..., None, :]) / 2).mean((-2, -1))
+                        for a, b in zip(mine, others, strict=True)], 0)
+
+    scipys = stats.bootstrap((*ours_.T, *theirs.T), superior, method="percentile", n_resamples=20_000, vectorized=True,
+                             rng=np.random.default_rng(7)).confidence_interval
+    told = aggregated(ours_).improvement_over(aggregated(theirs), resamples=20_000)
+    assert (told.low, told.high) == pytest.approx((scipys.low, scipys.high), abs=0.03 * (told.high - told.low))
+    assert aggregated(theirs).improvement_over(aggregated(ours_)).value == pytest.approx(1 - told.value)
+
+
+def test_games_are_compared_by_name_and_others_refused() -> None:
+    games = ("x", "y")
+    some = [wb.aggregate([evaluation(value[name], game=name, run=f"{name}{run}") for name in order for run in (0, 1)],
+                         score=lambda one: one.mean, resamples=100)
+            for order, value in ((games, {"x": 1.0, "y": 5.0}), (games[::-1], {"x": 0.0, "y": 4.0}))]
+    assert some[0].improvement_over(some[1]).value == 1.0
+    with pytest.raises(InvalidInput, match="given of x, y does not compare with return of CartPole-v1"):
+        some[0].improvement_over(wb.aggregate([evaluation(1.0)]))
+    with pytest.raises(InvalidInput, match=r"thresholds=\[nan\] must be numbers, such as"):
+        some[0].profile([math.nan])
+    alone = wb.aggregate([evaluation(1.0)]).profile([0.5, 2.0])
+    assert alone.to_numpy().tolist() == [[0.5, 1.0, -math.inf, math.inf], [2.0, 0.0, -math.inf, math.inf]]
 
 
 def test_the_bootstrap_is_the_same_for_the_same_seed_however_much_fits_in_memory(

@@ -6,14 +6,24 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.client.evaluation import Evaluation
-from workbench.client.evaluation_statistics import STATISTICS, bootstrap_interval
+from workbench.client.evaluation_statistics import (
+    STATISTICS,
+    bootstrap_interval,
+    bootstrap_intervals,
+    share_above,
+    superiority,
+)
 from workbench.environments.atari_scores import scores_of
 from workbench.errors import InvalidInput
 from workbench.trajectory import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +67,47 @@ class Aggregate:
         """Training runs on each environment."""
         return len(self.scores)
 
+    def profile(
+        self, thresholds: Sequence[float] | None = None, *, resamples: int = 2000, seed: int = 0
+    ) -> pd.DataFrame:
+        """The performance profile: which share of all runs on all environments scored above each threshold.
+
+        Of two that do not cross, the higher one is the better algorithm (Agarwal et al. 2021, section 4.3).
+
+        Args:
+            thresholds: None: 101 of them, from the lowest to the highest score.
+
+        Returns:
+            A row for each threshold: score, share, and low and high of the share's own interval.
+
+        Raises InvalidInput, OutOfBounds.
+        """
+        import pandas as pd
+
+        marks = np.linspace(self.scores.min(), self.scores.max(), 101) if thresholds is None else _marks(thresholds)
+
+        def shares(scores: Array) -> Array:
+            return share_above(scores, marks)
+
+        low, high = bootstrap_intervals(
+            [self.scores], shares, confidence=self.confidence, resamples=resamples, seed=seed)
+        return pd.DataFrame({"score": marks, "share": shares(self.scores), "low": low, "high": high})
+
+    def improvement_over(self, other: Aggregate, *, resamples: int = 2000, seed: int = 0) -> Estimate:
+        """The probability that a run of these does better than one of `other`, in the mean over environments.
+
+        Ties count half. An interval above 0.5 says that these are better (Agarwal et al. 2021, section 4.3).
+        Raises InvalidInput where the two were not scored on the same environments in the same way, OutOfBounds.
+        """
+        if self.score != other.score or set(self.environments) != set(other.environments):
+            raise InvalidInput(
+                f"{self.score} of {', '.join(self.environments)} does not compare with {other.score} of "
+                f"{', '.join(other.environments)}: give aggregates of the same environments and scores.")
+        theirs = other.scores[:, [other.environments.index(name) for name in self.environments]]
+        low, high = bootstrap_intervals(
+            [self.scores, theirs], superiority, confidence=self.confidence, resamples=resamples, seed=seed)
+        return Estimate(float(superiority(self.scores, theirs)), float(low), float(high))
+
     def __repr__(self) -> str:
         many = len(self.environments)
         of = self.environments[0] if many == 1 else f"{many} environments"
@@ -99,6 +150,16 @@ def aggregate(
     gap = found.pop("optimality_gap")
     return Aggregate(names, scores, what, optimality_gap=None if what == "return" else gap, confidence=confidence,
                      **found)
+
+
+def _marks(thresholds: Sequence[float]) -> Array:
+    try:
+        found = np.asarray(thresholds, np.float64)
+    except (TypeError, ValueError):
+        found = np.array(math.nan)
+    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+        raise InvalidInput(f"thresholds={thresholds!r:.100} must be numbers, such as [0.5, 1, 2].")
+    return found
 
 
 def _check(given: Sequence[Evaluation]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -46,6 +46,20 @@ def optimality_gap(scores: Array) -> Array:
     return np.asarray((1 - np.minimum(scores, 1)).mean((-2, -1)))
 
 
+def share_above(scores: Array, thresholds: Array) -> Array:
+    """The share of all runs on all games whose score is above each of `thresholds` [T]: [..., T]."""
+    return np.stack([(scores > mark).mean((-2, -1)) for mark in thresholds], -1)
+
+
+def superiority(ours: Array, theirs: Array) -> Array:
+    """The probability that one of our runs does better than one of theirs, in the mean over games; ties count half.
+
+    Of [..., R, G] and [..., S, G]. On one game this is Mann and Whitney's U over R S.
+    """
+    each = [((one > theirs) + (one == theirs) / 2).mean((-2, -1)) for one in np.split(ours, ours.shape[-2], -2)]
+    return np.asarray(np.mean(each, 0))
+
+
 STATISTICS: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
     {"iqm": iqm, "mean": mean, "median": median, "optimality_gap": optimality_gap}
 )
@@ -65,19 +79,32 @@ def bootstrap_interval(
 
     (-inf, inf) for one run, which tells nothing of how others would come out. Raises OutOfBounds.
     """
+    low, high = bootstrap_intervals([scores], of, confidence=confidence, resamples=resamples, seed=seed)
+    return (float(low), float(high))
+
+
+def bootstrap_intervals(
+    scores: Sequence[Array], of: Callable[..., Array], *, confidence: float, resamples: int, seed: int
+) -> tuple[Array, Array]:
+    """The same for a statistic of several sets of runs, drawn independently, that may be an array: its lowest and
+    highest values, of the shape that `of` returns behind its first dimension."""
     check_confidence(confidence)
     if isinstance(resamples, bool) or not isinstance(resamples, int) or not 100 <= resamples <= 10_000_000:
         raise OutOfBounds(f"resamples={resamples!r} must be a whole number in [100, 10000000].")
-    runs, games = scores.shape
-    if runs < 2:
-        return (-math.inf, math.inf)
     generator, found = np.random.default_rng(seed), []
-    at_once = max(1, _MOST_AT_ONCE // scores.size)
+    at_once = max(1, _MOST_AT_ONCE // sum(one.size for one in scores))
     for first in range(0, resamples, at_once):
-        drawn = generator.integers(runs, size=(min(at_once, resamples - first), runs, games))
-        found.append(of(scores[drawn, np.arange(games)]))
-    low, high = np.quantile(np.concatenate(found), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return (float(low), float(high))
+        drawn = [_drawn(one, min(at_once, resamples - first), generator) for one in scores]
+        found.append(of(*drawn))
+    low, high = np.quantile(np.concatenate(found), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    if min(map(len, scores)) < 2:
+        return (np.full_like(low, -math.inf), np.full_like(high, math.inf))
+    return (low, high)
+
+
+def _drawn(scores: Array, count: int, generator: np.random.Generator) -> Array:
+    runs, games = scores.shape
+    return scores[generator.integers(runs, size=(count, runs, games)), np.arange(games)]
 
 
 def student_interval(values: Array, *, confidence: float = 0.95) -> tuple[float, float]:
