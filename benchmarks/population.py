@@ -34,7 +34,7 @@ def trained(way: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
                      total_frames=options.frames, **FIELDS, **WAYS[way])  # fmt: skip
     sweep.wait()
     seconds = time.monotonic() - began
-    values = sorted(float(one.value or 0.0) for one in sweep.trials if one.state == "finished")
+    values = [float(one.value or 0.0) for one in sweep.trials if one.state == "finished"]
     evaluation = wb.evaluate(sweep.best, episodes=EPISODES, seed=10_000 + seed)
     found = {"way": way, "seed": seed, "best": evaluation.mean, "members": statistics.mean(values),
              "seconds": seconds, "fields": sweep.best_fields}  # fmt: skip
