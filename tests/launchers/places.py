@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 import pytest
 
+from tests.conftest import eventually
 from tests.launchers.clusters import ray_cluster
 
 
@@ -42,6 +44,8 @@ def colab() -> Iterator[Offer]:
     with tempfile.TemporaryDirectory(prefix="wb-drive-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_MIRROR", folder)
         yield Offer({"launcher": "colab"}, logs={"supervisor", "learner", "actor-0", "mirror"})
+        eventually(lambda: not any(folder in (one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])),
+                   what="a mirror that has copied the last checkpoint, and ends")
 
 
 def ray() -> Iterator[Offer]:

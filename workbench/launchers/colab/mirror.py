@@ -206,19 +206,20 @@ def main(run_dir: str, folder: str) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    until = time.monotonic() + _START_S
+    while not lock.is_alive(run) and time.monotonic() < until and not ended.wait(0.2):
+        continue
     with lock.held(run.path / "mirror.lock", wait_s=_FORMER_S) as mine:
         if not mine:
             print(f"{run.name} has a mirror already", file=sys.stderr)
             return 1
-        began = time.monotonic()
-        while not lock.is_alive(run) and time.monotonic() < began + _START_S and not ended.wait(0.2):
-            continue
         mirror = _Mirror(run, Path(folder))
-        while lock.is_alive(run) and not ended.is_set():
+        while True:
+            alive = lock.is_alive(run)
             mirror.look()
+            if ended.is_set() or not (alive or lock.is_alive(run)):  # a copy takes its time: it may live again
+                return 1 if mirror.error else 0
             _wait_for_news(run, ended)
-        mirror.look()
-        return 1 if mirror.error else 0
 
 
 def _wait_for_news(run: RunDirectory, ended: threading.Event) -> None:
