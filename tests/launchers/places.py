@@ -8,12 +8,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.conftest import eventually
+from tests.conftest import eventually, processes_of
 from tests.launchers.clusters import ray_cluster
 
 
@@ -44,8 +44,7 @@ def colab() -> Iterator[Offer]:
     with tempfile.TemporaryDirectory(prefix="wb-drive-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_MIRROR", folder)
         yield Offer({"launcher": "colab"}, logs={"supervisor", "learner", "actor-0", "mirror"})
-        eventually(lambda: not any(folder in (one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])),
-                   what="a mirror that has copied the last checkpoint, and ends")
+        eventually(lambda: not processes_of(Path(folder)), what="the mirror copies the last checkpoint, and ends")
 
 
 def ray() -> Iterator[Offer]:

@@ -136,16 +136,15 @@ except grpc.RpcError as error:
     assert largest - before < 50 * 2**20
 
 
-def test_processes_that_are_started_while_calls_go_on_start():
+def test_processes_that_are_started_while_calls_go_on_start(address):
     """A notebook's `!command` is forked, and so is what a game or Ray starts: beside gRPC's own handlers of a fork,
     47 of 1,000 died before they were programs of their own."""
     busy = """
-import os, subprocess, tempfile, threading
+import os, subprocess, sys, threading
 from workbench.wire.rpc import Caller, serve
 assert "GRPC_ENABLE_FORK_SUPPORT" not in os.environ
-address = f"unix:{tempfile.mkdtemp()}/s"
-server = serve(address, "t", calls={"one": lambda: 1})
-caller = Caller(address, "t")
+server = serve(sys.argv[1], "t", calls={"one": lambda: 1})
+caller = Caller(sys.argv[1], "t")
 def call():
     while True:
         caller.call("one")
@@ -156,5 +155,6 @@ print(sum(code != 0 for code in codes), flush=True)
 os._exit(0)
 """
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
-    done = subprocess.run([sys.executable, "-c", busy], capture_output=True, text=True, timeout=100, env=environment)
+    done = subprocess.run([sys.executable, "-c", busy, address], capture_output=True, text=True, timeout=100,
+                          env=environment)
     assert done.stdout.strip() == "0", done.stderr[-2000:]

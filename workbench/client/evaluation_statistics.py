@@ -91,14 +91,15 @@ def bootstrap_intervals(
     check_confidence(confidence)
     if isinstance(resamples, bool) or not isinstance(resamples, int) or not 100 <= resamples <= 10_000_000:
         raise OutOfBounds(f"resamples={resamples!r} must be a whole number in [100, 10000000].")
+    if min(map(len, scores)) < 2:
+        shape = of(*(one[None] for one in scores)).shape[1:]
+        return (np.full(shape, -math.inf), np.full(shape, math.inf))
     generator, found = np.random.default_rng(seed), []
     at_once = max(1, _MOST_AT_ONCE // sum(one.size for one in scores))
     for first in range(0, resamples, at_once):
         drawn = [_drawn(one, min(at_once, resamples - first), generator) for one in scores]
         found.append(of(*drawn))
     low, high = np.quantile(np.concatenate(found), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    if min(map(len, scores)) < 2:
-        return (np.full_like(low, -math.inf), np.full_like(high, math.inf))
     return (low, high)
 
 
