@@ -1,11 +1,13 @@
 """Calls over real gRPC servers on Unix sockets."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -155,6 +157,12 @@ print(sum(code != 0 for code in codes), flush=True)
 os._exit(0)
 """
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
-    done = subprocess.run([sys.executable, "-c", busy, address], capture_output=True, text=True, timeout=100,
-                          env=environment)
-    assert done.stdout.strip() == "0", done.stderr[-2000:]
+    process = subprocess.Popen([sys.executable, "-c", busy, address], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=environment, start_new_session=True)
+    try:
+        said, complaints = process.communicate(timeout=100)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with a child that hangs in its fork
+        process.wait()
+    assert said.strip() == "0", complaints[-2000:]
