@@ -94,7 +94,8 @@ def read(
 
 
 def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: int) -> tuple[Series, Array]:
-    """The rows from number `first` on, thinned out as by `read`, and their numbers, int64.
+    """The rows from number `first` on, and their numbers, int64; more than `max_points` are thinned out, as by `read`,
+    to half as many, so that there is room for what comes.
 
     Each stands for those before it that were left out, and for itself: `count` of them (int64) have a finite value,
     and `mean` (float64) is their mean, NaN where there is none.
@@ -106,7 +107,7 @@ def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: 
         found = _arrays(connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first)))
         finite = np.isfinite(found["value"])
         return {**found, "count": finite.astype(np.int64), "mean": np.where(finite, found["value"], np.nan)}, numbers
-    picked = _pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1))
+    picked = _pick(connection, name_id, first, last + 1, max(1, max_points // 4 - 1))
     rows = connection.execute(
         f"{_SELECT} AND row IN (SELECT value FROM json_each(?)) ORDER BY row", (name_id, json.dumps(picked))
     )
