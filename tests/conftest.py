@@ -59,6 +59,11 @@ def eventually(check: Callable[[], Any], *, within_s: float = 30.0, what: str = 
         time.sleep(0.05)
 
 
+def gone(process: psutil.Process) -> bool:
+    """Whether it has ended, though its parent may not have looked yet."""
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
 def _end_all() -> None:
     for directory in rundir.every():
         if lock.is_alive(directory):

@@ -524,7 +524,7 @@ def test_a_crash_between_any_two_steps_of_pruning_leaves_whole_checkpoints(tmp_p
 
 def test_whoever_looks_while_another_process_writes_and_prunes_meets_whole_checkpoints(tmp_path: Path) -> None:
     writes = WRITES_FOREVER.replace('{"model":', '{"replay": {"r": np.full(300_000, frames)}, "model":')
-    writes = writes.replace("argv[1]), 3)", "argv[1]), 20)")
+    writes = writes.replace("argv[1]), 3)", "argv[1]), 100)")
     child = subprocess.Popen([sys.executable, "-c", writes, tmp_path, "1"], text=True, stdout=subprocess.PIPE,
                              env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:

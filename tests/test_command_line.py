@@ -149,6 +149,6 @@ def test_lab_serves_copies_of_the_lessons_and_leaves_one_that_is_there(tmp_path)
         eventually(served, within_s=90, what=f"JupyterLab answers: {(tmp_path / 'log').read_text()[-500:]}")
     finally:
         lab.terminate()
-        lab.wait(20)
+        lab.wait(60)
     assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in lessons.every()}
     assert (tmp_path / "02-central-inference.ipynb").read_text() == "mine"

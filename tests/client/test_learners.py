@@ -28,8 +28,9 @@ def trains(run: wb.Run, beyond: int = 0) -> bool:
     return run.status.state == "training" and run.status.updates > beyond and run.status.frames_per_second > 0
 
 
+@pytest.mark.timeout(500)
 def test_two_learners_learn_cartpole_obey_and_come_back_from_the_checkpoint(run: wb.Run) -> None:
-    run.wait(episode_return=60, timeout_s=120, progress=False)
+    run.wait(episode_return=60, timeout_s=240, progress=False)
     status = run.status
     assert [actor.index for actor in status.actors if actor.steps] == [0, 1], "actors of both learners"
     assert abs(sum(actor.steps for actor in status.actors) - status.steps) < 0.5 * status.steps, "steps of both"

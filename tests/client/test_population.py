@@ -15,6 +15,7 @@ from tests.mortal import SPACE, begun, check_whole, lived
 from workbench import checkpoints
 from workbench.client.sweep_population import explored, replaced
 from workbench.client.sweep_space import Choice, Space, Span
+from workbench.client.sweep_trial import go_on
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds
 
@@ -82,6 +83,14 @@ def test_nothing_is_done_twice_when_a_plan_is_taken_up_again(survivor: wb.Sweep)
     with pytest.raises(InvalidInput, match="the population of evolved keeps its size"):
         survivor.resume(trials=9)
     assert [(one.number, one.state, one.note) for one in survivor.trials] == before
+
+
+def test_a_run_that_has_ended_since_it_was_looked_at_stays_as_it_is(survivor: wb.Sweep) -> None:
+    run = wb.attach(survivor.trials[-1].run)
+    with pytest.raises(InvalidInput, match="has finished"):
+        wb.resume(run.name, total_frames=3 * GENERATION)
+    go_on(run.directory, total_frames=3 * GENERATION)
+    assert run.state == "finished" and not processes_of(run.path)
 
 
 def test_a_stopped_population_goes_on_where_it_was(home: Path) -> None:

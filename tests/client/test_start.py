@@ -60,7 +60,8 @@ def test_a_run_that_has_no_checkpoint_yet_writes_one_when_it_is_to_play(home: Pa
     assert wb.rollout(run.name, seed=0, max_steps=5).checkpoint_frames == evaluation.checkpoint_frames
 
 
-def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path) -> None:
+def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "LOOK_S", 10.0)
     class Reached(Exception):
         pass
 

@@ -123,11 +123,12 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
 
 
 def test_a_paused_run_stays_paused_when_its_learner_dies(run: wb.Run) -> None:
-    run.checkpoint()
     run.pause()
-    before = run.status
+    made, before = run.checkpoint(), run.status
+    assert made.updates == before.updates
     kill(before.learner_pid)
-    eventually(lambda: run.status.learner_pid not in (None, before.learner_pid), within_s=60)
+    eventually(lambda: run.events["message"].iloc[-1].startswith(f"continues from the checkpoint at {made.frames:,}"),
+               within_s=60)
     paused = eventually(lambda: (s := run.status).state == "paused" and s.reason == "paused by hand" and s, within_s=60)
     assert paused.updates == before.updates
     run.resume()

@@ -42,12 +42,14 @@ def home() -> Iterator[Path]:
 
 
 def process_of(sweep: wb.Sweep) -> psutil.Process:
-    (found,) = processes_of(sweep.path)
-    return found
+    found = processes_of(sweep.path)
+    assert found
+    return min(found, key=lambda one: one.create_time())  # what it forks has its command line until it is a program
 
 
 def has_begun(home: Path, name: str) -> bool:
-    return (home / "runs" / name / "run.json").exists()
+    """Whether that run has a process, or is being given one."""
+    return (home / "runs" / name / "run.json").exists() and wb.attach(name).state != "dead"
 
 
 @pytest.fixture(scope="module")

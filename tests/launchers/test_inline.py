@@ -18,11 +18,11 @@ from tests.conftest import SMALL, eventually
 from workbench.errors import EnvironmentFailed, OutOfBounds, RunNotAlive
 from workbench.launchers import inline, threads
 
-STUCK, LET_GO = threading.Event(), threading.Event()
+STUCK, HANGS, LET_GO = threading.Event(), threading.Event(), threading.Event()
 
 
 class Sticky(gymnasium.Env):
-    """An environment whose step hangs while `STUCK` is set; its class is not copied into the same process."""
+    """An environment whose step hangs (`HANGS`) while `STUCK` is set; its class is not copied into the same process."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -32,6 +32,7 @@ class Sticky(gymnasium.Env):
 
     def step(self, action):
         if STUCK.is_set():
+            HANGS.set()
             LET_GO.wait()
         return np.ones(2, np.float32), 1.0, False, False, {}
 
@@ -82,6 +83,7 @@ def test_a_thread_that_cannot_be_killed_is_given_up_and_named(home: Path, monkey
     run = launch(Sticky)
     try:
         STUCK.set()
+        assert HANGS.wait(30)
         run.restart_actor(0, kill=True)
         eventually(lambda: not run.status.actors[0].alive)
         log = (run.directory.logs / "actor-0.log").read_text()

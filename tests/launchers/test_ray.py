@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually
+from tests.conftest import SMALL, eventually, gone
 from tests.launchers.clusters import add_node, ray_cluster
 from workbench import rundir
 from workbench.errors import ConnectionLost, WaitTimeout
@@ -111,7 +111,7 @@ def test_a_dead_supervisor_leaves_no_process_and_the_run_is_resumed(run: wb.Run)
     bundle = Path(processes[1].cmdline()[5])
     os.kill(status.supervisor_pid, signal.SIGKILL)
     eventually(lambda: run.status.state == "dead", within_s=15)
-    eventually(lambda: not any(one.is_running() for one in processes), within_s=12)
+    eventually(lambda: all(map(gone, processes)), within_s=12)
     again = wb.resume("clustered", ready_timeout_s=START_S)
     assert again.config.launcher == "ray"
     assert again.wait(frames=status.frames + 200, timeout_s=START_S).state == "training"
@@ -161,11 +161,15 @@ def test_a_cluster_that_does_not_answer_is_said_and_nothing_is_started(home: Pat
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-    before = {one.pid for one in psutil.process_iter() if one.name() == "gcs_server"}
+    before = ray_heads()
     with pytest.raises(ConnectionLost, match=r"no Ray cluster answers .*ray start --head"):
         wb.launch("CartPole-v1", launcher="ray", address=address)
-    assert {one.pid for one in psutil.process_iter() if one.name() == "gcs_server"} <= before
+    assert ray_heads() <= before
     assert rundir.every() == []
+
+
+def ray_heads() -> set[int]:
+    return {one.pid for one in psutil.process_iter(["name"]) if one.info["name"] == "gcs_server"}
 
 
 def launched(address: str) -> wb.Run:

@@ -88,12 +88,14 @@ def test_a_stream_that_sends_what_does_not_fit_is_cut_off_alone(messages):
     fields = {**FIELDS, "actors": 2, "max_batch": 1000, "batch_timeout_ms": 200.0}
     with rig(SPEC, **fields) as running, Talk(running, hello(actor=1)) as good, Talk(running, hello()) as bad:
         next(good.replies), next(bad.replies)
+        running.batcher.pause(True)  # what was sent once is not answered before it is sent twice
         for message in messages:
             bad.outbox.put(message)
         with pytest.raises(grpc.RpcError) as caught:
             list(bad.replies)
         assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
         assert caught.value.details(), "it is told why"
+        running.batcher.pause(False)
         good.outbox.put(group(1, 2))
         assert next(good.replies)
         assert running.streams.connected == 1

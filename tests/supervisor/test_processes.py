@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import eventually
+from workbench.supervisor import processes
 from workbench.supervisor.processes import BackOff, Child, Ending, wait_for_all
 
 
@@ -41,11 +42,12 @@ def test_an_ending_is_told_once_and_counted(child: Child) -> None:
     assert "no-run" in child.log_tail()
 
 
-def test_a_child_that_ended_starts_again_after_its_back_off(child: Child) -> None:
+def test_a_child_that_ended_starts_again_after_its_back_off(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_FIRST_DELAY_S", 1.0)
     child.start()
     eventually(child.poll)
     assert not child.start_if_due()
-    assert eventually(child.start_if_due, within_s=2)
+    assert eventually(child.start_if_due, within_s=10)
     assert child.restarts == 1
     assert eventually(child.poll).first is False
 

@@ -32,17 +32,22 @@ class Control:
 
     def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
         """The supervisor's answer. Raises what it raised, RunNotFound, AccessDenied, RunNotAlive or ConnectionLost."""
-        name, state = self.directory.name, self.directory.read()["state"]
-        if state in ENDED:
-            raise RunNotAlive(f"{name} is {state}. wb.resume({name!r}) continues it from its newest checkpoint.")
+        name = self.directory.name
+        self._refuse_ended()
         caller = self._open()
         try:
             return caller.call(method, timeout_s=timeout_s, **arguments)
         except ConnectionLost as error:
             self._drop(caller)
+            self._refuse_ended()  # it did so while it was asked
             if lock.is_alive(self.directory):
                 raise ConnectionLost(f"{name} did not answer {method!r} within {timeout_s:g} s: {error}") from None
             raise RunNotAlive(f"{name} is dead: {_dead(name)}") from None
+
+    def _refuse_ended(self) -> None:
+        name, state = self.directory.name, self.directory.read()["state"]
+        if state in ENDED:
+            raise RunNotAlive(f"{name} is {state}. wb.resume({name!r}) continues it from its newest checkpoint.")
 
     def _open(self) -> Caller:
         with self._guard:

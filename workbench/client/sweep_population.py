@@ -21,7 +21,7 @@ from workbench.client.control import stored_status
 from workbench.client.fork import forked
 from workbench.client.run import Run
 from workbench.client.sweep_space import Entry, Space, Span, from_json
-from workbench.client.sweep_trial import Watched
+from workbench.client.sweep_trial import Watched, go_on
 from workbench.client.sweep_value import MARKS, Curve
 from workbench.client.sweeper import PERIOD_S, Sweeper, say
 from workbench.errors import WorkbenchError
@@ -177,7 +177,7 @@ class Population(Sweeper):
         ):
             return True
         try:
-            start.resume(one.run.path, wait_ready=False, progress=False, total_frames=self._end(generation)).close()
+            go_on(one.run, total_frames=self._end(generation))
         except WorkbenchError as error:
             self._failed(one.watched.trial, one.run, error)
             return False

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.client import start
 from workbench.client.control import Control, stored_status
 from workbench.client.status import RunStatus
 from workbench.client.sweep_value import MARKS, Curve, passed
-from workbench.errors import ConnectionLost, RunNotAlive, RunNotFound, UnknownName, WorkbenchError
+from workbench.errors import ConnectionLost, InvalidInput, RunNotAlive, RunNotFound, UnknownName, WorkbenchError
 from workbench.rundir import RunDirectory
 from workbench.supervisor import budget, lock
 
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 MOST_LIVES = 3  # of a run whose supervisor dies
 _ASK_AGAIN_S = 5.0  # a run that was asked to stop, and did not hear it
 _BROKEN = "not finite"  # the learner's word for why it paused itself
+
+
+def go_on(run: RunDirectory, **changes: Any) -> None:
+    """Resume a run, unless it came to its end since it was looked at. Raises WorkbenchError."""
+    try:
+        start.resume(run.path, wait_ready=False, progress=False, **changes).close()
+    except InvalidInput:
+        if stored_status(run).state != "finished":
+            raise
 
 
 class Watched:
@@ -49,7 +58,7 @@ class Watched:
     def take_over(self) -> None:
         """Let its run go on, whatever became of it while nobody watched. Raises WorkbenchError."""
         if not self.verdict and stored_status(self.run).state in ("stopped", "stopping", "dead"):
-            start.resume(self.run.path, wait_ready=False, progress=False).close()
+            go_on(self.run)
 
     def look(self) -> bool:
         """Whether it is over, and counted. Never raises what a run may do wrong."""
@@ -153,7 +162,7 @@ class Watched:
         if self._lives >= MOST_LIVES:
             return self._decide("failed", f"its supervisor died {self._lives} times; see {self.run.logs}")
         self._lives += 1
-        start.resume(self.run.path, wait_ready=False, progress=False).close()
+        go_on(self.run)
 
     # --- ending -------------------------------------------------------------------------------------------------
 

@@ -76,6 +76,14 @@ def to_hand_on(path: Path) -> list[int]:
     return [_held[path]] if path in _held else []
 
 
+def is_in_place(path: Path) -> bool:
+    """Whether the lock that this process holds in a `with` block is still the file at its path."""
+    try:
+        return os.path.samestat(os.fstat(_held[path]), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 def is_held(path: Path) -> bool:
     """Whether somebody holds the lock; touches no network and leaves nothing behind. Raises StorageFailed."""
     try:

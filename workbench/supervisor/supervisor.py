@@ -146,6 +146,7 @@ class Supervisor:
         """Pause or resume training; a learner that restarts meanwhile starts paused."""
         with self.commanding():
             self.ask_learner("pause" if paused else "resume")
+            self._poll_learner()  # whoever asks next is told where it stands, not what was true a moment ago
             with self._guard:
                 self._hold("paused by hand" if paused else None)
             self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
@@ -253,8 +254,6 @@ class Supervisor:
         if now - self._asked_at >= POLL_LEARNER_S and self._crew.learner.alive:
             self._poll_learner()
             self._asked_at = now
-            if "frames" in self._news.told:  # the event has its place
-                self._tell_resumed()
         self._go_by_rules(now)
         if now - self._published_at >= PUBLISH_S:
             self._publish()
@@ -288,6 +287,8 @@ class Supervisor:
                 self._news.heard(told, alive={index for index, child in self._crew.actors.items() if child.alive})
                 if "frames" in told:
                     self._budget.saw(self.config, told)
+            if "frames" in told:  # the event has its place
+                self._tell_resumed()
             if quiet:
                 self._follow(told["state"], str(told.get("reason") or ""), held=bool(told.get("held")))
         except ConnectionLost:
@@ -363,10 +364,11 @@ class Supervisor:
             return None
 
     def _publish(self) -> None:
-        """The status row each second; run.json only when it changed."""
+        """The status row each second; run.json only when it changed, and after the row: who reads there that the run
+        has ended finds the counters of its end."""
         with self._guard:
-            self._record()
             self._ledger.status(self.status())
+            self._record()
 
     def _record(self) -> None:
         """Write what run.json says of the run, if that has changed."""

@@ -209,7 +209,8 @@ def main(run_dir: str, folder: str) -> int:
     until = time.monotonic() + _START_S
     while not lock.is_alive(run) and time.monotonic() < until and not ended.wait(0.2):
         continue
-    with lock.held(run.path / "mirror.lock", wait_s=_FORMER_S) as mine:
+    own = run.path / "mirror.lock"
+    with lock.held(own, wait_s=_FORMER_S) as mine:
         if not mine:
             print(f"{run.name} has a mirror already", file=sys.stderr)
             return 1
@@ -219,6 +220,8 @@ def main(run_dir: str, folder: str) -> int:
             mirror.look()
             if ended.is_set() or not (alive or lock.is_alive(run)):  # a copy takes its time: it may live again
                 return 1 if mirror.error else 0
+            if not lock.is_in_place(own):  # the run was moved; what is here now has a mirror of its own
+                return 1
             _wait_for_news(run, ended)
 
 
