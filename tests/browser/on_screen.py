@@ -13,8 +13,10 @@ _PICTURES = """root => [...root.querySelectorAll('canvas')].map(one => {
   if (!one.width || !one.height) return 0;
   const seen = new Uint32Array(one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer);
   return seen.reduce((sum, pixel) => (sum * 31 + pixel) >>> 0, 0) })"""
-# Elements that stick out of the panel to the right, other than those inside something that scrolls.
+# Elements that stick out of the panel to the right, other than those inside something that scrolls; the whole output,
+# while that sticks out of the window (the application lays its page out a little after the window has changed).
 _CUT_OFF = """root => { const edge = root.closest('.jp-OutputArea-output').getBoundingClientRect().right;
+  if (edge > innerWidth) return ['the output'];
   const scrolls = one => { for (let at = one.parentElement; at && at !== root; at = at.parentElement)
     if (['auto', 'scroll'].includes(getComputedStyle(at).overflowX)) return true; return false; };
   return [...root.querySelectorAll('*')].filter(one => one.checkVisibility() &&

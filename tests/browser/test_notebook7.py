@@ -58,8 +58,7 @@ def test_nothing_is_cut_off_in_a_narrow_window(notebook: Notebook, panel: Panel,
     notebook.theme(theme)
     notebook.page.set_viewport_size({"width": 800, "height": 1000})
     try:
-        notebook.page.wait_for_timeout(500)
-        assert panel.cut_off() == []
+        eventually(lambda: panel.cut_off() == [])
     finally:
         notebook.page.set_viewport_size({"width": 1400, "height": 1000})
 

@@ -71,10 +71,13 @@ def test_pause_and_resume_act_on_the_run(panel: Panel, run: Run) -> None:
 
 
 def test_checkpoint_now_writes_one(panel: Panel, run: Run) -> None:
-    before = len(run.checkpoints)
+    def requested() -> int:
+        return sum(one.requested for one in run.checkpoints)  # others are written as time passes
+
+    before = requested()
     panel.press("checkpoint")
     expect(panel.part("log")).to_contain_text("Checkpoint(", timeout=60_000)
-    assert len(run.checkpoints) == before + 1 and run.checkpoints[-1].requested
+    assert requested() == before + 1
 
 
 def test_a_typed_value_changes_the_run_and_undo_takes_it_back(panel: Panel, run: Run) -> None:
@@ -84,7 +87,7 @@ def test_a_typed_value_changes_the_run_and_undo_takes_it_back(panel: Panel, run:
     panel.press("undo-learning_rate")
     eventually(lambda: run.config.value("learning_rate") == 6e-4, within_s=30, what="undone")
     expect(panel.field("learning_rate")).to_have_value("0.0006")
-    assert kinds(run).count("tune") == 2
+    eventually(lambda: kinds(run).count("tune") == 2, what="both are recorded")
 
 
 def test_a_slider_changes_the_run(panel: Panel, run: Run) -> None:
@@ -204,8 +207,9 @@ def test_nothing_is_cut_off_in_a_narrow_window(notebook: Notebook, panel: Panel,
     try:
         panel.unfold("hyperparameters")
         panel.unfold("actors")
-        notebook.page.wait_for_timeout(500)
-        assert panel.cut_off() == []
+        expect(panel.field("learning_rate")).to_be_visible()
+        expect(actor_row(panel, 0)).to_be_visible()
+        eventually(lambda: panel.cut_off() == [])
     finally:
         panel.fold("hyperparameters")
         notebook.page.set_viewport_size({"width": 1400, "height": 1000})
@@ -222,8 +226,8 @@ def test_a_notebook_that_is_opened_without_its_kernel_shows_a_picture_until_the_
     notebook: Notebook, panel: Panel, browser: Browser
 ) -> None:
     notebook.save()
-    notebook.server.end_kernels()
     notebook.page.goto("about:blank")
+    notebook.server.end_kernels()
     notebook.open()
     expect(notebook.output(PANEL).locator("img:visible")).to_have_count(1)
     notebook.shows_no_broken_widget(browser)
@@ -264,7 +268,7 @@ def test_a_run_that_ended_leaves_a_picture(notebook: Notebook, panel: Panel, run
 
 
 def test_the_picture_is_there_in_a_notebook_that_is_opened_without_its_kernel(notebook: Notebook) -> None:
-    notebook.server.end_kernels()
     notebook.page.goto("about:blank")
+    notebook.server.end_kernels()
     notebook.open()
     expect(notebook.output(PANEL).locator("img")).to_be_visible()

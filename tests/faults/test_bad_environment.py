@@ -39,9 +39,9 @@ def turning_bad(lives: Path) -> type[gymnasium.Env]:
             super().__init__(episode_length=50)
             self._left, self._wrong = GOOD_STEPS, None
             if TurningBad.made == 0:
-                with open(lives, "ab") as file:
+                with open(lives, "ab", buffering=0) as file:
                     file.write(b".")
-                number = lives.stat().st_size - 1
+                    number = file.tell() - 1  # of the own byte, whoever else writes now
                 self._wrong = list(WRONG)[number] if number < len(WRONG) else None
             TurningBad.made += 1
 

@@ -13,7 +13,7 @@ from tests.notebooks.lessons import CHECKOUT, cell_with, execute
 FIELDS = {"actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(510)
 def test_a_run_goes_on_from_the_folder_that_outlived_its_machine(module_home: Path, tmp_path: Path) -> None:
     drive = tmp_path / "drive"
     cells, said = execute("10-colab-tpu", module_home, tmp_path, folder=str(drive), environment="CartPole-v1",
@@ -22,9 +22,9 @@ def test_a_run_goes_on_from_the_folder_that_outlived_its_machine(module_home: Pa
     back = re.search(rf"{name}: ([\d,]+) frames; the copy had ([\d,]+)", said)
     assert lost is not None and back is not None and lost[1] == name
     trained, after, copied = (int(one.replace(",", "")) for one in (lost[2], *back.groups()))
-    assert 0 < copied <= trained and after >= 30_000
+    assert trained >= 20_000 and after >= 30_000 and 0 < copied <= after
     assert "device cpu" in said and "inference_ms" in said
-    assert "'error': ''" in said and len(list((drive / name / "checkpoints").iterdir())) == 2
+    assert "'error': ''" in said and len(list((drive / name / "checkpoints").glob("[!.]*"))) == 2
     assert "image/png" in cell_with(cells, "mark_bar").outputs[0].data
 
 

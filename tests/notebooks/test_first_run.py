@@ -12,7 +12,7 @@ from tests.notebooks.lessons import cell_with, execute
 from workbench.rundir import RunDirectory
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(510)
 def test_the_first_lesson_runs_and_keeps_a_picture_of_its_run(module_home: Path, tmp_path: Path) -> None:
     home = module_home
     cells, said = execute("01-first-run", home, tmp_path, actors=1, envs_per_actor=4, frames=6_000, episodes=1)

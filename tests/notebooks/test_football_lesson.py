@@ -12,7 +12,7 @@ from tests.notebooks.lessons import cell_with, execute
 pytest.importorskip("envpool")
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(510)
 def test_the_football_lesson_plays_and_hands_what_was_learnt_on(module_home: Path, tmp_path: Path) -> None:
     cells, said = execute("08-football", module_home, tmp_path, frames=2_000, envs_per_actor=8, episodes=2, games=1)
     assert re.search(r"untrained: [\d.]+ goals a game, in \d+ steps", said)

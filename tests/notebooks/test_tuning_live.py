@@ -19,7 +19,7 @@ def sweeping_home() -> Iterator[Path]:
     yield from private_home_with_sweeps()
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(510)
 def test_the_lesson_rescues_a_run_and_compares_forks_and_a_sweep(sweeping_home: Path, tmp_path: Path) -> None:
     cells, said = execute("05-tuning-live", sweeping_home, tmp_path,
                           look=6_000, rescue=40_000, trials=4, trial_frames=5_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,16 @@ from ipykernel.comm.comm import BaseComm
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
+from tests.conftest import eventually
 from workbench.widgets.subshells import keep_to_the_pages_choice
+
+ENDLESS = """import asyncio
+try:
+    seen.append("begun")
+    await asyncio.sleep(600)
+finally:
+    seen.append("cancelled")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +59,18 @@ def send(kernel: BlockingKernelClient, code: str, subshell: str) -> None:
 def test_a_page_that_goes_has_its_last_messages_handled_and_leaves_nothing_behind(kernel: BlockingKernelClient) -> None:
     for turn in range(10):
         page = control(kernel, "create_subshell_request")["subshell_id"]
-        send(kernel, "time.sleep(0.1)", page)
+        send(kernel, "time.sleep(0.3)", page)
         for number in range(5):
             send(kernel, f"seen.append(({turn}, {number}))", page)
-        time.sleep(0.05)  # all have arrived, and wait for the first
+        assert not printed(kernel, "")  # what was sent before it has been handed on, and waits for the first
         control(kernel, "delete_subshell_request", subshell_id=page)
     assert printed(kernel, "_ = gc.collect(); print(len(seen))") == "50\n"
 
 
 def test_what_a_page_began_and_does_not_end_is_cancelled(kernel: BlockingKernelClient) -> None:
     page = control(kernel, "create_subshell_request")["subshell_id"]
-    send(kernel, "import asyncio\ntry:\n    await asyncio.sleep(600)\nfinally:\n    seen.append('cancelled')", page)
-    time.sleep(0.2)
+    send(kernel, ENDLESS, page)
+    eventually(lambda: printed(kernel, "print(seen[-1:])") == "['begun']\n")
     control(kernel, "delete_subshell_request", subshell_id=page)
     assert printed(kernel, "_ = gc.collect(); print(seen[-1])") == "cancelled\n"
 

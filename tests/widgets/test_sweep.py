@@ -76,8 +76,7 @@ def test_a_saved_notebook_keeps_pictures_and_the_best_trials(sweep: Sweep) -> No
 def test_the_best_run_is_one_click_away(sweep: Sweep) -> None:
     view = SweepView(sweep)
     view._buttons["best"].click()
-    panel = eventually(lambda: view.panel)
-    assert view._place.children == (panel.view,)
+    eventually(lambda: view.panel and view._place.children == (view.panel.view,))
     assert eventually(lambda: view.table.rows[1]["actions"] == ["hide"])
     view.table.act("mine-1", "hide")
     eventually(lambda: view.panel is None and view._place.children == ())
