@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,10 @@ _POSITIONAL = ("environment", "algorithm", "network", "environment_options", "wr
 
 class _Parser(argparse.ArgumentParser):
     """Complains in one line."""
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # in Python 3.11, -1e-3 would be an option
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"workbench: {message} (see {self.prog} --help)\n")

@@ -41,6 +41,12 @@ def test_a_change_after_an_undo_is_the_next_to_be_taken_back() -> None:
     assert fields(last(changes(events))) == [("a", 1)]
 
 
+def test_what_was_set_to_the_value_that_it_had_is_no_change_to_take_back() -> None:
+    events = [tune(1, a=(1, 2), b=(5, 5)), tune(2, a=(2, 2))]
+    assert fields(last(changes(events))) == [("a", 1)]
+    assert last(changes(events), "b") == []
+
+
 def test_events_of_other_kinds_and_those_without_old_values_are_no_changes() -> None:
     scale = {"id": 2, "kind": "scale", "time": 0.0, "frames": 1, "data": {"actors": 4}}
     assert changes([{**tune(1, a=(1, 2)), "kind": "checkpoint"}, scale]) == []

@@ -12,7 +12,7 @@ import pytest
 
 import workbench as wb
 from tests.widgets import recorded
-from workbench.client.control import Control
+from workbench.client.control import Control, stored_status
 from workbench.errors import ConnectionLost
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
@@ -77,6 +77,19 @@ def test_a_supervisor_that_starts_anew_is_found_at_once(directory: RunDirectory)
         server = serve(directory.supervisor_address, directory.token(), calls=Supervisor().calls())
         assert control.call("ping", timeout_s=2.0) == "here"
         server.stop(0.0)
+
+
+def test_a_run_that_ends_between_two_looks_at_its_files_is_not_dead(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory.write(state="stopping")
+
+    def ended(_: RunDirectory) -> bool:
+        directory.write(state="finished")
+        return False
+
+    monkeypatch.setattr(lock, "is_alive", ended)
+    assert stored_status(directory).state == "finished"
 
 
 def test_an_actor_of_a_run_of_an_older_version_can_be_restarted(

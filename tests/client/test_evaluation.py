@@ -16,7 +16,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.client import evaluations
 from workbench.environments.atari import AtariVector
-from workbench.errors import InvalidInput, RunNotFound, StorageFailed, UnknownName
+from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
 from workbench.learner import evaluate
 
 
@@ -139,6 +139,11 @@ def test_a_wrong_protocol_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         wb.evaluate(pong, **given)
+
+
+def test_no_episodes_are_not_the_usual_number(pong: Checkpoint) -> None:
+    with pytest.raises(OutOfBounds, match="episodes=0"):
+        wb.evaluate(pong, episodes=0)
 
 
 def test_what_is_not_atari_has_no_protocol(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_gpus_of_a_machine_are_shared_out(seen: list[str], learners: int, parts:
 
 
 def test_each_learner_needs_an_actor_and_a_whole_part_of_the_batch() -> None:
+    assert [RunConfig.build("x", learners=number).actors for number in (1, 2, 4)] == [2, 2, 4]
     with pytest.raises(OutOfBounds, match="actors=2 for learners=3.*actors=3"):
         RunConfig.build("x", actors=2, learners=3, batch_size=33)
     with pytest.raises(OutOfBounds, match="batch_size=32 .*learners=3.*batch_size=33"):

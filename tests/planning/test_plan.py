@@ -177,6 +177,16 @@ def test_the_fields_of_a_plan_are_those_of_launch():
     assert config.hyperparameters.batch_size == made.batch_size
 
 
+def test_a_plan_for_r2d2_starts_r2d2():
+    made = wb.plan(frames_per_second=1e5, algorithm="r2d2", **PONG)
+    config = RunConfig.build("ALE/Pong-v5", **made.fields)
+    assert (config.algorithm, config.value("unroll_length")) == ("r2d2", RunConfig.build("x", algorithm="r2d2").value(
+        "unroll_length"))
+    assert "--algorithm r2d2 " in (text := recipe("slurm", plan=made)) and f"-length {made.unroll_length}" in text
+    with pytest.raises(UnknownName, match="Did you mean 'r2d2'"):
+        wb.plan(frames_per_second=1e5, algorithm="r2d3", **PONG)
+
+
 def test_a_plan_that_launch_would_refuse_says_so():
     most = {one.name: one.high for one in (*settings(RunConfig).values(),) if one.name in ("actors", "learners")}
     assert most == {"actors": MOST_ACTORS, "learners": MOST_LEARNERS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from tests.conftest import mounted_disk
 from tests.played import checkpoint_in
 from workbench import checkpoints, rollouts
+from workbench.checkpoints import tensorfile
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
 from workbench.rollouts import RolloutWriter, replacing
 
@@ -187,6 +189,16 @@ def test_what_is_missing_or_damaged_is_named(tmp_path):
         rollouts.read(tmp_path / "one")
     (tmp_path / "one" / "rollout.json").write_text('{"format": 9}')
     with pytest.raises(StorageFailed, match="Upgrade"):
+        rollouts.read(tmp_path / "one")
+
+
+def test_one_that_cannot_be_opened_now_is_not_said_to_be_damaged(tmp_path, monkeypatch):
+    def opened(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    written(tmp_path / "one", pixels(3), actions=[1])
+    monkeypatch.setattr(tensorfile, "mapped", opened)
+    with pytest.raises(StorageFailed, match=r"cannot be read now: .*Too many open files\.$"):
         rollouts.read(tmp_path / "one")
 
 

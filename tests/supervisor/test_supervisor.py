@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import eventually
 from workbench import rundir
+from workbench.client.changes import changes, last
 from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
@@ -138,7 +139,7 @@ def test_counters_stay_and_speeds_go_while_no_learner_lives(supervisor: Supervis
 
 
 def test_what_a_resume_changed_is_told_once_and_before_any_later_change(learner: Learner, run: RunDirectory) -> None:
-    before = run.config().replaced(actors=3, learning_rate=1e-3, entropy_cost=0.5)
+    before = run.config().replaced(actors=3, learning_rate=1e-3, entropy_cost=0.5, launcher="inline")
     run.write(lives=1, config_before=before.to_json())
     service = Service(Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=0)))
     for value in (0.02, 0.03):
@@ -146,8 +147,10 @@ def test_what_a_resume_changed_is_told_once_and_before_any_later_change(learner:
     now, events = run.config(), MetricsReader(run.metrics).events()
     assert [(one["kind"], one["data"]["old"]) for one in events] == [
         ("tune", {"learning_rate": 1e-3, "entropy_cost": 0.5}), ("scale", {"actors": 3}),
-        ("tune", {"entropy_cost": 0.01}), ("tune", {"entropy_cost": 0.02}),
+        ("move", {"launcher": "inline"}), ("tune", {"entropy_cost": 0.01}), ("tune", {"entropy_cost": 0.02}),
     ]
+    undone = [last(changes(events[:number])) for number in (5, 3)]  # where a run is cannot be taken back
+    assert [one.name for each in undone for one in each] == ["entropy_cost", "actors"]
     assert events[0]["data"]["new"]["entropy_cost"] == 0.01 and events[1]["message"] == f"actors 3 → {now.actors}"
     assert run.read()["config_before"] is None
 

@@ -22,7 +22,8 @@ from workbench.trajectory import EnvironmentSpec
 
 Row = tuple[str, str, str]
 
-_TOLD = ("resume", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")  # events on a card
+# Events on a card.
+_TOLD = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
 _MOST_EVENTS = 50
 _PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
 _ELSEWHERE = ("environment", "environment_options", "wrappers", "algorithm", "network", "seed", *_PREPROCESSING)

@@ -38,6 +38,11 @@ class Change:
     undoes: int | None = None
     undone: bool = False
 
+    @property
+    def stands(self) -> bool:
+        """Whether it can be taken back; what was set to the value that it had changed nothing."""
+        return self.undoes is None and not self.undone and self.old != self.new
+
 
 def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
     """Every change, oldest first, of events as `MetricsReader.events` returns them."""
@@ -58,7 +63,7 @@ def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
 
 def last(found: Sequence[Change], name: str | None = None) -> list[Change]:
     """What to take back next: the fields of the last event (that changed `name`) that still stand; [] if none."""
-    standing = [one for one in found if one.undoes is None and not one.undone and name in (None, one.name)]
+    standing = [one for one in found if one.stands and name in (None, one.name)]
     return [one for one in standing if one.event == standing[-1].event]
 
 

@@ -95,6 +95,8 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     better: dict[str, Any] = {"age_s": age_s, "error": f"{error['type']}: {error['message']}" if error else None}
     state = record["state"]
     if state not in ENDED and not lock.is_alive(directory):
+        if directory.read()["state"] in ENDED:  # it came to its end between the two looks
+            return stored_status(directory)
         state, better["reason"], better["actors"] = "dead", _dead(directory.name), ()
         better["supervisor_pid"] = better["learner_pid"] = None
     elif state not in ENDED and told.get("state") not in ENDED:  # else the row is of the life before

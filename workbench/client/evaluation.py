@@ -139,11 +139,12 @@ def evaluate(
     """
     found = chosen_checkpoint(checkpoint)
     chosen = None if protocol is None else protocol_of(protocol)
-    number = _checked_starts(found, chosen, starts)
+    usual = _checked_starts(found, chosen, starts)
+    number = usual if episodes is None else episodes
     differs = "" if chosen is None else chosen.differences(full_action_space=_all_actions(found))
     request = {
         "checkpoint": str(found.path),
-        "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(episodes or number),
+        "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
         "greedy": Setting("greedy", bool, True, "").check(greedy),
         "protocol": protocol,

@@ -137,9 +137,12 @@ class RunConfig:
 
     @classmethod
     def build(cls, environment: str, *, algorithm: str = "vtrace", **fields: Any) -> RunConfig:
-        """A configuration from flat names. Raises UnknownName or OutOfBounds."""
+        """A configuration from flat names; each learner has an actor where nothing is said of `actors`. Raises
+        UnknownName or OutOfBounds."""
         if algorithm not in ALGORITHMS:
             raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+        if "actors" not in fields and type(learners := fields.get("learners")) is int and learners > cls.actors:
+            fields["actors"] = learners
         own, theirs = _split(ALGORITHMS[algorithm], fields)
         return cls(environment=environment, algorithm=algorithm, hyperparameters=ALGORITHMS[algorithm](**theirs), **own)
 

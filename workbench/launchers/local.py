@@ -6,6 +6,7 @@ Interrupting, restarting or killing the kernel, or closing the tab, leaves it al
 from __future__ import annotations
 
 import os
+import site
 import subprocess
 import sys
 import sysconfig
@@ -85,9 +86,11 @@ def clean_environment(environment: Mapping[str, str], path: list[str]) -> dict[s
     """`environment` without what belongs to a kernel or terminal, and with the modules that this process can import.
 
     A class that a cell took from a file beside the notebook is shipped by its name, so the run must find that file.
+    Where packages are installed the new interpreter finds by itself, and in the right order.
     """
     kept = {name: value for name, value in environment.items() if not name.startswith(_NOT_INHERITED)}
     paths = sysconfig.get_paths()
-    installed = {paths[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    installed = {*(paths[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
+                 *site.getsitepackages(), site.getusersitepackages()}
     own = [str(Path(entry or ".").absolute()) for entry in path if entry not in installed]
     return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(own))}

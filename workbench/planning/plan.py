@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.config import ALGORITHMS, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
@@ -69,6 +70,7 @@ class Plan:
     """
 
     environment: str
+    algorithm: str
     accelerator: str
     frames_per_second: float
     steps_per_second: float
@@ -105,9 +107,9 @@ class Plan:
     def fields(self) -> dict[str, Any]:
         """Fields of `wb.launch(environment, **plan.fields)` that make this run."""
         several = {"launcher": "ray", "address": "auto"} if self.cores + self.learner_cores > 8 else {}
-        return {"actors": self.cores, "envs_per_actor": self.groups * self.group_size, "groups_per_actor": self.groups,
-                "learners": self.learners, "batch_size": self.batch_size, "unroll_length": self.unroll_length,
-                **several}
+        return {"algorithm": self.algorithm, "actors": self.cores, "envs_per_actor": self.groups * self.group_size,
+                "groups_per_actor": self.groups, "learners": self.learners, "batch_size": self.batch_size,
+                "unroll_length": self.unroll_length, **several}
 
     def _lines(self) -> list[str]:
         cost = ("no price is known; give accelerator_price=" if self.dollars_per_hour is None else
@@ -151,8 +153,9 @@ def plan(
     environment: str = "ALE/Pong-v5", *, frames_per_second: float | None = None, cores: int | None = None,
     learners: int | None = None, algorithm: str = "vtrace",
     accelerator: str = "cpu-core", accelerators_per_learner: int = 1, group_size: int | None = None,
-    batch_size: int | None = None, unroll_length: int = 20, parameters: int | None = None, utilisation: float = 0.8,
-    latency_ms: float | None = None, nic_gbit: float | None = None, learner_cores: int | None = None,
+    batch_size: int | None = None, unroll_length: int | None = None, parameters: int | None = None,
+    utilisation: float = 0.8, latency_ms: float | None = None, nic_gbit: float | None = None,
+    learner_cores: int | None = None,
     action_bytes: int = 4, steps_per_core: float | None = None, observation_bytes: int | None = None,
     frames_per_step: int | None = None,
     learner_steps_per_second: float | None = None, service_steps_per_second: float | None = None,
@@ -172,6 +175,7 @@ def plan(
         group_size: environments in one message. Default: the smallest of 8, 32 and 128 at which a core keeps 90 % of
             its best rate and a learner's service carries what its accelerators do.
         batch_size: unrolls per update of all learners together. Default: 32 for each learner.
+        unroll_length: steps of an unroll. Default: the algorithm's.
         parameters: of the network, for the averaging of gradients. Default: Mnih et al. 2015.
         utilisation: how busy any part may be, as a share; queues grow without bound towards 1.
         latency_ms: from a group's observations sent to its actions received; decides the groups of an actor.
@@ -184,10 +188,14 @@ def plan(
         core_price, accelerator_price: $/h.
 
     Raises:
-        UnknownName: numbers of this environment or accelerator are neither known nor given.
+        UnknownName: no such algorithm; numbers of this environment or accelerator are neither known nor given.
         OutOfBounds: a number that is not positive, or a utilisation above 1.
         InvalidInput: both a speed and what there is are given, or neither.
     """
+    if algorithm not in ALGORITHMS:
+        raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+    if unroll_length is None:
+        unroll_length = int(settings(ALGORITHMS[algorithm])["unroll_length"].default)
     _check_question(frames_per_second, cores, learners)
     _check(frames_per_second=frames_per_second, cores=cores, learners=learners, group_size=group_size,
            accelerators_per_learner=accelerators_per_learner, batch_size=batch_size, unroll_length=unroll_length,
@@ -227,10 +235,10 @@ def plan(
         (cores + learners * cores_each) * price + learners * accelerators_per_learner * dear)
     batch, speed = learner.batch(learners), frames_per_second or steps * sizes.frames_per_step
     return Plan(
-        environment=environment, accelerator=accelerator, frames_per_second=speed, steps_per_second=steps,
-        cores=cores, groups=groups, group_size=n, environments=cores * groups * n, learners=learners,
-        accelerators=learners * accelerators_per_learner, learner_cores=learners * cores_each, batch_size=batch,
-        unroll_length=unroll_length, updates_per_second=steps / (batch * unroll_length),
+        environment=environment, algorithm=algorithm, accelerator=accelerator, frames_per_second=speed,
+        steps_per_second=steps, cores=cores, groups=groups, group_size=n, environments=cores * groups * n,
+        learners=learners, accelerators=learners * accelerators_per_learner, learner_cores=learners * cores_each,
+        batch_size=batch, unroll_length=unroll_length, updates_per_second=steps / (batch * unroll_length),
         update_ms=1e3 * batch * unroll_length / learners / rate.training,
         averaging_ms=1e3 * learner.reduce_s(learners), gigabits_per_second=steps * (up + down) * 8 / 1e9,
         learner_gigabits_per_second=steps * learner.card_bytes(learners) * 8 / 1e9, dollars_per_hour=hourly,

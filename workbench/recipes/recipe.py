@@ -125,7 +125,8 @@ def _planned(plan: Plan, known: dict[str, Setting], given: dict[str, Any]) -> di
     accelerators, cores = (number // plan.learners * together for number in (plan.accelerators, plan.learner_cores))
     on_cores = plan.accelerator in _CPU_ONLY
     return {
-        "environment": plan.environment, "actors": plan.cores, "groups_per_actor": plan.groups,
+        "environment": plan.environment, "algorithm": plan.algorithm, "actors": plan.cores,
+        "groups_per_actor": plan.groups,
         "envs_per_actor": plan.groups * plan.group_size, "learners": plan.learners, "batch_size": plan.batch_size,
         "unroll_length": plan.unroll_length, "learner_gpus": 0 if on_cores else accelerators,
         "learner_cpus": 1 + cores + (accelerators if on_cores else 0), "actor_machines": machines,

@@ -257,6 +257,8 @@ def read(folder: Path) -> Stored:
         raise InvalidInput(f"there is no rollout in {folder}: {Path(error.filename).name} is missing.") from None
     except StorageFailed:
         raise
-    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+    except OSError as error:  # too many open files, say: nothing that its deletion would mend
+        raise StorageFailed(f"the rollout in {folder} cannot be read now: {error}.") from None
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise StorageFailed(f"the rollout in {folder} is damaged: {error}. Delete the folder.") from None
     return Stored(record, arrays, frames)

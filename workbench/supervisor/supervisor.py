@@ -191,7 +191,7 @@ class Supervisor:
     def changed(
         self, kind: str, before: RunConfig, after: RunConfig, names: Sequence[str], **more: Any
     ) -> dict[str, dict[str, Any]]:
-        """Record that these fields changed, as an event of `tune` or `scale`; {"old", "new"}."""
+        """Record that these fields changed, as an event of `tune`, `scale` or `move`; {"old", "new"}."""
         self._tell_resumed()
         old, new = ({name: config.value(name) for name in names} for config in (before, after))
         self.event(kind, ", ".join(f"{name} {old[name]} → {new[name]}" for name in names), old=old, new=new, **more)
@@ -204,10 +204,13 @@ class Supervisor:
         if told is None:
             return
         before, after = RunConfig.from_json(told), self._resumed_with
-        names = [name for name in after.all_settings() if before.value(name) != after.value(name)]
-        for kind, told_of in (("tune", [name for name in names if name != "actors"]), ("scale", ["actors"])):
-            if {*told_of} & {*names}:
-                self.changed(kind, before, after, told_of)
+        kinds: dict[str, list[str]] = {"tune": [], "scale": [], "move": []}
+        for name, setting in after.all_settings().items():
+            if before.value(name) != after.value(name):
+                kinds["scale" if name == "actors" else "tune" if setting.live else "move"].append(name)
+        for kind, names in kinds.items():
+            if names:
+                self.changed(kind, before, after, names)
 
     # --- the main thread ----------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ class Changes:
 
     def undoable(self) -> set[str]:
         """Fields of which a change stands that can be taken back."""
-        return {one.name for one in self.all if one.undoes is None and not one.undone}
+        return {one.name for one in self.all if one.stands}
 
     def say(self, message: str) -> None:
         """Say under the button what went wrong; "": nothing did."""

@@ -262,6 +262,7 @@ var Card = class {
     link.click();
   }
   async copy() {
+    if (!navigator.clipboard) throw new Error("the browser gives a clipboard to pages by https or from localhost alone");
     await navigator.clipboard.writeText(JSON.stringify(this.spec()));
     this.say("The Vega-Lite specification, with its data, is in the clipboard.");
   }
