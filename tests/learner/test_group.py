@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from tests.learner.group_rank import UPDATES, config_of, trained
+from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.learner import roles
+from workbench.learner import recorder, roles
 from workbench.learner.group import Group, is_loss, own_gpus
-from workbench.learner.look import Look, joined
+from workbench.learner.look import Look, Unsent, joined
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
+from workbench.wire.rpc import serve
 
 PATIENCE_S = 60
 
@@ -118,6 +123,33 @@ def test_looks_at_several_learners_are_joined_into_one() -> None:
     assert (found.kept, found.connected, found.groups) == ([11, 20], 3, 4)
     assert list(found.actors) == ["0", "1"] and found.episodes == [[1, 1, 1, 0.5]]
     assert joined([first, Look()]).scalars == first.scalars, "one that does not answer adds nothing"
+
+
+def test_an_answer_that_comes_too_late_loses_no_episode(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "_ASK_S", 0.3)
+    run, unsent, busy = rundir.create("two", {"state": "training"}), Unsent(most=3), threading.Event()
+    busy.set()
+
+    def look(heard: int) -> dict[str, Any]:
+        episodes, first = unsent.after(heard)
+        time.sleep(1.0 if busy.is_set() else 0.0)
+        return Look(episodes=episodes, first_episode=first).to_json()
+
+    server = serve(run.learner_address(1), run.token(), calls={"look": look})
+    try:
+        peer = recorder.Peer(run, 1)
+        unsent.append([1])
+        assert peer.look().episodes == []
+        busy.clear()
+        unsent.append([2])
+        assert [peer.look().episodes for _ in range(2)] == [[[1], [2]], []]
+        for number in range(3, 8):
+            unsent.append([number])
+        assert peer.look().episodes == [[5], [6], [7]], "of too many the oldest are forgotten"
+        unsent.append([8])
+        assert peer.look().episodes == [[8]]
+    finally:
+        server.stop(0.0)
 
 
 def test_only_what_torch_says_of_other_learners_is_their_loss() -> None:

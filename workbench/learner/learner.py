@@ -37,7 +37,7 @@ from workbench.learner.device import Device, choose, for_inference, training_thr
 from workbench.learner.echo import Echo
 from workbench.learner.group import Group, Word
 from workbench.learner.inference import Episode, Inference
-from workbench.learner.look import Looking, packed_episode
+from workbench.learner.look import Looking, Unsent, packed_episode
 from workbench.learner.meters import Meters
 from workbench.learner.opponent import Opponent
 from workbench.learner.player import load_opponent
@@ -94,7 +94,7 @@ class Learner:
         self.group: Group | None = None  # of several learners
         self.stretches = Stretches(self) if self.config.exact_resume_updates else None
         self._draw: Draw | None = None  # that waits until all learners have one
-        self._unsent: deque[list[Any]] = deque(maxlen=_MOST_UNSENT)  # episodes, for the first learner
+        self.unsent = Unsent(_MOST_UNSENT)
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
@@ -457,11 +457,7 @@ class Learner:
         if self.writer is not None:
             self.episodes.add(episode, self.progress)
         else:
-            self._unsent.append(packed_episode(episode, self.progress))
-
-    def take_episodes(self) -> list[list[Any]]:
-        """Episodes that the first learner has not heard of yet."""
-        return [self._unsent.popleft() for _ in range(len(self._unsent))]
+            self.unsent.append(packed_episode(episode, self.progress))
 
     @property
     def learning_rate(self) -> float:
@@ -678,9 +674,12 @@ class Learner:
         self.batcher.max_batch = self._max_batch()
         self.batcher.timeout_s = config.batch_timeout_ms / 1000
 
-    def look(self) -> dict[str, Any]:
-        """What this learner did since it was last asked, for the first one; nothing before it trains."""
-        return self.looking.look().to_json() if self._ready.is_set() else {}
+    def look(self, heard: int) -> dict[str, Any]:
+        """What this learner did since it was last asked, for the first one, which has `heard` of so many episodes;
+        nothing before it trains."""
+        if type(heard) is not int:
+            raise InvalidInput(f"heard={heard!r:.100} is no number of episodes.")
+        return self.looking.look(heard).to_json() if self._ready.is_set() else {}
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
         """New steps of an environment, see `Tap.since`, its actions' names, what it is, and whether it evaluates.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,7 +55,8 @@ class Look:
         kept: unrolls in the replay, and what it holds at most; None without replay.
         connected, groups: actors with a live stream, and their groups.
         actors: by number, what is known of each.
-        episodes: that ended, each with its progress; see `packed_episode`.
+        episodes: that ended and that the first learner has not heard of, each with its progress; see `packed_episode`.
+        first_episode: number of the first of them, from 0 on.
     """
 
     meters: dict[str, list[float]] = field(default_factory=dict)
@@ -64,10 +67,41 @@ class Look:
     groups: int = 0
     actors: dict[str, dict[str, float]] = field(default_factory=dict)
     episodes: list[list[Any]] = field(default_factory=list)
+    first_episode: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the arguments of `Look`."""
         return asdict(self)
+
+
+class Unsent:
+    """Episodes of a learner that is not the first, until the first one says that it has them: an answer may be lost.
+
+    Args:
+        most: of more the oldest are forgotten.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._episodes: deque[list[Any]] = deque()
+        self._most, self._first, self._lock = most, 0, threading.Lock()
+
+    def append(self, episode: list[Any]) -> None:
+        """Add one that has ended."""
+        with self._lock:
+            self._episodes.append(episode)
+            if len(self._episodes) > self._most:
+                self._forget(self._first + 1)
+
+    def after(self, heard: int) -> tuple[list[list[Any]], int]:
+        """Those from number `heard` on, and the number of the first of them; those before are forgotten."""
+        with self._lock:
+            self._forget(heard)
+            return list(self._episodes), self._first
+
+    def _forget(self, before: int) -> None:
+        while self._episodes and self._first < before:
+            self._episodes.popleft()
+            self._first += 1
 
 
 class Looking:
@@ -78,8 +112,8 @@ class Looking:
         self._actor_rates = Rates()
         self._process = psutil.Process()
 
-    def look(self) -> Look:
-        """What happened since the last one."""
+    def look(self, heard: int = 0) -> Look:
+        """What happened since the last one, and episodes from number `heard` on."""
         learner = self._learner
         means, lags, samples = learner.trainer.drain()
         replay, histograms = learner.experience.look()
@@ -97,7 +131,7 @@ class Looking:
             histograms["policy_lag"] = histogram(lags, _LAG_EDGES)
         return Look(
             learner.meters.drain().plain(), scalars, histograms, learner.experience.kept, learner.streams.connected,
-            learner.streams.groups, self._actors(), learner.take_episodes(),
+            learner.streams.groups, self._actors(), *learner.unsent.after(heard),
         )
 
     def _actors(self) -> dict[str, dict[str, float]]:

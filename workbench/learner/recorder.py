@@ -156,14 +156,16 @@ class Peer:
         self.name = learner_name(rank)
         self._caller = Caller(reaching(run, self.name), run.token())
         self._heard = time.monotonic()
+        self._episodes = 0  # of it that are known here
 
     def look(self) -> Look:
-        """What it did since it was last asked; nothing if it does not answer."""
+        """What it did since it was last asked; nothing if it does not answer, and its episodes the next time."""
         try:
-            told = Look(**self._caller.call("look", timeout_s=_ASK_S))
+            told = Look(**self._caller.call("look", timeout_s=_ASK_S, heard=self._episodes))
         except WorkbenchError:
             return Look()
         self._heard = time.monotonic()
+        self._episodes = max(self._episodes, told.first_episode + len(told.episodes))
         return told
 
     @property
