@@ -79,6 +79,20 @@ def test_a_supervisor_that_starts_anew_is_found_at_once(directory: RunDirectory)
         server.stop(0.0)
 
 
+def test_a_command_waits_for_a_supervisor_that_is_just_being_started(directory: RunDirectory) -> None:
+    control, made = Control(directory), Supervisor()
+    made.free.set()
+    with lock.held(lock.of_start(directory), wait_s=1.0), ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ConnectionLost):
+            control.call("ping", timeout_s=1.0)
+        patient = pool.submit(control.call, "slow", timeout_s=20.0)
+        with pytest.raises(TimeoutError):
+            patient.result(0.5)
+        server = serve(directory.supervisor_address, directory.token(), calls=made.calls())
+        assert patient.result(20) == "done"
+        server.stop(0.0)
+
+
 def test_a_run_that_ends_between_two_looks_at_its_files_is_not_dead(
     directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

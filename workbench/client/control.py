@@ -19,6 +19,8 @@ from workbench.supervisor import lock
 from workbench.wire.endpoints import SUPERVISOR, reaching
 from workbench.wire.rpc import Caller
 
+_LOOKS = ("ping", "status")
+_AGAIN_S = 0.1
 _STALE_S = 5.0  # a supervisor that lives writes its status each second
 
 
@@ -31,7 +33,21 @@ class Control:
         self._caller: Caller | None = None
 
     def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
-        """The supervisor's answer. Raises what it raised, RunNotFound, AccessDenied, RunNotAlive or ConnectionLost."""
+        """The supervisor's answer; of one that is just being started once it listens, but for mere looks.
+
+        Raises what it raised, RunNotFound, AccessDenied, RunNotAlive or ConnectionLost.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._called(method, timeout_s, arguments)
+            except ConnectionLost:
+                starting = method not in _LOOKS and lock.is_held(lock.of_start(self.directory))
+                if not starting or time.monotonic() > deadline:
+                    raise
+                time.sleep(_AGAIN_S)
+
+    def _called(self, method: str, timeout_s: float, arguments: dict[str, Any]) -> Any:
         name = self.directory.name
         self._refuse_ended()
         caller = self._open()
