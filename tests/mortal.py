@@ -30,7 +30,7 @@ def mortal(write):
     return written
 
 for name in dir(RDBStorage):
-    if name.startswith(("set_", "create_new_trial")):
+    if name.startswith(("set_", "_set_trial_param", "_create_new_trial")):
         setattr(RDBStorage, name, mortal(getattr(RDBStorage, name)))
 sys.exit(sweep_process.main(folder))
 """

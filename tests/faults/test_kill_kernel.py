@@ -88,8 +88,9 @@ def killed_around(kernel: Kernels, run: wb.Run, call_s: float) -> KilledAround:
 
 
 def wait_for(pid: int) -> None:
-    """Wait until that kernel has ended."""
-    eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    """Wait until that kernel has ended, and its threads too, which share its files and locks."""
+    eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+               and len(os.listdir(f"/proc/{pid}/task")) == 1)
 
 
 def events_of(run: wb.Run, kind: str) -> int:

@@ -110,6 +110,7 @@ def sweep(
     record = {
         "created": time.time(), "state": "starting", "error": None, "config": config.to_json(), "space": to_json(found),
         **how, "parallel": parallel, "seed": config.seed, "parent": parent, "preset": chosen, "lives": 0,
+        "runs_say_whose": True,
     }  # fmt: skip
     first = {field: config.value(field) for field, entry in found.items() if entry.holds(config.value(field))}
     folder = _created(name, f"{start.stem_of(config.environment)}-{algorithm}-sweep", record, code,

@@ -72,6 +72,23 @@ class SweepFolder:
         """The run of the trial of that number, which may not be there yet."""
         return RunDirectory(rundir.home() / "runs" / f"{self.name}-{number}")
 
+    def owns(self, run: RunDirectory, *, of: int | None = None) -> bool:
+        """Whether the run of a trial was made by this sweep, and is not somebody else's of that name.
+
+        Runs of a sweep that an older version made do not say so, and are taken for its own.
+
+        Args:
+            of: number of the trial that this one's run is a fork of; a fork that is just made says no more than that.
+
+        Raises RunNotFound, StorageFailed.
+        """
+        sweep, parent = run.read().get("sweep"), run.parent()
+        if sweep is not None:
+            return bool(sweep == self.name)
+        if of is not None and parent is not None and parent["run"] == self.run(of).name:
+            return True
+        return not self.read().get("runs_say_whose", False)
+
     def config(self) -> RunConfig:
         """The configuration that all runs have in common."""
         return RunConfig.from_json(self.read()["config"])

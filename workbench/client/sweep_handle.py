@@ -279,8 +279,9 @@ class Sweep:
                 return  # it is being resumed
             for one in self.trials:
                 with suppress(RunNotFound):
-                    if one.state == "running":
-                        _come_up(run := Run(self._folder.run(one.number)))
+                    directory = self._folder.run(one.number)
+                    if one.state == "running" and self._folder.owns(directory):
+                        _come_up(run := Run(directory))
                         run.stop(timeout_s=timeout_s)
             self._folder.write(state="stopped")
 
@@ -308,9 +309,21 @@ class Sweep:
         if parallel is not None:
             sharing_the_machine(self._folder.config(), self._space, parallel)
         if self.status.over >= (wanted := changes.get("trials", record["trials"])):
-            raise InvalidInput(f"{self.name} has done its {wanted} trials. Give more: .resume(trials={2 * wanted}).")
+            raise InvalidInput(f"{self.name} has done its {wanted} trials. {self._remedy(wanted)}")
         begin(self._folder, **changes)
         return self
+
+    def _remedy(self, trials: int) -> str:
+        """How to go on once all trials are done."""
+        record = self._folder.read()
+        if record["sampler"] != sweep_study.PBT:
+            return f"Give more: .resume(trials={2 * trials})."
+        best = sweep_study.best(self.trials, self._goal)
+        if best is None or not self._folder.run(best.number).record.exists():
+            return "A population keeps its size: begin a new sweep."
+        more = 2 * int(record["config"]["total_frames"])
+        return ("A population keeps its size: begin a new sweep, or go on with its best run: "
+                f"wb.resume({best.run!r}, total_frames={more}).")
 
     def delete(self, *, runs: bool = False) -> Path:
         """Move the folder of this sweep, which must have ended, to `$WORKBENCH_HOME/trash`; where it is then.

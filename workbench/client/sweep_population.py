@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from workbench import checkpoints
-from workbench.client import start, sweep_study
+from workbench.client import sweep_study
 from workbench.client.control import stored_status
 from workbench.client.fork import forked
 from workbench.client.run import Run
 from workbench.client.sweep_space import Entry, Space, Span, from_json
-from workbench.client.sweep_trial import Watched, go_on
+from workbench.client.sweep_trial import DELETED, Watched, go_on
 from workbench.client.sweep_value import MARKS, Curve
 from workbench.client.sweeper import PERIOD_S, Sweeper, say
-from workbench.errors import WorkbenchError
+from workbench.errors import RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
 
@@ -87,8 +87,7 @@ class _Member:
 class Population(Sweeper):
     """Trains generation after generation, until the last or until somebody asks it to stop."""
 
-    def run(self) -> dict[str, Any]:
-        """See `Sweeper.run`."""
+    def _go_on(self) -> dict[str, Any] | None:
         members = self._members()
         while not self._sweep.order_to_stop.exists():
             generation = self._generation
@@ -103,8 +102,7 @@ class Population(Sweeper):
                 return {"state": "finished"}
             self._decide(members, generation)
             members = self._members()
-        self.stop()
-        return {"state": "stopped"}
+        return None
 
     # --- training -----------------------------------------------------------------------------------------------
 
@@ -125,18 +123,26 @@ class Population(Sweeper):
         for one in self._study.get_trials(deepcopy=False):
             if one.state.name == "RUNNING":
                 found.append(self._member(one.number))
-        return found
+        return [one for one in found if one is not None]
 
-    def _member(self, number: int) -> _Member:
+    def _member(self, number: int) -> _Member | None:
+        """The member of that number, whose run is made where it has had none yet; None: it has none, and has failed."""
         run = self._sweep.run(number)
         trial = sweep_study.under_way(self._study, number, self._ranges)
-        if not run.record.exists():
-            config = self._config.replaced(**trial.params, total_frames=self._end(0))
-            record = start.new_record(config, parent=self._record["parent"], code=self._code,
-                                      preset=self._record["preset"], state="stopped")
-            start.created(run.name, run.name, record, self._code, self._place)
+        try:
+            self._provide(trial, run)
+        except sweep_study.refusals():
+            raise
+        except WorkbenchError as error:
+            self._failed(trial, run, error)
+            return None
         return _Member(number, run, Watched(
             self._study, trial, run, self._record["metric"], self._config.total_frames))
+
+    def _make(self, trial: Any, run: RunDirectory) -> None:
+        if "of" in trial.user_attrs:  # a fork is made as soon as it is to be
+            raise RunNotFound(DELETED)
+        self._created(run, {**trial.params, "total_frames": self._end(0)}, "stopped")
 
     def _is_last(self, generation: int) -> bool:
         return generation == int(self._record["generations"]) - 1
@@ -145,19 +151,26 @@ class Population(Sweeper):
         """Whether it has trained to the end of a generation that is not the last, and no process of it is left."""
         if self._is_last(generation):
             return False  # it is through once it is counted
-        status = stored_status(one.run)
+        try:
+            status = stored_status(one.run)
+        except RunNotFound:
+            return False
         return status.state == "finished" and status.frames >= self._end(generation) and not lock.is_alive(one.run)
 
     def _train(self, members: Sequence[_Member], waiting: list[_Member], generation: int) -> list[_Member]:
         """Train those that wait to the end of the generation; the members that are left, unless asked to stop."""
         left, training = list(members), list[_Member]()
+        self._watched = []
         while (waiting or training) and not self._sweep.order_to_stop.exists():
             if waiting and len(training) < self._record["parallel"]:
                 one = waiting.pop(0)
                 if self._started(one, generation):
                     training.append(one)
+                    self._watched.append(one.watched)
                 else:
                     left.remove(one)
+            if not waiting:
+                self._last = []
             for one in list(training):
                 over = self._over(one.watched)
                 if over or self._through(one, generation):
@@ -171,13 +184,18 @@ class Population(Sweeper):
     def _started(self, one: _Member, generation: int) -> bool:
         """Start its run, which goes on where it is, unless an earlier process has; False if that cannot be."""
         one.watched.end = self._end(generation)
-        status = stored_status(one.run)
-        if one.watched.verdict or status.state in ("starting", "training", "paused") or (
-            status.state == "finished" and status.frames >= one.watched.end
-        ):
-            return True
         try:
+            status = stored_status(one.run)
+            if one.watched.verdict or status.state in ("starting", "training", "paused") or (
+                status.state == "finished" and status.frames >= one.watched.end
+            ):
+                return True
             go_on(one.run, total_frames=self._end(generation))
+        except sweep_study.refusals():
+            raise
+        except RunNotFound:
+            self._failed(one.watched.trial, one.run, RunNotFound(DELETED))
+            return False
         except WorkbenchError as error:
             self._failed(one.watched.trial, one.run, error)
             return False
@@ -221,17 +239,39 @@ class Population(Sweeper):
     def _copy(self, number: int, one: Mapping[str, Any], generation: int) -> None:
         """The run of a trial that begins with this generation, a fork of another's end; who is replaced is counted."""
         source, new, frames = self._sweep.run(one["of"]), self._sweep.run(number), self._end(generation - 1)
-        trials = self._study.get_trials(deepcopy=False)
-        if not new.record.exists() and trials[number].state.name == "RUNNING":
-            reached = next(each for each in checkpoints.every(source.checkpoints) if each.frames >= frames)
-            note = f"a fork of {source.name} at {reached.frames:,} frames"
-            self._study._storage.set_trial_user_attr(trials[number]._trial_id, "note", note)
-            forked(Run(source), reached, self._place, name=new.name, state="stopped",
-                   changes={**one["fields"], "total_frames": self._end(generation)})
-            say(f"{new.name}: {note}: {one['fields']}")
-        if one["instead"] is not None and trials[one["instead"]].state.name == "RUNNING":
-            old = self._member(one["instead"])
+        if self._state(number) == "RUNNING" and not sweep_study.had_run(self._study, number):
+            trial = sweep_study.under_way(self._study, number, self._ranges)
+            try:
+                self._fork(trial, source, new, one["fields"], generation)
+            except sweep_study.refusals():
+                raise
+            except WorkbenchError as error:
+                self._failed(trial, new, error)
+        if one["instead"] is None or self._state(one["instead"]) != "RUNNING" or self._state(number) == "FAIL":
+            return  # who should have been replaced goes on where there is no fork
+        old = self._member(one["instead"])
+        if old is not None:
             old.watched.replace(f"replaced by {new.name}, a fork of {source.name}, at {frames:,} frames")
+
+    def _state(self, number: int) -> str:
+        return str(self._study.get_trials(deepcopy=False)[number].state.name)
+
+    def _fork(
+        self, trial: Any, source: RunDirectory, new: RunDirectory, fields: Mapping[str, Any], generation: int
+    ) -> None:
+        """See that the fork of a trial is there. Raises WorkbenchError where it cannot be made."""
+        frames = self._end(generation - 1)
+        if not new.record.exists():
+            reached = next((each for each in checkpoints.every(source.checkpoints) if each.frames >= frames), None)
+            if reached is None:
+                raise RunNotFound(f"{source.name}, which it is to be a fork of, has no checkpoint at {frames:,} frames")
+            note = f"a fork of {source.name} at {reached.frames:,} frames"
+            trial.set_user_attr("note", note)
+            forked(Run(source), reached, self._place, name=new.name, state="stopped",
+                   changes={**fields, "total_frames": self._end(generation)}).write(sweep=self._sweep.name)
+            say(f"{new.name}: {note}: {dict(fields)}")
+        self._check_own(trial, new)
+        trial.set_user_attr(sweep_study.MADE, True)
 
 
 def _value(run: RunDirectory, metric: str, total_frames: int, mark: int) -> float | None:

@@ -6,16 +6,21 @@ It holds the sweep's lock, which goes with it however it ends.
 from __future__ import annotations
 
 import signal
+import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from workbench.client.sweep_folder import SweepFolder
 from workbench.client.sweep_population import Population
 from workbench.client.sweep_study import PBT
-from workbench.client.sweeper import Sweeper, say
+from workbench.client.sweeper import AGAIN_S, Sweeper, say
+from workbench.errors import StorageFailed
 from workbench.supervisor import lock
 
 _LOCK_S = 5.0  # for whoever looks whether the sweep lives, and for one that ends
+_TRIES = 24  # to write down how the sweep is, where the disk refuses it
 
 
 def main(folder: str) -> int:
@@ -35,12 +40,29 @@ def _swept(sweep: SweepFolder) -> int:
     sweeper: Sweeper | None = None
     try:
         sweeper = (Population if sweep.read()["sampler"] == PBT else Sweeper)(sweep)
-        sweep.write(state="running", error=None)
-        sweep.write(**sweeper.run())
+        _write(sweep, state="running", error=None)
+        _write(sweep, **sweeper.run())
         return 0
     except Exception as error:
-        traceback.print_exc()
-        sweep.write(state="failed", error={"type": type(error).__name__, "message": str(error)})
+        with suppress(OSError):
+            traceback.print_exc()
+        failed: dict[str, Any] = {"state": "failed", "error": {"type": type(error).__name__, "message": str(error)}}
+        taken = _write(sweep, tries=1, **failed)
         if sweeper is not None:
             sweeper.stop()
+        if not taken:
+            _write(sweep, **failed)
         return 1
+
+
+def _write(sweep: SweepFolder, *, tries: int = _TRIES, **changes: Any) -> bool:
+    """Change sweep.json once the disk takes it; whether it did after some tries. If not, the log alone has it."""
+    for number in range(tries):
+        try:
+            sweep.write(**changes)
+            return True
+        except StorageFailed as error:
+            if not number:
+                say(f"not written: {changes}: {error}")
+            time.sleep(AGAIN_S if number < tries - 1 else 0.0)
+    return False

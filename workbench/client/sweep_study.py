@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.client.sweep_folder import SweepFolder
 from workbench.client.sweep_space import Choice, Space, from_json
 from workbench.client.sweep_value import MARKS
-from workbench.errors import MissingPackage, StorageFailed
+from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -32,6 +32,7 @@ SAMPLERS = (PBT, "random", "tpe")
 PRUNERS = ("asha", "median", "none")
 GOALS = ("max", "min")
 LEAST_FOR_IMPORTANCE = 4
+MADE = "made"  # attribute of a trial whose run was made
 
 _STUDY = "sweep"
 _TIMEOUT_S = 30.0  # for another process's write to the study to end
@@ -134,6 +135,17 @@ def _pruner(name: str) -> BasePruner:
     if name == "median":
         return pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=_FIRST_MARK)  # type: ignore[no-any-return]
     return pruners.NopPruner()  # type: ignore[no-any-return]
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """What is raised where a disk refuses a sweep's files or its runs', which may pass."""
+    return StorageFailed, HomeNotWritable, optuna().exceptions.StorageInternalError
+
+
+def had_run(study: Study, number: int) -> bool:
+    """Whether the run of that trial was made once. Older versions did not write that down, but values from it."""
+    trial = study.get_trials(deepcopy=False)[number]
+    return MADE in trial.user_attrs or bool(trial.intermediate_values)
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:

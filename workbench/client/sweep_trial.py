@@ -10,11 +10,19 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from workbench.client import start
+from workbench.client import start, sweep_study
 from workbench.client.control import Control, stored_status
 from workbench.client.status import RunStatus
 from workbench.client.sweep_value import MARKS, Curve, passed
-from workbench.errors import ConnectionLost, InvalidInput, RunNotAlive, RunNotFound, UnknownName, WorkbenchError
+from workbench.errors import (
+    ConnectionLost,
+    InvalidInput,
+    RunNotAlive,
+    RunNotFound,
+    StorageFailed,
+    UnknownName,
+    WorkbenchError,
+)
 from workbench.rundir import RunDirectory
 from workbench.supervisor import budget, lock
 
@@ -23,6 +31,8 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 MOST_LIVES = 3  # of a run whose supervisor dies
+DELETED = "its run was deleted"
+UNREADABLE_S = 600.0  # for which a run's files may be so before its trial has failed; disks are full for a while
 _ASK_AGAIN_S = 5.0  # a run that was asked to stop, and did not hear it
 _BROKEN = "not finite"  # the learner's word for why it paused itself
 
@@ -54,6 +64,7 @@ class Watched:
         self.verdict, self.note = str(told.get("verdict", "")), str(told.get("note", ""))
         self._marks = max(study.get_trials(deepcopy=False)[trial.number].intermediate_values, default=0)
         self._lives, self._asked = 1, 0.0
+        self._unreadable_since: float | None = None
 
     def take_over(self) -> None:
         """Let its run go on, whatever became of it while nobody watched. Raises WorkbenchError."""
@@ -66,28 +77,46 @@ class Watched:
             status = stored_status(self.run)
             if not self.verdict:
                 self._judge(status)
+            self._unreadable_since = None
             return bool(self.verdict) and self._ended(status)
         except RunNotFound:
-            self._decide("failed", "its run was deleted")
+            self._decide("failed", DELETED)
             self._count(0)
             return True
+        except StorageFailed as error:
+            return self._given_up(error)
         except WorkbenchError as error:
             self._decide("failed", str(error))
             return False
 
     def replace(self, note: str) -> None:
         """Count it as pruned, where no process of its run is left; what was noted before stays."""
-        frames = stored_status(self.run).frames
+        try:
+            frames = stored_status(self.run).frames
+        except RunNotFound:
+            self.look()
+            return
         self._curve.follow()
         self._report(min(passed(frames, self._total), MARKS - 1))
         self._decide("pruned", self.note if note in self.note else "; ".join(filter(None, [self.note, note])))
         self._count(frames)
 
     def stop(self) -> bool:
-        """Ask the run to stop, without a verdict; whether it has ended."""
-        status = stored_status(self.run)
+        """Ask the run to stop, without a verdict; whether it has ended. Its trial stays open where a disk is full."""
+        with suppress(*sweep_study.refusals()):
+            if self._study.get_trials(deepcopy=False)[self.trial.number].state.is_finished():
+                return True
+        try:
+            status = stored_status(self.run)
+        except RunNotFound:
+            with suppress(*sweep_study.refusals()):
+                self.look()
+            return True
+        except StorageFailed:  # nor can it be asked
+            return not lock.is_alive(self.run)
         if self.verdict or status.state in ("finished", "failed"):
-            return self.look() or (not self.verdict and self._gone(status))
+            with suppress(*sweep_study.refusals()):
+                return self.look() or (not self.verdict and self._gone(status))
         return self._gone(status)
 
     # --- judging ------------------------------------------------------------------------------------------------
@@ -96,7 +125,11 @@ class Watched:
         """Report what is new, and decide what is plain."""
         if status.state == "finished" and lock.is_alive(self.run):
             return  # its last rows may not be on disk yet
+        alive = lock.is_alive(self.run)
         self._curve.follow()
+        if status.state == "finished" and not status.frames and self._curve.covered:
+            raise StorageFailed(status.warning or f"cannot read the status in {self.run.metrics}.")
+        frames = status.frames if self._curve.covered is None or not alive else min(status.frames, self._curve.covered)
         if status.state == "failed":
             self._decide("failed", status.error or status.reason)
         elif status.state == "finished" and status.frames >= self._total:
@@ -104,7 +137,7 @@ class Watched:
             self._finish()
         elif status.state == "finished" and status.frames < self.end:
             self._end_early(status)
-        elif not self._report(min(passed(status.frames, self._total), MARKS - 1)):
+        elif not self._report(min(passed(frames, self._total), MARKS - 1)):
             self._decide("pruned", f"worse than others at {self._at(self._marks):,} frames")
         elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
@@ -161,10 +194,21 @@ class Watched:
         """Resume a run whose supervisor died; not for ever."""
         if self._lives >= MOST_LIVES:
             return self._decide("failed", f"its supervisor died {self._lives} times; see {self.run.logs}")
-        self._lives += 1
         go_on(self.run)
+        self._lives += 1
 
     # --- ending -------------------------------------------------------------------------------------------------
+
+    def _given_up(self, error: StorageFailed) -> bool:
+        """Whether a run is over whose files cannot be read; they may be damaged, but at first it is waited for."""
+        now = time.monotonic()
+        self._unreadable_since = self._unreadable_since or now
+        if now - self._unreadable_since <= UNREADABLE_S:
+            return False
+        self._decide("failed", str(error))
+        if over := not lock.is_alive(self.run):
+            self._count(0)
+        return over
 
     def _ended(self, status: RunStatus) -> bool:
         """Whether no process of the run is left, and the trial is counted; asks the run to stop where it lives."""
@@ -183,7 +227,7 @@ class Watched:
     def _ask(self) -> None:
         if time.monotonic() - self._asked > _ASK_AGAIN_S:
             self._asked = time.monotonic()
-            with suppress(RunNotAlive, ConnectionLost):
+            with suppress(RunNotAlive, ConnectionLost, RunNotFound, StorageFailed):
                 self._control.call("stop", timeout_s=5.0, grace_s=None)
 
     def _count(self, frames: int) -> None:

@@ -16,22 +16,32 @@ from workbench.rundir import RunDirectory
 MARKS = 27
 SHARE = 0.1  # of a run's frames, before the mark, that the mean is over
 LEAST_ROWS = 20  # or so many rows, if there are fewer in it
+EACH_COMMIT = "frames_per_second"  # has a row, the last of all, in whatever a learner commits
 
 
 class Curve:
-    """The metric of one run, read as it grows."""
+    """The metric of one run, read as it grows.
+
+    Attributes:
+        covered: frames up to which all rows are on disk; None: not known, as the run has none or an older version's.
+    """
 
     def __init__(self, run: RunDirectory, metric: str, total_frames: int) -> None:
         self._reader, self._metric, self._total = MetricsReader(run.metrics), metric, total_frames
         self._frames: Array = np.zeros(0)
         self._values: Array = np.zeros(0)
-        self._next = 0
+        self._next, self._next_look = 0, 0
+        self.covered: int | None = None
 
     def follow(self) -> None:
         """Read the rows that are new. Raises StorageFailed."""
-        if self._metric not in self.names():
+        found = self._reader.newer({self._metric: self._next, EACH_COMMIT: self._next_look}, max_points=2**31)
+        if not found:
             return
-        rows, numbers = self._reader.newer({self._metric: self._next}, max_points=2**31)[self._metric]
+        looks, numbers = found[EACH_COMMIT]
+        if len(numbers):
+            self.covered, self._next_look = int(looks["frames"][-1]), int(numbers[-1]) + 1
+        rows, numbers = found[self._metric]
         if not len(numbers):
             return
         self._next = int(numbers[-1]) + 1
