@@ -95,11 +95,11 @@ class Population(Sweeper):
             members = self._train(members, waiting, generation)
             if self._sweep.order_to_stop.exists():
                 break
+            if self._is_last(generation) and any(one.state == "finished" for one in self._ended()):
+                return {"state": "finished"}
             if not members:
                 error = self._hopeless() or f"no run of the population is left; see {self._sweep.log}"
                 return {"state": "failed", "error": {"type": "RunFailed", "message": error}}
-            if self._is_last(generation):
-                return {"state": "finished"}
             self._decide(members, generation)
             members = self._members()
         return None

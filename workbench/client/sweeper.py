@@ -43,7 +43,7 @@ class Sweeper:
         self._over_before = len(self._ended())  # trials of earlier lives
         self._watched: list[Watched] = []
         self._last: list[Watched] = []  # that were watched when a disk refused something
-        self._said = "", float("-inf")
+        self._said: dict[str, float] = {}  # what a disk refused, and when that was said
 
     def run(self) -> dict[str, Any]:
         """Sweep; the fields of sweep.json that say how it ended.
@@ -79,11 +79,12 @@ class Sweeper:
         return None
 
     def _wait(self, error: Exception) -> None:
+        """Say what was refused, now and then, and leave everything alone for some seconds."""
         why = error if isinstance(error, WorkbenchError) else error.__cause__ or error
         text, now = str(why).partition("\n")[0], time.monotonic()
-        if text != self._said[0] or now - self._said[1] > SAY_AGAIN_S:
+        if now - self._said.get(text, float("-inf")) > SAY_AGAIN_S:
             say(f"waiting for the disk, to go on by itself: {text}")
-            self._said = text, now
+            self._said[text] = now
         self._last, self._watched = self._under_way(), []
         time.sleep(AGAIN_S)
 
