@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+import workbench as wb
 from tests.client.test_sweep_study import folder
+from tests.played import checkpoint_in
 from tests.widgets import recorded
-from workbench import rundir
+from workbench import checkpoints, rundir
 from workbench.client import start, sweep_population, sweep_process, sweep_study, sweep_trial, sweeper
 from workbench.client.run import Run
 from workbench.client.sweep_folder import SweepFolder
@@ -92,6 +94,20 @@ def test_who_resumes_a_hopeless_sweep_may_have_mended_the_cause() -> None:
     second = Sweeper(sweep)
     fail(second)
     assert "the first 6 trials all failed. sweep-5" in (second._hopeless() or "")
+
+
+def test_weights_that_all_runs_begin_with_stay_when_they_are_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = checkpoint_in(tmp_path / "played", "CartPole-v1")
+    monkeypatch.setattr("workbench.client.sweep.begin", str)
+    made = wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, trials=1, checkpoint=weights, name="sweep",
+                    total_frames=FRAMES)
+    shutil.rmtree(weights.path)
+    assert Sweeper(SweepFolder(made.path)).run() == {"state": "finished"}
+    parent = RunDirectory(rundir.home() / "runs" / "sweep-0").parent()
+    assert parent is not None and parent["take"] == "weights"
+    assert "model" in checkpoints.at(Path(parent["checkpoint"])).groups
 
 
 # --- runs that are gone, or not the sweep's ---------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from workbench import launchers, rundir
+from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.client import start, sweep_folder, sweep_study
 from workbench.client.run import Run
@@ -106,15 +106,21 @@ def sweep(
     )  # fmt: skip
     config = sharing_the_machine(config, found, parallel)
     launchers.checked(launchers.by_name(launcher), config)
-    parent = None if checkpoint is None else rundir.parent_of(start.chosen_checkpoint(checkpoint).path, take="weights")
+    weights = None if checkpoint is None else start.chosen_checkpoint(checkpoint)
+    parent = None if weights is None else rundir.parent_of(weights.path, take="weights")
     record = {
         "created": time.time(), "state": "starting", "error": None, "config": config.to_json(), "space": to_json(found),
         **how, "parallel": parallel, "seed": config.seed, "parent": parent, "preset": chosen, "lives": 0,
         "runs_say_whose": True,
     }  # fmt: skip
     first = {field: config.value(field) for field, entry in found.items() if entry.holds(config.value(field))}
-    folder = _created(name, f"{start.stem_of(config.environment)}-{algorithm}-sweep", record, code,
-                      lambda new: sweep_study.create(new, goal=goal, first=first))
+
+    def fill(new: SweepFolder) -> None:
+        sweep_study.create(new, goal=goal, first=first)
+        if weights is not None:
+            checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
+
+    folder = _created(name, f"{start.stem_of(config.environment)}-{algorithm}-sweep", record, code, fill)
     begin(folder)
     return Sweep(folder)
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench import rundir
+from workbench import checkpoints, rundir
 from workbench.config import RunConfig
 from workbench.errors import HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
-from workbench.rundir import RunDirectory, read_record, write_atomically, write_record
+from workbench.rundir import Parent, RunDirectory, read_record, write_atomically, write_record
 from workbench.supervisor import lock
 
 
@@ -47,6 +47,11 @@ class SweepFolder:
     def code(self) -> Path:
         """Code typed in a cell, by value; the sweep copies it into its runs and never loads it."""
         return self.path / "code"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoint is kept whose weights all runs begin with, if they do."""
+        return self.path / "checkpoints"
 
     @property
     def order_to_stop(self) -> Path:
@@ -88,6 +93,12 @@ class SweepFolder:
         if of is not None and parent is not None and parent["run"] == self.run(of).name:
             return True
         return not self.read().get("runs_say_whose", False)
+
+    def parent(self) -> Parent | None:
+        """What all runs begin with: the sweep's own copy, as whoever wrote the checkpoint may prune it meanwhile."""
+        told: Parent | None = self.read().get("parent")
+        kept = checkpoints.every(self.checkpoints)
+        return {**told, "checkpoint": str(kept[-1].path)} if told and kept else told
 
     def config(self) -> RunConfig:
         """The configuration that all runs have in common."""

@@ -37,6 +37,7 @@ class Sweeper:
         self._sweep, self._record = sweep, record
         self._config = RunConfig.from_json(record["config"])
         self._code = {path.name: path.read_bytes() for path in sweep.code.glob("*.pkl")}
+        self._parent = sweep.parent()
         self._place = launchers.by_name(self._config.launcher)
         self._study = sweep_study.opened(sweep, sampling=True)
         self._ranges = sweep_study.distributions(from_json(record["space"]))
@@ -160,7 +161,7 @@ class Sweeper:
 
     def _created(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
         """Make the directory of a run with these fields, which says whose it is."""
-        record = start.new_record(self._config.replaced(**fields), parent=self._record["parent"], code=self._code,
+        record = start.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
                                   preset=self._record["preset"], state=state)
         start.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place)
 
