@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -309,13 +310,12 @@ class Sweep:
         if parallel is not None:
             sharing_the_machine(self._folder.config(), self._space, parallel)
         if self.status.over >= (wanted := changes.get("trials", record["trials"])):
-            raise InvalidInput(f"{self.name} has done its {wanted} trials. {self._remedy(wanted)}")
+            raise InvalidInput(f"{self.name} has done its {wanted} trials. {self._remedy(record, wanted)}")
         begin(self._folder, **changes)
         return self
 
-    def _remedy(self, trials: int) -> str:
+    def _remedy(self, record: Mapping[str, Any], trials: int) -> str:
         """How to go on once all trials are done."""
-        record = self._folder.read()
         if record["sampler"] != sweep_study.PBT:
             return f"Give more: .resume(trials={2 * trials})."
         best = sweep_study.best(self.trials, self._goal)

@@ -140,9 +140,23 @@ class Population(Sweeper):
             self._study, trial, run, self._record["metric"], self._config.total_frames))
 
     def _make(self, trial: Any, run: RunDirectory) -> None:
-        if "of" in trial.user_attrs:  # a fork is made as soon as it is to be
-            raise RunNotFound(DELETED)
-        self._created(run, {**trial.params, "total_frames": self._end(0)}, "stopped")
+        if "of" in trial.user_attrs:
+            self._fork(trial, run)
+        else:
+            self._created(run, {**trial.params, "total_frames": self._end(0)}, "stopped")
+
+    def _fork(self, trial: Any, new: RunDirectory) -> None:
+        """The run of a trial that begins with a later generation: a fork of another's end of the one before."""
+        source, generation = self._sweep.run(trial.user_attrs["of"]), trial.user_attrs["born"][0]
+        frames = self._end(generation - 1)
+        reached = next((each for each in checkpoints.every(source.checkpoints) if each.frames >= frames), None)
+        if reached is None:
+            raise RunNotFound(f"{source.name}, which it is to be a fork of, has no checkpoint at {frames:,} frames")
+        note = f"a fork of {source.name} at {reached.frames:,} frames"
+        trial.set_user_attr("note", note)
+        forked(Run(source), reached, self._place, name=new.name, state="stopped",
+               changes={**trial.params, "total_frames": self._end(generation)}).write(sweep=self._sweep.name)
+        say(f"{new.name}: {note}: {trial.params}")
 
     def _is_last(self, generation: int) -> bool:
         return generation == int(self._record["generations"]) - 1
@@ -237,41 +251,18 @@ class Population(Sweeper):
         assert tuple(asked.user_attrs.get("born", ())) == key, (asked.user_attrs, key)
 
     def _copy(self, number: int, one: Mapping[str, Any], generation: int) -> None:
-        """The run of a trial that begins with this generation, a fork of another's end; who is replaced is counted."""
-        source, new, frames = self._sweep.run(one["of"]), self._sweep.run(number), self._end(generation - 1)
-        if self._state(number) == "RUNNING" and not sweep_study.had_run(self._study, number):
-            trial = sweep_study.under_way(self._study, number, self._ranges)
-            try:
-                self._fork(trial, source, new, one["fields"], generation)
-            except sweep_study.refusals():
-                raise
-            except WorkbenchError as error:
-                self._failed(trial, new, error)
+        """See to the run of a trial that begins with this generation; who is replaced by it is counted."""
+        if self._state(number) == "RUNNING":
+            self._member(number)
         if one["instead"] is None or self._state(one["instead"]) != "RUNNING" or self._state(number) == "FAIL":
             return  # who should have been replaced goes on where there is no fork
         old = self._member(one["instead"])
         if old is not None:
+            source, new, frames = self._sweep.run(one["of"]), self._sweep.run(number), self._end(generation - 1)
             old.watched.replace(f"replaced by {new.name}, a fork of {source.name}, at {frames:,} frames")
 
     def _state(self, number: int) -> str:
         return str(self._study.get_trials(deepcopy=False)[number].state.name)
-
-    def _fork(
-        self, trial: Any, source: RunDirectory, new: RunDirectory, fields: Mapping[str, Any], generation: int
-    ) -> None:
-        """See that the fork of a trial is there. Raises WorkbenchError where it cannot be made."""
-        frames = self._end(generation - 1)
-        if not new.record.exists():
-            reached = next((each for each in checkpoints.every(source.checkpoints) if each.frames >= frames), None)
-            if reached is None:
-                raise RunNotFound(f"{source.name}, which it is to be a fork of, has no checkpoint at {frames:,} frames")
-            note = f"a fork of {source.name} at {reached.frames:,} frames"
-            trial.set_user_attr("note", note)
-            forked(Run(source), reached, self._place, name=new.name, state="stopped",
-                   changes={**fields, "total_frames": self._end(generation)}).write(sweep=self._sweep.name)
-            say(f"{new.name}: {note}: {dict(fields)}")
-        self._check_own(trial, new)
-        trial.set_user_attr(sweep_study.MADE, True)
 
 
 def _value(run: RunDirectory, metric: str, total_frames: int, mark: int) -> float | None:

@@ -123,9 +123,9 @@ class Watched:
 
     def _judge(self, status: RunStatus) -> None:
         """Report what is new, and decide what is plain."""
-        if status.state == "finished" and lock.is_alive(self.run):
-            return  # its last rows may not be on disk yet
         alive = lock.is_alive(self.run)
+        if status.state == "finished" and alive:
+            return  # its last rows may not be on disk yet
         self._curve.follow()
         if status.state == "finished" and not status.frames and self._curve.covered:
             raise StorageFailed(status.warning or f"cannot read the status in {self.run.metrics}.")

@@ -17,8 +17,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-END_S = 1.0
-"""How long a deleted subshell may need to end what it has begun; then that is cancelled."""
+END_S = 1.0  # for a deleted subshell to end what it has begun; then that is cancelled
+
 
 def keep_to_the_pages_choice() -> None:
     """Let no comm of this kernel remember the shell that last used it; in a kernel that does not, do nothing."""
