@@ -1,66 +1,92 @@
 # make setup   .venv with everything, pinned by constraints.txt, and CPU torch
 # make demo    the first notebook from beginning to end, without a screen
-# make test    lint, types and the test suite
-# make test-slow  the two tests of minutes that make test leaves out
-# make test-xla  the tests of the XLA device, with torch_xla in build/xla (7 GB: PyPI's torch 2.9 brings CUDA)
-# make audit   known vulnerabilities of the pinned packages (asks pypi.org), and audit-offline
-# make audit-offline  the lint, with its rules for security, and that what is installed fits together; needs no network
+# make test    lint, types and, for every promise, widget, lesson, launcher and algorithm, at least one test
+# make test-all  every test but for those of the two environments that follow
+# make test-xla  the tests of the XLA device, with torch_xla in build/xla (7 GB: its torch 2.9 brings CUDA)
+# make test-football  the tests of upstream's football engine, compiled in build/football
+# make test-pythons  the wheel and its extras in a bare environment of each of PYTHONS: a run, every family of environments
+# make audit   known vulnerabilities of the pinned packages; it asks the package index for them
 # make lab     JupyterLab on the first notebook
 
 PYTHON ?= python3
 # A package index that has CPU builds of torch, where the usual one has only GPU builds. Empty: the usual one.
 TORCH_INDEX ?=
-# More arguments of JupyterLab, such as --no-browser.
+# Processes that share the tests. Many tests wait for processes of their own, so two are faster than one on two cores.
+WORKERS ?= 2
+# Interpreters for make test-pythons: commands, or paths.
+PYTHONS ?= python3.11 python3.12 python3.13
+# More arguments of pytest, such as tests/wire, and of JupyterLab, such as --no-browser.
+TESTS ?=
 LAB ?=
 
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check --constraint
+FROM_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+ENGINE_NEEDS := build-essential cmake libsdl2-dev libsdl2-image-dev libsdl2-ttf-dev libsdl2-gfx-dev \
+	libboost-python-dev libboost-thread-dev libboost-filesystem-dev libglvnd-dev libgl1
 
-.PHONY: setup demo test test-slow test-xla audit audit-offline lab clean
+.PHONY: setup demo lint test test-all test-xla test-football test-pythons audit lab clean
 
 setup: .venv/.installed
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch hatchling editables
-	$(PIP) --no-build-isolation --editable '.[dev]'
+	$(BIN)/python $(INSTALL) constraints.txt $(FROM_INDEX) torch hatchling editables
+	$(BIN)/python $(INSTALL) constraints.txt --no-build-isolation --editable '.[dev]'
 	touch $@
 
 demo: setup
 	$(BIN)/python notebooks/run.py notebooks/01-first-run.ipynb
 
-test: setup
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pip check
 
-test-slow: setup
-	$(BIN)/python -m pytest -m slow
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+test-all: lint
+	$(BIN)/python -m pytest -n $(WORKERS) -m '' $(TESTS)
 
 # torch_xla 2.9 needs torch 2.9, so it has an environment of its own; all else is as constraints.txt has it.
 test-xla: build/xla/.installed
-	PJRT_DEVICE=CPU build/xla/bin/python -m pytest tests/learner/test_xla.py
+	PJRT_DEVICE=CPU build/xla/bin/python -m pytest -m '' tests/learner/test_xla.py
 
 build/xla/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv build/xla
 	grep -v '^torch==' constraints.txt > build/xla/constraints.txt
-	build/xla/bin/python -m pip install --quiet --disable-pip-version-check --constraint build/xla/constraints.txt \
-		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.9.0 torch_xla==2.9.0 hatchling editables \
-		pytest pytest-timeout
-	build/xla/bin/python -m pip install --quiet --disable-pip-version-check --constraint build/xla/constraints.txt \
-		--no-build-isolation --editable .
+	build/xla/bin/python $(INSTALL) build/xla/constraints.txt $(FROM_INDEX) \
+		torch==2.9.0 torch_xla==2.9.0 hatchling editables pytest pytest-timeout pytest-xdist
+	build/xla/bin/python $(INSTALL) build/xla/constraints.txt --no-build-isolation --editable .
 	touch $@
+
+# gfootball's pygame and our pygame-ce install one module, so it has an environment of its own, too.
+test-football: build/football/.installed
+	build/football/bin/python -m pytest -m '' tests/environments/test_football_engine.py
+
+build/football/.installed: pyproject.toml constraints.txt
+	@mkdir -p build && dpkg-query --show $(ENGINE_NEEDS) > build/needs.txt || \
+		{ echo "The engine is compiled with packages of Debian: apt-get install --no-install-recommends $(ENGINE_NEEDS)"; exit 1; }
+	$(PYTHON) -m venv build/football
+	build/football/bin/python $(INSTALL) constraints.txt $(FROM_INDEX) \
+		torch hatchling editables setuptools wheel psutil pytest pytest-timeout pytest-xdist
+	PATH="$(CURDIR)/build/football/bin:$$PATH" CMAKE_POLICY_VERSION_MINIMUM=3.5 build/football/bin/python $(INSTALL) constraints.txt \
+		--no-build-isolation --editable '.[football,football-engine]'
+	touch $@
+
+test-pythons: setup
+	rm -rf build/pythons/dist
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/pythons/dist . > /dev/null
+	$(BIN)/python tests/pythons/bare.py build/pythons/dist/*.whl $(PYTHONS) \
+		$(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 
 # --strict: a package that the advisories do not know fails, where it would be passed over. Builds with a local version,
 # such as torch's for CPUs, are asked for as the release that they are.
-audit: audit-offline build/audit/.installed
+audit: build/audit/.installed
 	sed 's/+[a-z0-9.]*$$//' constraints.txt > build/audit/requirements.txt
 	build/audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off \
 		--requirement build/audit/requirements.txt
-
-audit-offline: setup
-	$(BIN)/ruff check .
-	$(BIN)/python -m pip check
 
 build/audit/.installed:
 	$(PYTHON) -m venv build/audit

@@ -9,13 +9,12 @@ turns, with a new seed each round; medians over the rounds count.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import tempfile
 import time
 from pathlib import Path
 
-import gymnasium
+from arguments import Parser, whole
+from home import private_home
 from throughput import hardware
 
 import workbench as wb
@@ -31,22 +30,23 @@ SETTINGS = {
 SHOWN = ("factor", "updates", "uses per batch", "steps/s", "return at the end", "mean return of the run")
 
 
-class SlowCartPole(gymnasium.Wrapper):
+def slow_cartpole():
     """CartPole-v1 that takes 2 ms of sleep per step."""
+    import gymnasium
 
-    def __init__(self) -> None:
-        super().__init__(gymnasium.make("CartPole-v1"))
+    class SlowCartPole(gymnasium.Wrapper):
+        def step(self, action):
+            time.sleep(0.002)
+            return self.env.step(action)
 
-    def step(self, action):
-        time.sleep(0.002)
-        return self.env.step(action)
+    return SlowCartPole(gymnasium.make("CartPole-v1"))
 
 
 def measured(algorithm: str, factor: int, frames: int, seed: int) -> tuple[float, ...]:
     """Updates, uses per batch, steps/s, mean return of the last 50 episodes and of all, after `frames` frames."""
-    run = wb.launch(SlowCartPole, algorithm=algorithm, echo_factor=factor, seed=seed, total_frames=frames, **COMMON,
-                    **SETTINGS[algorithm])
-    status = run.wait(timeout_s=900, progress=False)
+    run = wb.launch(slow_cartpole, algorithm=algorithm, echo_factor=factor, seed=seed, total_frames=frames,
+                    ready_timeout_s=900.0, **COMMON, **SETTINGS[algorithm])
+    status = run.wait(timeout_s=None, progress=False)
     returns = run.metrics("episode_return")["value"]
     uses = run.metrics("batch_uses")["value"].mean()
     return status.updates, uses, status.steps / status.time_s, returns.tail(50).mean(), returns.mean()
@@ -63,17 +63,21 @@ def table(algorithm: str, factors: list[int], results: dict[int, list[tuple[floa
     return f"## {algorithm}\n\n" + "\n".join(lines) + f"\n\n{settings}\n"
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.whole("--rounds", 3, "rounds with a seed each, of which the median counts")
+    parser.whole("--frames", 40_000, "frames (= steps) of each run", least=1000, most=10**9)
+    parser.add_argument("--algorithms", nargs="+", choices=list(SETTINGS), default=list(SETTINGS), help="default: both")
+    parser.add_argument("--factors", type=whole(1, 64), nargs="+", default=[1, 2, 4, 8],
+                        help="uses of each batch: 1 to 64 (default: 1 2 4 8)")
+    parser.writes(RESULT)
+    return parser.parse_args(words)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--frames", type=int, default=40_000)
-    parser.add_argument("--algorithms", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
-    parser.add_argument("--factors", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
-    given = parser.parse_args()
+    given = arguments()
     results = {algorithm: {factor: [] for factor in given.factors} for algorithm in given.algorithms}
-    with tempfile.TemporaryDirectory(prefix="wb") as home:
-        os.environ["WORKBENCH_HOME"] = home
+    with private_home():
         for seed in range(given.rounds):
             for algorithm in given.algorithms:
                 for factor in given.factors:

@@ -1,4 +1,6 @@
-"""How close an actor comes to the bare environment; a part of environments.py, which says how to start it.
+"""How close an actor comes to the bare environment; a part of environments.py, which starts it for each measurement.
+
+    python benchmarks/environment_speed.py bare|adapter|actor NAME GAMES [--seconds 5]
 
 Each way is measured in a process of its own on one core, with random actions drawn before, in turn for several rounds,
 by the number of games. "bare": the environment as its own package gives it, stepped in a plain loop (or by its own
@@ -13,6 +15,7 @@ that others use as well they say more.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
 import json
@@ -26,8 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
-
-from workbench.supervisor.places import variables
+from arguments import Parser
 
 GROUPS = 2  # of an actor's games, as a run has them by default
 MOST_GAMES = {"football": 64, "vizdoom": 64}  # 44 MB and an engine's process each; a family that is not named: any
@@ -48,7 +50,7 @@ def measured(step: Callable[[], int], seconds: float) -> Rate:
     """The rate of `step`, which returns how many steps it did; a fifth of the time warms up."""
     for limit in (seconds / 5, seconds):
         done, started, cpu = 0, time.perf_counter(), cpu_seconds(psutil.Process())
-        while (elapsed := time.perf_counter() - started) < limit:
+        while (elapsed := time.perf_counter() - started) < limit or cpu_seconds(psutil.Process()) == cpu:
             done += step()
     return Rate(done / elapsed, done / (cpu_seconds(psutil.Process()) - cpu))
 
@@ -198,7 +200,8 @@ def actor(name: str, count: int, seconds: float) -> Rate:
         address = f"unix:{folder}/learner"
         os.sched_setaffinity(0, {cores[-1]})
         server = serve(address, "token", calls={}, streams={"play": lambda said, context: _answers(said, size, done)})
-        process = subprocess.Popen([sys.executable, __file__, "play", name, str(count), address, str(cores[0])],
+        process = subprocess.Popen([sys.executable, __file__, "play", name, str(count), "--address", address,
+                                    "--core", str(cores[0])],
                                    stdout=sys.stderr)
         try:
             return _watched(done, size, psutil.Process(process.pid), seconds)
@@ -223,24 +226,31 @@ def _answers(requests: Iterator[bytes], size: int, done: list[int]) -> Iterator[
 def _watched(done: list[int], size: int, process: psutil.Process, seconds: float) -> Rate:
     """The rate at which groups of `size` are counted, and the processor time that they took `process`."""
     while done[0] < 4 * GROUPS:
-        if process.status() == psutil.STATUS_ZOMBIE:
-            raise SystemExit("the actor ended before it played")
-        time.sleep(0.05)
+        _look(process)
     for limit in (seconds / 5, seconds):
         first, started, cpu = done[0], time.perf_counter(), cpu_seconds(process)
         time.sleep(limit)
+        while done[0] == first or cpu_seconds(process) == cpu:
+            _look(process)
         steps = (done[0] - first) * size
         elapsed, spent = time.perf_counter() - started, cpu_seconds(process) - cpu
     return Rate(steps / elapsed, steps / spent)
 
 
-def play(name: str, count: str, address: str, core: str) -> None:
+def _look(process: psutil.Process) -> None:
+    """Wait a moment. Raises SystemExit where the process has ended."""
+    if process.status() == psutil.STATUS_ZOMBIE:
+        raise SystemExit("the actor ended while it was measured, or before")
+    time.sleep(0.05)
+
+
+def play(name: str, count: int, address: str, core: int) -> None:
     """An actor's process."""
-    os.sched_setaffinity(0, {int(core)})
+    os.sched_setaffinity(0, {core})
     from workbench.actor.main import connect_and_play
 
     with asyncio.Runner() as runner:
-        connect_and_play(_groups(name, int(count)), address, "token", 0, runner=runner)
+        connect_and_play(_groups(name, count), address, "token", 0, runner=runner)
 
 
 def _cores() -> list[int]:
@@ -256,8 +266,10 @@ def in_own_process(way: str, name: str, count: int, seconds: float) -> Rate:
     What packages print meanwhile is heard only then: MuJoCo warns of every game that it makes, and leaves a file of it
     in the working directory.
     """
+    from workbench.supervisor.places import variables
+
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
-        done = subprocess.run([sys.executable, __file__, way, name, str(count), str(seconds)], cwd=folder,
+        done = subprocess.run([sys.executable, __file__, way, name, str(count), "--seconds", str(seconds)], cwd=folder,
                               env={**os.environ, **variables(1)}, capture_output=True, text=True)
     if done.returncode:
         sys.stderr.write(done.stderr)
@@ -265,10 +277,29 @@ def in_own_process(way: str, name: str, count: int, seconds: float) -> Rate:
     return Rate(*json.loads(done.stdout.splitlines()[-1]))
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.add_argument("way", choices=(*WAYS, "play"), metavar="WAY", help=f"one of {', '.join(WAYS)}")
+    parser.environment("name", None, metavar="NAME")
+    parser.whole("games", None, "games, in two groups", least=GROUPS, most=4096, multiple=GROUPS, metavar="GAMES")
+    parser.seconds(5.0)
+    parser.add_argument("--address", help=argparse.SUPPRESS)
+    parser.add_argument("--core", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args(words)
+    if given.way == "play" and (given.address is None or given.core is None):
+        parser.error("play is what the way \"actor\" starts; name that one")
+    return given
+
+
+def main() -> None:
+    given = arguments()
+    if given.way == "play":
+        play(given.name, given.games, given.address, given.core)
+        return
+    if given.way != "actor":
+        os.sched_setaffinity(0, {_cores()[0]})
+    print(json.dumps(WAYS[given.way](given.name, given.games, given.seconds)))
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "play":
-        play(*sys.argv[2:])
-    else:
-        if sys.argv[1] != "actor":
-            os.sched_setaffinity(0, {_cores()[0]})
-        print(json.dumps(WAYS[sys.argv[1]](sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))))
+    main()

@@ -2,6 +2,7 @@
 
     python benchmarks/environments.py speed [NAME ...] [--environments 16,64,256] [--rounds 5] [--seconds 5] [--write]
     python benchmarks/environments.py learn NAME [FIELD=VALUE ...] [--minutes 60] [--target ...] [--seed 1] [--report]
+                                                                [--results DIRECTORY]
 
 `speed` measures an actor with each number of environments, half of them in each of its two groups, and says from which
 size of a group on it keeps 90 % of the bare environments' steps/s.
@@ -17,14 +18,16 @@ from __future__ import annotations
 import argparse
 import shlex
 import statistics
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from arguments import RESULTS, Parser, folder, whole
 from environment_speed import GROUPS, MOST_GAMES, NAMES, WAYS, Rate, family, in_own_process
 from learning import (
-    RESULTS,
     WINDOW,
     changes_by_hand,
     chosen,
@@ -37,8 +40,9 @@ from learning import (
 from throughput import hardware
 
 import workbench as wb
-from workbench.command_line import parse_value
-from workbench.config import RunConfig
+
+if TYPE_CHECKING:
+    from workbench.config import RunConfig
 
 LOOK_S = 10.0
 POINTS = 500  # of the CSV, at most twice as many
@@ -68,24 +72,30 @@ TASKS = {
 
 def learn(given: argparse.Namespace) -> None:
     """Start or go on with a learning run, follow it to its target, end it, and write its results."""
-    task = TASKS.get(given.task) or Task(given.task, given.target)
-    asked = {"target": given.target, "window": given.window}
-    task = replace(task, **{name: value for name, value in asked.items() if value is not None})
-    if task.target is None:
-        sys.exit(f"{given.task} is no task that has a target ({', '.join(TASKS)}); give one: --target 475")
-    title = given.task.rpartition("/")[2].lower()
+    task, title = task_of(given), given.task.rpartition("/")[2].lower()
     name = given.name or f"learning-{title}"
-    run = wb.attach(name) if given.report else found_or_launched(
-        name, task.environment, seed=given.seed, **fields_of(given.fields))
+    with Parser(script=__file__).refusing():
+        run = wb.attach(name) if given.report else found_or_launched(
+            name, task.environment, seed=given.seed, **fields_of(given.fields))
     if not given.report:
         follow(run, task, minutes=given.minutes)
         run.stop()
     command = "python " + shlex.join(["benchmarks/environments.py", *sys.argv[1:]])
-    write_results(run, task, title, command=command.replace(" --report", ""))
+    write_results(run, task, given.results / f"learning-{title}", command=command.replace(" --report", ""))
+
+
+def task_of(given: argparse.Namespace) -> Task:
+    """The task that is named, or an environment's with the target that is given, which is None where none is."""
+    task = TASKS.get(given.task) or Task(given.task, given.target)
+    asked = {"target": given.target, "window": given.window}
+    return replace(task, **{name: value for name, value in asked.items() if value is not None})
 
 
 def fields_of(words: list[str]) -> dict[str, Any]:
     """Fields of a run, of words such as learning_rate=3e-4, in Python's types. Raises InvalidInput for others."""
+    from workbench.command_line import parse_value
+    from workbench.config import RunConfig
+
     for word in words:
         if "=" not in word:
             raise wb.errors.InvalidInput(f"{word!r} is no FIELD=VALUE, such as learning_rate=3e-4.")
@@ -114,14 +124,14 @@ def follow(run: wb.Run, task: Task, *, minutes: float) -> None:
             return
 
 
-def write_results(run: wb.Run, task: Task, title: str, *, command: str) -> None:
+def write_results(run: wb.Run, task: Task, file: Path, *, command: str) -> None:
     """The curve as CSV and PNG, and the facts as Markdown."""
     episodes, measure = episodes_of(run, task.window), measure_of(run)
-    file = RESULTS / f"learning-{title}"
+    if episodes.empty:
+        sys.exit(f"{run.name} has not ended an episode yet: nothing to write; more --minutes bring some")
     thin = episodes.iloc[:: max(1, len(episodes) // POINTS)].copy()
     thin.insert(0, "minutes", thin["time_s"] / 60)
     thin = thin.drop(columns="time_s").round(3)
-    RESULTS.mkdir(exist_ok=True)
     thin.to_csv(file.with_suffix(".csv"), index=False)
     draw(thin, measure, task, run.config).save(file.with_suffix(".png"), scale_factor=1.5)
     file.with_suffix(".md").write_text(facts(run, task, file.name, command=command))
@@ -165,7 +175,10 @@ def speed(given: argparse.Namespace) -> None:
         for way in WAYS}
     for number in range(given.rounds):
         for (name, games, way), found in rates.items():
-            found.append(in_own_process(way, name, games, given.seconds))
+            try:
+                found.append(in_own_process(way, name, games, given.seconds))
+            except subprocess.CalledProcessError as error:
+                sys.exit(f"{name}, {games} games, {way}: ended with exit code {error.returncode}; see above")
             print(f"round {number + 1}: {name} {games} {way} {found[-1].per_second:,.0f} steps/s, "
                   f"{found[-1].per_cpu_second:,.0f} per CPU-second", file=sys.stderr, flush=True)
     command = f"python {shlex.join(['benchmarks/environments.py', *sys.argv[1:]])}"
@@ -246,35 +259,52 @@ def speed_table(rates: dict[Measured, Rate], names: list[str], games: int) -> li
 
 
 def numbers_of_games(text: str) -> list[int]:
-    """The numbers in "16,64,256". Raises ValueError for one that is no multiple of the groups."""
-    sizes = [int(one) for one in text.split(",")]
-    if any(one < GROUPS or one % GROUPS for one in sizes):
-        raise ValueError
-    return sizes
+    """The numbers in "16,64,256". Raises ArgumentTypeError for one that is no multiple of the groups."""
+    return [whole(GROUPS, 4096, multiple=GROUPS)(one) for one in text.split(",")]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", help="speed or learn; each has its own --help")
     fast = commands.add_parser("speed", help="an actor against the bare environments")
-    fast.add_argument("names", nargs="*", metavar="NAME", help=f"environments; default: {', '.join(NAMES)}")
+    fast.environment("names", [], f"environments; default: {', '.join(NAMES)}", nargs="*", metavar="NAME")
     fast.add_argument("--environments", type=numbers_of_games, default=[16, 64, 256], metavar="16,64,256",
                       help=f"of an actor, in {GROUPS} groups: multiples of {GROUPS}")
-    fast.add_argument("--rounds", type=int, default=5)
-    fast.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    fast.rounds(5)
+    fast.seconds(5.0)
     fast.add_argument("--write", action="store_true", help="write the table to environments.md as well")
     fast.set_defaults(command=speed)
     one = commands.add_parser("learn", help="a learning run to its target")
     one.add_argument("task", metavar="NAME", help=f"one of {', '.join(TASKS)}, or an environment with --target")
     one.add_argument("fields", nargs="*", metavar="FIELD=VALUE", help="fields of the run that are not the preset's")
-    one.add_argument("--minutes", type=float, default=60.0, help="of training, after which the run ends anyway")
-    one.add_argument("--target", type=float, help="mean score, or return, of so many episodes")
-    one.add_argument("--window", type=int, help=f"episodes behind a mean; the task's, or {WINDOW}")
+    one.number("--minutes", 60.0, "minutes of training, after which the run ends anyway", least=0.01, most=100_000)
+    one.number("--target", None, "mean score, or return, of so many episodes", least=-1e9, most=1e9)
+    one.whole("--window", None, f"episodes behind a mean; the task's, or {WINDOW}", most=100_000)
     one.add_argument("--name", help="of the run; default: learning-NAME")
-    one.add_argument("--seed", type=int, default=1)
+    one.whole("--seed", 1, "seed", least=0, most=2**31)
     one.add_argument("--report", action="store_true", help="write results of what is there only")
+    one.add_argument("--results", type=folder, default=RESULTS, metavar="DIRECTORY",
+                     help="where they are written (default: benchmarks/results)")
     one.set_defaults(command=learn)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
+    if given.command is learn:
+        _check_learning(given, parser)
+    return given
+
+
+def _check_learning(given: argparse.Namespace, parser: Parser) -> None:
+    from workbench.config import RunConfig
+
+    task = task_of(given)
+    parser.check_environments(task.environment)
+    if task.target is None:
+        parser.error(f"{given.task} is no task that has a target ({', '.join(TASKS)}); give one: --target 475")
+    with parser.refusing():
+        RunConfig.build(task.environment, **fields_of(given.fields))
+
+
+def main() -> None:
+    given = arguments()
     given.command(given)
 
 

@@ -24,6 +24,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from arguments import Parser
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -40,7 +42,7 @@ GROWTH_MB = 64.0
 MOST_MEMORY = 6 * 2**30  # bytes; more than that is a fault, and not the machine's end
 
 
-def child(target: str, arguments: argparse.Namespace) -> None:
+def child(target: str, given: argparse.Namespace) -> None:
     """Fuzz one target in this process, and print what was found as JSON."""
     from tests.fuzz.fuzzing import fuzz
     from tests.fuzz.targets import READERS
@@ -56,19 +58,19 @@ def child(target: str, arguments: argparse.Namespace) -> None:
 
         made = LIVE[target]()
     try:
-        found = fuzz(made, inputs=arguments.inputs, seed=arguments.seed, keep=arguments.keep, tell=arguments.tell)
+        found = fuzz(made, inputs=given.inputs, seed=given.seed, keep=given.keep, tell=given.tell)
     finally:
         made.close()
     print(json.dumps({**vars(found), "growth_mb": found.growth_mb}), flush=True)
     os._exit(0)  # daemon threads of what was fuzzed
 
 
-def fuzzed(target: str, arguments: argparse.Namespace) -> dict[str, Any]:
+def fuzzed(target: str, given: argparse.Namespace) -> dict[str, Any]:
     """What was found in a process of its own; how it ended, if it crashed."""
     with tempfile.TemporaryDirectory() as folder:
         tell = Path(folder) / "last"
-        command = [sys.executable, __file__, "--child", target, "--inputs", str(arguments.inputs), "--seed",
-                   str(arguments.seed), "--tell", str(tell), *(["--keep"] if arguments.keep else [])]
+        command = [sys.executable, __file__, "--child", target, "--inputs", str(given.inputs), "--seed",
+                   str(given.seed), "--tell", str(tell), *(["--keep"] if given.keep else [])]
         with open(Path(folder) / "errors", "w+b") as errors:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if target == "control"
                                   else errors, check=False)
@@ -109,7 +111,7 @@ def row(found: dict[str, Any]) -> str:
             f"{1000 * found['slowest_s']:.0f} |")
 
 
-def report(results: list[dict[str, Any]], arguments: argparse.Namespace, *, before: str = "") -> str:
+def report(results: list[dict[str, Any]], given: argparse.Namespace, *, before: str = "") -> str:
     """All of it, as Markdown; rows and faults of other targets are those of the report `before`."""
     names = [one["target"] for one in results]
     others = [name for name in TARGETS if name not in names]
@@ -120,7 +122,7 @@ def report(results: list[dict[str, Any]], arguments: argparse.Namespace, *, befo
         zip(names, map(row, results), strict=True))
     shown = [name for name in TARGETS if name in rows]
     return "\n".join([
-        f"`python benchmarks/fuzz.py {' '.join(names)} --inputs {arguments.inputs} --seed {arguments.seed}`, and other "
+        f"`python benchmarks/fuzz.py {' '.join(names)} --inputs {given.inputs} --seed {given.seed}`, and other "
         "targets in runs of their own before.", "",
         *[f"- **{name}**: {TARGETS[name]}" for name in shown], "",
         "A fault is an exception that is none of ours, an answer that hides one, or a wrong status; a hang is no "
@@ -132,27 +134,32 @@ def report(results: list[dict[str, Any]], arguments: argparse.Namespace, *, befo
     ])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)} (all)")
-    parser.add_argument("--inputs", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)} (default: all)")
+    parser.whole("--inputs", 1_000_000, "inputs for each target", least=50, most=10**9)
+    parser.whole("--seed", 0, "seed", least=0, most=2**31)
     parser.add_argument("--keep", action="store_true", help="add to the corpus")
-    parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
+    parser.writes(RESULT, "the table")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--tell", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        child(arguments.child, arguments)
-    if unknown := set(arguments.targets) - set(TARGETS):
+    given = parser.parse_args(words)
+    if unknown := set(given.targets) - set(TARGETS):
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    return given
+
+
+def main() -> None:
+    given = arguments()
+    if given.child:
+        child(given.child, given)
     results: list[dict[str, Any]] = []
-    for name in arguments.targets or TARGETS:
-        results.append(fuzzed(name, arguments))
-        before = RESULT.read_text() if arguments.write and RESULT.exists() else ""
-        table = report(results, arguments, before=before)
+    for name in given.targets or TARGETS:
+        results.append(fuzzed(name, given))
+        before = RESULT.read_text() if given.write and RESULT.exists() else ""
+        table = report(results, given, before=before)
         print(row(results[-1]), file=sys.stderr, flush=True)
-        if arguments.write:  # after each, since all of them take hours
+        if given.write:  # after each, since all of them take hours
             RESULT.parent.mkdir(exist_ok=True)
             RESULT.write_text(f"# Fuzzing\n\n{table}")
     print(table)

@@ -1,13 +1,15 @@
 """One GPU: the whole system against its environments, the service with free environments, and the update.
 
-    python benchmarks/gpu.py [--rounds 3] [--seconds 10] [--device cuda] [--write]
+    python benchmarks/gpu.py [--rounds 3] [--seconds 10] [--device cuda] [--parts NAME ...] [--actors CORES] [--envs 32]
+                             [--batch-size 32] [--warm-up-updates 150] [--write]
 
 1. Pong with one actor per core, trained; against what the same cores step of it when nothing else runs (target 90 %).
 2. The learner's inference service with Nature-CNN and environments that cost nothing (target 200,000 steps/s).
 3. One update of the learner against the same update in a bare loop of PyTorch: the same network, loss and optimizer on
    one batch that lies on the device already (target: at most 1.3 times as long).
 
-All take turns for several rounds, and medians count. `--device cpu` tries the script where there is no GPU.
+All take turns for several rounds, and medians count. A part that fails is named with its error, the numbers of the
+others stay, and the exit code is 1. `--device cpu` tries the script where there is no GPU.
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ import time
 from pathlib import Path
 
 import service
-from throughput import WARM_UP_UPDATES, environments_alone, random_unrolls, rate, spec_of
+from arguments import Parser
+from home import private_home
+from throughput import (
+    PATIENCE_S,
+    WARM_UP_UPDATES,
+    environments_alone,
+    random_unrolls,
+    rate,
+    spec_of,
+    trained_steps_per_second,
+)
 
 from workbench.config import RunConfig
 from workbench.supervisor.places import variables
@@ -35,16 +47,19 @@ CORES = len(os.sched_getaffinity(0))
 
 
 def config_of(given: argparse.Namespace) -> RunConfig:
-    return RunConfig.build("ALE/Pong-v5", actors=CORES, envs_per_actor=32, device=given.device, batch_size=32,
-                           unroll_length=20, total_frames=10**10)
+    return RunConfig.build("ALE/Pong-v5", actors=given.actors, envs_per_actor=given.envs, device=given.device,
+                           batch_size=given.batch_size, unroll_length=20, total_frames=10**10)
 
 
 def environments(given: argparse.Namespace) -> float:
-    """Steps/s of as many actors' environments as there are cores, each in its own process, and no learner."""
-    command = [sys.executable, __file__, "--part", "one_actor", "--seconds", str(given.seconds), "--device", "cpu"]
+    """Steps/s of all actors' environments, each actor's in a process of its own, and no learner."""
+    command = command_of("one_actor", given)
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables(1)})
-                 for _ in range(CORES)]
-    return sum(float(process.communicate()[0]) for process in processes)
+                 for _ in range(given.actors)]
+    said = [process.communicate()[0] for process in processes]
+    if any(process.returncode for process in processes):
+        sys.exit(1)  # it has said why
+    return sum(map(float, said))
 
 
 def one_actor(given: argparse.Namespace) -> float:
@@ -57,20 +72,14 @@ def system(given: argparse.Namespace) -> float:
 
     config = config_of(given)
     hyper = config.hyperparameters
-    with tempfile.TemporaryDirectory(prefix="wb") as home:
-        os.environ["WORKBENCH_HOME"] = home
+    with private_home():
         run = wb.launch(config.environment, actors=config.actors, envs_per_actor=config.envs_per_actor,
                         device=config.device, batch_size=hyper.batch_size, unroll_length=hyper.unroll_length,
-                        total_frames=config.total_frames)
+                        total_frames=config.total_frames, ready_timeout_s=PATIENCE_S)
         try:
-            run.wait(updates=10 * WARM_UP_UPDATES, timeout_s=300, progress=False)
-            first = run.status
-            time.sleep(given.seconds)
-            last = run.status
+            return trained_steps_per_second(run, given.seconds, after=given.warm_up_updates)
         finally:
             run.stop()
-    steps = (last.updates - first.updates) * hyper.batch_size * hyper.unroll_length
-    return steps / (last.time_s - first.time_s)
 
 
 def free(given: argparse.Namespace) -> float:
@@ -97,7 +106,7 @@ def update(given: argparse.Namespace) -> float:
         policy.publish(trainer.updates)
         return 1
 
-    with torch.device("cpu"), device.own_stream():
+    with torch.device("cpu"), device.own_stream(ahead=False):
         return 1000 / rate(work, given.seconds)
 
 
@@ -154,49 +163,112 @@ def accelerator(given: argparse.Namespace) -> str:
 
 
 def report(rounds: dict[str, list[float]], given: argparse.Namespace) -> str:
-    middle = {part: statistics.median(values) for part, values in rounds.items()}
+    """The table, as Markdown; a part without numbers has none in it, and no verdict."""
+    middle = {part: statistics.median(values) for part, values in rounds.items() if values}
     frames = spec_of(config_of(given)).frames_per_step
-    command = f"python benchmarks/gpu.py --rounds {given.rounds} --seconds {given.seconds:g} --device {given.device}"
+    command = (f"python benchmarks/gpu.py --rounds {given.rounds} --seconds {given.seconds:g} --device {given.device} "
+               f"--actors {given.actors} --envs {given.envs} --batch-size {given.batch_size}")
 
     def row(title: str, part: str) -> str:
+        if part not in middle:
+            return f"| {title} | not measured | | |"
         return (f"| {title} | {middle[part]:,.0f} | {middle[part] * frames:,.0f} | {min(rounds[part]):,.0f} to "
                 f"{max(rounds[part]):,.0f} |")
 
-    kept, slower = middle["system"] / middle["environments"], middle["update"] / middle["bare"]
     return "\n".join([
         "# One GPU", "", f"`{command}`", "", f"{accelerator(given)}; {time.strftime('%F')}; medians of {given.rounds} "
         "rounds.", "", "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|",
-        row(f"environments alone, {CORES} processes", "environments"), row("whole system, trained", "system"),
+        row(f"environments alone, {given.actors} processes", "environments"), row("whole system, trained", "system"),
         row(f"service, free environments, {GROUP} per message", "free"), "",
-        f"**whole system / environments alone = {kept:.0%}** (target 90 %); **service {middle['free']:,.0f} steps/s** "
-        f"(target 200,000); **update {middle['update']:.2f} ms = {slower:.2f} x {middle['bare']:.2f} ms in a bare "
-        "loop** (target 1.3).", ""])
+        *verdicts(middle), ""])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+def verdicts(middle: dict[str, float]) -> list[str]:
+    """What the measured parts say beside their targets, a line each."""
+    said = []
+    if {"system", "environments"} <= middle.keys():
+        said.append(f"- **whole system / environments alone = {middle['system'] / middle['environments']:.0%}** "
+                    "(target 90 %)")
+    if "free" in middle:
+        said.append(f"- **service {middle['free']:,.0f} steps/s** (target 200,000)")
+    if {"update", "bare"} <= middle.keys():
+        said.append(f"- **update {middle['update']:.2f} ms = {middle['update'] / middle['bare']:.2f} x "
+                    f"{middle['bare']:.2f} ms in a bare loop** (target 1.3)")
+    return said
+
+
+def measured(part: str, given: argparse.Namespace) -> float:
+    """The number of a part, in a process of its own. Raises PartFailed with its last words."""
+    with tempfile.TemporaryFile("w+") as errors:
+        done = subprocess.run(command_of(part, given), stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+        errors.seek(0)
+        told = errors.read()
+    if done.returncode:
+        lines = [line.strip() for line in told.splitlines() if line.strip()]
+        raise PartFailed((lines or [f"exit code {done.returncode}"])[-1])
+    return float(done.stdout.splitlines()[-1])
+
+
+class PartFailed(Exception):
+    """A part gave no number; says why in one line."""
+
+
+def command_of(part: str, given: argparse.Namespace) -> list[str]:
+    """What measures one part; environments alone need no device."""
+    device = "cpu" if part == "one_actor" else given.device
+    return [sys.executable, __file__, "--part", part, "--seconds", str(given.seconds), "--device", device, "--actors",
+            str(given.actors), "--envs", str(given.envs), "--batch-size", str(given.batch_size), "--warm-up-updates",
+            str(given.warm_up_updates)]
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.rounds(3)
+    parser.seconds(10.0, "seconds of each part")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="default: cuda")
+    parser.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS), help="default: all")
+    parser.whole("--actors", CORES, "actors of the run", most=1024)
+    parser.whole("--envs", 32, "games of each actor", least=2, most=4096, multiple=2)
+    parser.whole("--batch-size", 32, "unrolls of an update", most=4096)
+    parser.whole("--warm-up-updates", 10 * WARM_UP_UPDATES, "updates before the whole system is measured", most=10_000)
     parser.add_argument("--part", choices=tuple(HIDDEN), help=argparse.SUPPRESS)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
-    given = parser.parse_args()
+    parser.writes(RESULT, "the table")
+    given = parser.parse_args(words)
+    with parser.refusing():
+        config_of(given)
+    if given.device == "cuda" and not _cuda():
+        parser.error("--device cuda: torch sees no GPU here; --device cpu tries the script without one")
+    return given
+
+
+def _cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def main() -> int:
+    given = arguments()
     if given.part:
         print(json.dumps(HIDDEN[given.part](given)))
-        return
+        return 0
     rounds: dict[str, list[float]] = {part: [] for part in PARTS}
+    failed = False
     for number in range(given.rounds):
-        for part in PARTS:
-            command = [sys.executable, __file__, "--part", part, "--seconds", str(given.seconds), "--device",
-                       given.device]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            rounds[part].append(float(done.stdout.splitlines()[-1]))
-            print(f"round {number + 1}: {part} {rounds[part][-1]:,.2f}", file=sys.stderr, flush=True)
+        for part in given.parts:
+            try:
+                rounds[part].append(measured(part, given))
+                print(f"round {number + 1}: {part} {rounds[part][-1]:,.2f}", file=sys.stderr, flush=True)
+            except PartFailed as error:
+                failed = True
+                print(f"round {number + 1}: {part} failed: {error} (--part {part} shows all of it)", file=sys.stderr,
+                      flush=True)
     text = report(rounds, given)
     print(text)
     if given.write:
         RESULT.write_text(text)
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,11 @@
-"""What the benchmarks that learn share: a run by name, its episodes with running means, and its facts in words."""
+"""What the benchmarks that learn share: a run by name, its episodes with running means, its facts in words.
+
+No command line: pong.py and environments.py have one.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import workbench as wb
@@ -13,7 +15,7 @@ from workbench.config import RunConfig
 if TYPE_CHECKING:
     import pandas as pd
 
-RESULTS = Path(__file__).parent / "results"
+READY_S = 900.0  # for a run to train, on a slow machine
 WINDOW = 100  # episodes behind a mean, where nothing else is said
 
 
@@ -22,8 +24,8 @@ def found_or_launched(name: str, environment: str, **fields: Any) -> wb.Run:
     try:
         run = wb.attach(name)
     except wb.errors.RunNotFound:
-        return wb.launch(environment, name=name, **fields)
-    check_same(run, {"environment": environment, **fields})
+        return wb.launch(environment, name=name, ready_timeout_s=READY_S, **fields)
+    check_same(run, {"environment": environment, **{one: fields[one] for one in fields if one != "checkpoint"}})
     return run if run.status.alive else wb.resume(name)
 
 
@@ -69,8 +71,8 @@ def outcome(
         return (f"A mean {what} of {target:g} over {window:,} episodes was reached after {first.frames:,.0f} frames "
                 f"({first.steps:,.0f} steps, {first.updates:,.0f} updates) and {first.time_s / 60:.1f} minutes.")
     tail = episodes[measure].tail(window)
-    return (f"A mean {what} of {target:g} was not reached: {tail.mean():.2f} over the last {len(tail)} episodes after "
-            f"{last.frames:,.0f} frames and {last.time_s / 60:.1f} minutes.")
+    return (f"A mean {what} of {target:g} over {window:,} episodes was not reached: {tail.mean():.2f} over the last "
+            f"{len(tail)} after {last.frames:,.0f} frames and {last.time_s / 60:.1f} minutes.")
 
 
 def changes_by_hand(run: wb.Run) -> str:

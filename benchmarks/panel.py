@@ -1,6 +1,6 @@
 """What an open panel costs: page memory, CPU of the page and of the kernel, and how long it takes to open.
 
-    python benchmarks/panel.py [--minutes 60] [--steps 10000000] [--write]
+    python benchmarks/panel.py [--minutes 60] [--steps 10000000] [--looks 30] [--openings 5] [--write]
 
 A real run of CartPole is given a recorded history of that many steps and goes on from there. JupyterLab in headless
 Chromium (software rendering) opens its panel in a fresh kernel, then some times more; then one stays open on a page of
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -21,33 +22,32 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
+from arguments import Parser
+from throughput import hardware
+
+import workbench as wb
+
+if TYPE_CHECKING:
+    from tests.browser.driver import Browser, Notebook
+    from workbench.client.status import RunStatus
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from throughput import hardware
-
-from tests.browser.conftest import chromium
-from tests.browser.driver import Browser, Notebook, Server
-from workbench import checkpoints
-from workbench.client.run import Run, attach
-from workbench.client.start import launch, resume
-from workbench.client.status import RunStatus
-from workbench.errors import WorkbenchError
-from workbench.metrics import MetricsReader, MetricsWriter, Progress
-
 RESULT = Path(__file__).parent / "results" / "panel.md"
 NAME = "long"
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")  # as tests/browser looks for them
 STEPS_PER_SECOND, EPISODE_STEPS, EVENTS = 1000, 200, 40  # of the history: as a small Atari run has them
 COMMIT_ROWS = 2000
 SMALL = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "unroll_length": 20, "learner_threads": 1}
 CELLS = [f"import os, workbench as wb\nrun = wb.attach({NAME!r})\nprint(os.getpid())", "run.dashboard()"]
 COLLECTIONS = 3  # what one sets free, the next one finds
-OPENINGS, REST_MS = 5, 6000  # how often a panel is opened, and what is waited before
+REST_MS = 6000  # before a panel is opened again
 OPENED = (("first", "the first of a new kernel (imports included), while the run trains on the same cores", ""),
-          ("training", "again, while it trains (median of 5)", ""), ("paused", "again, while it is paused", "1 s"))
+          ("training", "again, while it trains (median)", ""), ("paused", "again, while it is paused", "1 s"))
 OLD = "() => document.querySelector('.workbench-panel')?.setAttribute('data-old', '')"
 DRAWN = """() => { const all = [...document.querySelectorAll('.workbench-panel:not([data-old]) canvas')];
   const inked = one => one.width && one.getContext('2d').getImageData(0, 0, one.width, one.height).data.some(
@@ -71,10 +71,12 @@ class Sample:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-def long_run(steps: int) -> Run:
+def long_run(steps: int) -> wb.Run:
     """A living run with a history of that many steps before its own."""
-    run = launch("CartPole-v1", name=NAME, total_frames=100 * steps, progress=False, **SMALL)
-    run.wait(updates=20, timeout_s=120, progress=False)
+    from workbench import checkpoints
+
+    run = wb.launch("CartPole-v1", name=NAME, total_frames=100 * steps, progress=False, ready_timeout_s=900.0, **SMALL)
+    run.wait(updates=20, timeout_s=900, progress=False)
     names = run.metric_names
     run.stop()
     updates = _record(run, names, steps)
@@ -82,11 +84,13 @@ def long_run(steps: int) -> Run:
     meta = {**newest.meta, "steps": steps, "updates": updates, "time_s": steps / STEPS_PER_SECOND}
     checkpoints.write(run.directory.checkpoints, frames=steps, requested=False, meta=meta,
                       groups={group: newest.load(group) for group in newest.groups})
-    return resume(NAME, progress=False)
+    return wb.resume(NAME, progress=False)
 
 
-def _record(run: Run, names: list[str], steps: int) -> int:
+def _record(run: wb.Run, names: list[str], steps: int) -> int:
     """Replace the run's metrics by a history; its updates. Every second a value of each metric, as a learner writes."""
+    from workbench.metrics import MetricsReader, MetricsWriter, Progress
+
     last = {name: float(MetricsReader(run.directory.metrics).series(name)["value"][-1]) for name in names}
     for file in run.directory.path.glob("metrics.sqlite*"):
         file.unlink()
@@ -174,43 +178,43 @@ def attached(notebook: Notebook) -> int:
     return int(notebook.output(0).inner_text())
 
 
-def repeated(notebook: Notebook) -> list[float]:
+def repeated(notebook: Notebook, openings: int) -> list[float]:
     """The same several times, in a kernel that has opened one before."""
     found = []
-    for _ in range(OPENINGS):
+    for _ in range(openings):
         notebook.page.wait_for_timeout(REST_MS)
         found.append(opened(notebook))
     return found
 
 
-def measure(folder: Path, arguments: argparse.Namespace) -> str:
+def measure(folder: Path, given: argparse.Namespace) -> str:
     """All of it, as Markdown."""
-    run = long_run(arguments.steps)
-    executable = chromium()
-    assert executable, "no browser: apt-get install chromium, or set CHROMIUM"
+    from tests.browser.driver import Browser, Notebook, Server
+
+    run = long_run(given.steps)
     with (Server(folder, environment={"WORKBENCH_HOME": os.environ["WORKBENCH_HOME"]}) as server,
-          Browser(executable) as browser):
+          Browser(given.browser) as browser):
         notebook = Notebook(browser.page, server, server.write(CELLS)).open()
         kernel = attached(notebook)
-        empty = list(followed(Meters(browser, kernel), browser, minutes=min(1.0, arguments.minutes / 5), looks=1))
+        empty = list(followed(Meters(browser, kernel), browser, minutes=min(1.0, given.minutes / 5), looks=1))
         first = opened(notebook)
-        times = {"training": repeated(notebook)}
+        times = {"training": repeated(notebook, given.openings)}
         with run.paused():
-            times["paused"] = repeated(notebook)
+            times["paused"] = repeated(notebook, given.openings)
         browser.page.goto("about:blank")  # whoever runs a cell again leaves the widgets of before in the memory
         server.end_kernels()
         kernel = attached(notebook.open())
         opened(notebook)
         samples = []
-        for one in followed(Meters(browser, kernel), browser, minutes=arguments.minutes, looks=arguments.looks):
+        for one in followed(Meters(browser, kernel), browser, minutes=given.minutes, looks=given.looks):
             samples.append(one)
             print(_row(f"{one.minutes:.1f} min", one), file=sys.stderr, flush=True)
         browser.page.screenshot(path=folder / "panel.png")
         status = run.status
-    return report(arguments, status, {"first": [first], **times}, empty[0], samples)
+    return report(given, status, {"first": [first], **times}, empty[0], samples)
 
 
-def report(arguments: argparse.Namespace, status: RunStatus, times: dict[str, list[float]], empty: Sample,
+def report(given: argparse.Namespace, status: RunStatus, times: dict[str, list[float]], empty: Sample,
            samples: list[Sample]) -> str:
     """The tables."""
     settled = samples[len(samples) // 4 :]
@@ -219,7 +223,7 @@ def report(arguments: argparse.Namespace, status: RunStatus, times: dict[str, li
              for name in ("page_cpu", "drawing_cpu", "kernel_cpu")}
     shown = samples[:: max(1, len(samples) // 6)]
     return "\n".join([
-        f"`python benchmarks/panel.py --minutes {arguments.minutes:g} --steps {arguments.steps}`", "",
+        f"`python benchmarks/panel.py --minutes {given.minutes:g} --steps {given.steps}`", "",
         f"{hardware()}; load average {os.getloadavg()[0]:.1f}. CartPole with {status.steps:,} steps of history at the "
         f"end, training at {status.steps_per_second:,.0f} steps/s meanwhile; JupyterLab in headless Chromium, software "
         "rendering.", "",
@@ -240,23 +244,32 @@ def _row(title: str, one: Sample) -> str:
             f"{one.kernel_cpu:.1%} | {one.kernel_mb:.0f} |")
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.number("--minutes", 60.0, "minutes for which the panel stays open", least=0.05, most=10_000)
+    parser.whole("--looks", 30, "samples in that time", least=2, most=10_000)
+    parser.whole("--steps", 10_000_000, "steps of recorded history", least=STEPS_PER_SECOND * EVENTS, most=10**9)
+    parser.whole("--openings", 5, "times that it is opened again, while it trains and while it is paused")
+    parser.writes(RESULT, "the table")
+    given = parser.parse_args(words)
+    given.browser = next(filter(None, (os.environ.get("CHROMIUM"), *map(shutil.which, CHROMIUMS))), None)
+    return given
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--looks", type=int, default=30, help="samples in that time")
-    parser.add_argument("--steps", type=int, default=10_000_000, help="of recorded history")
-    parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
-    arguments = parser.parse_args()
+    given = arguments()
+    if given.browser is None:
+        Parser(script=__file__).error("there is no browser; apt-get install chromium, or set CHROMIUM")
     with tempfile.TemporaryDirectory(prefix="wb-") as folder:
         os.environ["WORKBENCH_HOME"] = folder
         (Path(folder) / "notebooks").mkdir()
         try:
-            table = measure(Path(folder) / "notebooks", arguments)
+            table = measure(Path(folder) / "notebooks", given)
         finally:
-            with suppress(WorkbenchError):
-                attach(NAME).stop(timeout_s=0)
+            with suppress(wb.errors.WorkbenchError):
+                wb.attach(NAME).stop(timeout_s=0)
     print(table)
-    if arguments.write:
+    if given.write:
         RESULT.write_text(f"# An open panel: memory, CPU, time to open\n\n{table}")
 
 

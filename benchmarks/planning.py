@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from arguments import Parser
 from planning_queues import Simulated, System, simulate, system_of
 
 import workbench.planning.constants as constants_of
@@ -243,13 +244,17 @@ def report(actors: int, seconds: float) -> Iterator[str]:
     yield from simulated_table(actors, seconds)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--actors", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=4.0, help="simulated, of the slow environments")
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.whole("--actors", 10_000, "actors of the simulated systems", least=64, most=100_000)
+    parser.number("--seconds", 4.0, "simulated seconds, of the slow environments", least=1, most=3600)
     parser.add_argument("--constants", action="store_true", help="write the constants anew from results/, then end")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
-    given = parser.parse_args()
+    parser.writes(RESULT)
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    given = arguments()
     if given.constants:
         CONSTANTS.write_text(refreshed(CONSTANTS.read_text()))
         return

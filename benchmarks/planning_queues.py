@@ -5,7 +5,7 @@ each batch, training that takes the accelerator in slices, a queue of unrolls th
 full, and gradients that are averaged among all learners, who so wait for the slowest.
 
 Cores, network cards and services serve whoever comes first, each taken as one server: when a message leaves them is
-computed when it comes, which is exact and saves nine events of ten.
+computed when it comes, which is exact and saves nine events of ten. No command line: planning.py has it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
     python benchmarks/pong.py [--algorithm vtrace|r2d2] [--name ...] [--seed 1]    start it, or go on with that run
     python benchmarks/pong.py [--algorithm ...] [--name ...] --report              write the results of what is there
+                              [--target 18] [--episodes 20] [--results DIRECTORY]
 
 The run goes on if this script ends. Results: results/pong.csv (every 10th episode), .png and .md; pong-r2d2.* for R2D2.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import argparse
 
-from learning import RESULTS, changes_by_hand, episodes_of, found_or_launched, outcome, settings_list
+from arguments import RESULTS, Parser, folder
+from learning import WINDOW, changes_by_hand, episodes_of, found_or_launched, outcome, settings_list
 from throughput import hardware
 
 import workbench as wb
@@ -54,13 +56,12 @@ TITLES = {"vtrace": "V-trace", "r2d2": "R2D2"}
 FILES = {"vtrace": "pong", "r2d2": "pong-r2d2"}
 
 
-def write_results(run: wb.Run) -> None:
+def write_results(run: wb.Run, given: argparse.Namespace) -> None:
     """The curve as CSV and PNG, and the facts as Markdown."""
     import altair as alt
 
     episodes = episodes_of(run)
-    RESULTS.mkdir(exist_ok=True)
-    file, title = RESULTS / FILES[run.config.algorithm], TITLES[run.config.algorithm]
+    file, title = given.results / FILES[run.config.algorithm], TITLES[run.config.algorithm]
     thin = episodes.iloc[::10].round(3)
     thin.to_csv(file.with_suffix(".csv"), index=False)
     base = alt.Chart(thin).encode(x=alt.X("frames:Q", title="frames"))
@@ -73,41 +74,51 @@ def write_results(run: wb.Run) -> None:
         layers.append(alt.Chart(evaluated).mark_line(color="#1f66b0").encode(x="frames:Q", y="mean_20:Q"))
     alt.layer(*layers).properties(width=640, height=320, title=f"{title} on ALE/Pong-v5, no sticky actions").save(
         file.with_suffix(".png"), scale_factor=1.5)
-    file.with_suffix(".md").write_text(facts(run, episodes))
+    file.with_suffix(".md").write_text(facts(run, episodes, given))
 
 
-def facts(run: wb.Run, episodes) -> str:
+def facts(run: wb.Run, episodes, given: argparse.Namespace) -> str:
     """What was run, on what, and what came of it."""
     last = episodes.iloc[-1]
-    best = episodes["mean_100"].max()
-    played = wb.evaluate(run, episodes=20)
-    low, high = played.confidence_interval
+    best = episodes["mean_100"].max()  # nan before there are as many
+    most = f"Best mean over 100 episodes: {best:.2f}. " if len(episodes) >= WINDOW else ""
+    played = wb.evaluate(run, episodes=given.episodes)
     algorithm = run.config.algorithm
     settings = settings_list({**COMMON, **SETTINGS[algorithm], "seed": run.config.seed})
-    return (f"# Pong by {TITLES[algorithm]}\n\n{outcome(episodes, TARGET)}\n"
-            f"Best mean over 100 episodes: {best:.2f}. Recorded until {last.frames:,.0f} frames, "
+    return (f"# Pong by {TITLES[algorithm]}\n\n{outcome(episodes, given.target)}\n"
+            f"{most}Recorded until {last.frames:,.0f} frames, "
             f"{last.time_s / 60:.1f} minutes of training, {len(episodes):,} episodes.\n"
-            f"Greedy evaluation of the last checkpoint: mean return {played.mean:.2f} over 20 episodes, 95 % "
-            f"confidence interval {low:.2f} to {high:.2f}.\n\n"
+            f"Greedy evaluation of the last checkpoint: mean return {played.mean:.2f} over {given.episodes} episodes, "
+            f"95 % confidence interval {played.uncertainty}.\n\n"
             f"{hardware()}.\n\n`python benchmarks/pong.py --algorithm {algorithm}`\n\n{settings}\n\n"
             f"{changes_by_hand(run)}![curve]({FILES[algorithm]}.png)\n{_LINES[algorithm]}\n")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--algorithm", choices=list(SETTINGS), default="vtrace")
-    parser.add_argument("--name", help="of the run; default: pong-benchmark-ALGORITHM")
-    parser.add_argument("--seed", type=int, default=1)
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.add_argument("--algorithm", choices=list(SETTINGS), default="vtrace", help="default: vtrace")
+    parser.add_argument("--name", help="of the run (default: pong-benchmark-ALGORITHM)")
+    parser.whole("--seed", 1, "seed", least=0, most=2**31)
+    parser.number("--target", TARGET, "mean return over 100 episodes to wait for", least=-21, most=21)
+    parser.whole("--episodes", 20, "episodes of the evaluation at the end", least=2)
     parser.add_argument("--report", action="store_true", help="write results only")
-    arguments = parser.parse_args()
-    algorithm = arguments.algorithm
-    name = arguments.name or f"pong-benchmark-{algorithm}"
-    run = wb.attach(name) if arguments.report else found_or_launched(
-        name, "ALE/Pong-v5", algorithm=algorithm, seed=arguments.seed, **COMMON, **SETTINGS[algorithm])
-    if not arguments.report:
-        run.wait(episode_return=TARGET, timeout_s=None)
-    write_results(run)
-    print((RESULTS / FILES[algorithm]).with_suffix(".md").read_text())
+    parser.add_argument("--results", type=folder, default=RESULTS, metavar="DIRECTORY",
+                        help="where they are written (default: benchmarks/results)")
+    given = parser.parse_args(words)
+    given.name = given.name or f"pong-benchmark-{given.algorithm}"
+    return given
+
+
+def main() -> None:
+    given = arguments()
+    with Parser(script=__file__).refusing():
+        run = wb.attach(given.name) if given.report else found_or_launched(
+            given.name, "ALE/Pong-v5", algorithm=given.algorithm, seed=given.seed, **COMMON,
+            **SETTINGS[given.algorithm])
+    if not given.report:
+        run.wait(episode_return=given.target, timeout_s=None)
+    write_results(run, given)
+    print((given.results / FILES[given.algorithm]).with_suffix(".md").read_text())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Does a population that replaces its worst do better than the same runs left alone? CartPole, fields drawn at random.
 
-    python benchmarks/population.py [--members 8] [--frames 60000] [--seeds 3] [--parallel 2] [--write]
+    python benchmarks/population.py [--members 8] [--frames 60000] [--seeds 3] [--parallel 2]
+                                    [--episodes 50] [--write]
 
 Both begin with the same fields, train for the same frames, and are judged the same way: whoever was best by its own
 returns plays evaluation episodes that nobody saw before.
@@ -15,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from arguments import Parser
+
 import workbench as wb
 
 RESULT = Path(__file__).parent / "results" / "population.md"
@@ -24,7 +27,7 @@ FIELDS: dict[str, Any] = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "le
 WAYS: dict[str, dict[str, Any]] = {
     "left alone": {"sampler": "random", "pruner": "none"}, "population-based training": {"sampler": "pbt"},
 }  # fmt: skip
-FIRST_SEED, EPISODES = 1000, 50
+FIRST_SEED = 1000
 
 
 def trained(way: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def trained(way: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     sweep.wait()
     seconds = time.monotonic() - began
     values = [float(one.value or 0.0) for one in sweep.trials if one.state == "finished"]
-    evaluation = wb.evaluate(sweep.best, episodes=EPISODES, seed=10_000 + seed)
+    evaluation = wb.evaluate(sweep.best, episodes=options.episodes, seed=10_000 + seed)
     found = {"way": way, "seed": seed, "best": evaluation.mean, "members": statistics.mean(values),
              "seconds": seconds, "fields": sweep.best_fields}  # fmt: skip
     sweep.delete(runs=True)
@@ -48,8 +51,8 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         f"# A population against the same runs left alone: {ENVIRONMENT}, V-trace", "",
         f"{platform.machine()}, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}. {options.members} "
         f"runs of {options.frames:,} frames, {options.parallel} at a time, {options.seeds} seeds. Best: mean return of "
-        f"{EPISODES} evaluation episodes of the run whose own returns were best. Members: mean over the runs at the "
-        "end, over the last tenth of their frames.", "",
+        f"{options.episodes} evaluation episodes of the run whose own returns were best. Members: mean over the runs "
+        "at the end, over the last tenth of their frames.", "",
         "| | best, median of seeds | each | members, median of seeds | each | minutes |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for way in WAYS:
@@ -62,14 +65,19 @@ def report(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     return "\n".join([*lines, ""])
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.whole("--members", 8, "runs of a population", least=2, most=256)
+    parser.whole("--frames", 60_000, "frames (= steps) of each run", least=500, most=10**9)
+    parser.whole("--seeds", 3, "seeds, each with a sweep of each way", most=100)
+    parser.whole("--parallel", 2, "runs at the same time", most=64)
+    parser.whole("--episodes", 50, "evaluation episodes of the best run")
+    parser.writes(RESULT)
+    return parser.parse_args(words)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--members", type=int, default=8)
-    parser.add_argument("--frames", type=int, default=60_000)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--parallel", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help=f"also write {RESULT.name}")
-    options = parser.parse_args()
+    options = arguments()
     rows = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for way in WAYS:

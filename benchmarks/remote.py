@@ -1,7 +1,7 @@
 """What it costs to run on a cluster: the same run on this machine, with TLS between learner and actors, and under Ray.
 
     python benchmarks/remote.py [--rounds 3] [--seconds 20] [--environment ALE/Pong-v5] [--envs 64] [--actors 1]
-                                [--ways local tls ray] [--write]
+                                [--warm-up-updates 10] [--ways local tls ray] [--write]
 
 Each way is a real run that trains, whose steps/s are counted over some seconds after a warm-up; ways take turns and
 medians count. With --envs 64 a message holds 32 environments. "tls" is a local run whose actors are told that they are
@@ -17,19 +17,19 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from arguments import Parser
+from home import private_home
 from throughput import hardware
 
 RESULT = Path(__file__).parent / "results" / "remote.md"
 WAYS = ("local", "tls", "ray")
 TARGETS = {"tls": 0.90, "ray": 0.95}
-WARM_UP_UPDATES = 10
-PATIENCE_S = 300.0
+PATIENCE_S = 900.0
 _OBJECT_STORE = 80 * 2**20
 
 
@@ -94,14 +94,16 @@ def launched(way: str, fields: dict[str, Any], address: str) -> Any:
         launchers.by_name = known
 
 
-def measure(way: str, fields: dict[str, Any], address: str, seconds: float) -> float:
+def measure(way: str, fields: dict[str, Any], address: str, seconds: float, warm_up_updates: int) -> float:
     """Steps per second of the run after its warm-up."""
     run = launched(way, fields, address)
     try:
-        run.wait(updates=WARM_UP_UPDATES, timeout_s=PATIENCE_S, progress=False)
-        steps, started = run.status.steps, time.perf_counter()
+        run.wait(updates=warm_up_updates, timeout_s=PATIENCE_S, progress=False)
+        first = run.status
         time.sleep(seconds)
-        return (run.status.steps - steps) / (time.perf_counter() - started)
+        run.wait(frames=first.frames + 1, timeout_s=PATIENCE_S, progress=False)
+        last = run.status  # of the learner's own clock: it is seen up to half a second late
+        return (last.steps - first.steps) / (last.time_s - first.time_s)
     finally:
         run.stop(timeout_s=20)
 
@@ -135,29 +137,36 @@ def table(results: dict[str, list[float]], given: argparse.Namespace) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--environment", default="ALE/Pong-v5")
-    parser.add_argument("--envs", type=int, default=64, help="environments per actor, in two messages")
-    parser.add_argument("--actors", type=int, default=1)
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.rounds(3)
+    parser.seconds(20.0)
+    parser.environment("--environment", "ALE/Pong-v5")
+    parser.whole("--envs", 64, "environments of each actor, half of them in a message", least=2, most=4096, multiple=2)
+    parser.whole("--actors", 1, "actors", most=1024)
+    parser.whole("--warm-up-updates", 10, "updates before a measurement begins", most=10_000)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS),
+                        help="to measure; \"local\" always is, as the others are compared with it (default: all)")
+    parser.writes(RESULT, "the table")
     parser.add_argument("--supervise", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
+    given.ways = [way for way in WAYS if way == "local" or way in given.ways]
+    return given
+
+
+def main() -> int:
+    given = arguments()
     if given.supervise:
         return supervise(given.supervise)
     fields = {"environment": given.environment, "actors": given.actors, "envs_per_actor": given.envs,
               "learner_threads": 1, "total_frames": 10**12}
     results: dict[str, list[float]] = {way: [] for way in given.ways}
-    with tempfile.TemporaryDirectory(prefix="wb", ignore_cleanup_errors=True) as home:
-        os.environ["WORKBENCH_HOME"] = home
+    with private_home():
         for round_ in range(given.rounds):
             for way in given.ways[round_ % len(given.ways):] + given.ways[:round_ % len(given.ways)]:
                 # Ray's own processes are part of what it costs, and of nothing else.
                 with cluster() if way == "ray" else contextlib.nullcontext("") as address:
-                    results[way].append(measure(way, fields, address, given.seconds))
+                    results[way].append(measure(way, fields, address, given.seconds, given.warm_up_updates))
                 print(f"round {round_ + 1}, {way}: {results[way][-1]:,.0f} steps/s", flush=True)
     print(text := table(results, given))
     if given.write:

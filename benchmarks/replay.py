@@ -18,16 +18,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from arguments import Parser, folder
 from throughput import hardware
 
-from workbench import algorithms
-from workbench.config import RunConfig
-from workbench.replay.layout import UnrollLayout, arrays_of
-from workbench.replay.prioritized import PrioritizedReplay
-from workbench.replay.storage import UnrollStorage
 from workbench.trajectory import EnvironmentSpec, Unroll
+
+if TYPE_CHECKING:
+    from workbench.config import RunConfig
+    from workbench.replay.layout import UnrollLayout
+    from workbench.replay.storage import UnrollStorage
 
 RESULT = Path(__file__).parent / "results" / "replay.md"
 ATARI = EnvironmentSpec("ALE/Pong-v5", (1, 84, 84), "uint8", 6, frame_stack=4, frames_per_step=4)
@@ -39,6 +41,9 @@ INSERTS, BATCHES = 32, 1  # of one round
 
 def atari_layout(config: RunConfig) -> UnrollLayout:
     """What an unroll of the run's holds."""
+    from workbench import algorithms
+    from workbench.replay.layout import UnrollLayout
+
     algorithm = algorithms.build(config, spec=ATARI)
     size = algorithm.heads.lstm_size
     return UnrollLayout(ATARI, config.hyperparameters.unroll_length, algorithm.overlap, algorithm.behaviour_fields(),
@@ -58,6 +63,8 @@ class Plain:
     """The plain copies."""
 
     def __init__(self, unrolls: list[Unroll], batch_bytes: int) -> None:
+        from workbench.replay.layout import arrays_of
+
         self._next, self._random = 0, np.random.default_rng(1)
         self._batch = np.ones(batch_bytes, np.uint8)
         self._unrolls = np.stack([np.concatenate([array.ravel().view(np.uint8) for array in arrays_of(one).values()])
@@ -93,10 +100,13 @@ def evict(storage: UnrollStorage) -> None:
         os.posix_fadvise(file._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def measure(layout: UnrollLayout, config: RunConfig, arguments: argparse.Namespace, *, folder: Path | None):
+def measure(layout: UnrollLayout, config: RunConfig, given: argparse.Namespace, *, folder: Path | None):
     """Rates of each round by name: unrolls/s of inserts, batches/s of samples, and those of the plain copies."""
+    from workbench.replay.prioritized import PrioritizedReplay
+    from workbench.replay.storage import UnrollStorage
+
     random, hyper = np.random.default_rng(0), config.hyperparameters
-    storage = UnrollStorage(layout, capacity=arguments.unrolls, folder=folder)
+    storage = UnrollStorage(layout, capacity=given.unrolls, folder=folder)
     replay = PrioritizedReplay(storage, random=random)
     unrolls = [random_unroll(layout, random) for _ in range(DISTINCT)]
     plain = Plain(unrolls, hyper.batch_size * layout.unroll_bytes)
@@ -108,16 +118,16 @@ def measure(layout: UnrollLayout, config: RunConfig, arguments: argparse.Namespa
         replay.sample(hyper.batch_size, priority_exponent=hyper.priority_exponent,
                       importance_exponent=hyper.importance_exponent)
 
-    rate(insert, arguments.unrolls)
+    rate(insert, given.unrolls)
     rates: dict[str, list[float]] = {}
     works = {"insert": (insert, INSERTS), "plain insert": (plain.insert, INSERTS),
              "sample": (sample, BATCHES), "plain sample": (plain.sample, BATCHES)}
-    for number in range(1 + arguments.rounds):
+    for number in range(1 + given.rounds):
         for name, (work, times) in works.items():
             found = rate(work, times)
             if number:  # the first round warms up
                 rates.setdefault(name, []).append(found)
-    for _ in range(min(5, arguments.rounds) if folder else 0):
+    for _ in range(min(5, given.rounds) if folder else 0):
         evict(storage)
         rates.setdefault("cold sample", []).append(rate(sample, 1))
     replay.close()
@@ -136,7 +146,7 @@ def row(title: str, rates: list[float], size: int, *, unrolls: int, plain: list[
 
 
 def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, list[float]]],
-           arguments: argparse.Namespace) -> str:
+           given: argparse.Namespace) -> str:
     """All of it, as Markdown."""
     one, batch = layout.unroll_bytes, config.hyperparameters.batch_size
     frames = int(np.prod(layout.fields["observation"][0]))
@@ -148,38 +158,43 @@ def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, l
             rows.append(row(f"{where}: sampled, nothing of it cached", rates["cold sample"], one * batch,
                             unrolls=batch))
     return "\n".join([
-        f"`python benchmarks/replay.py --unrolls {arguments.unrolls} --rounds {arguments.rounds}`", "",
+        f"`python benchmarks/replay.py --unrolls {given.unrolls} --rounds {given.rounds}`", "",
         f"{hardware()}; load average {os.getloadavg()[0]:.1f}.", "",
         f"An unroll of Atari has {layout.overlap} steps of burn-in, {layout.unroll_length} that are trained on and one "
         f"more: **{one:,} bytes**, {frames / one:.1%} of them its single frames (stacked they would be "
         f"{frames * ATARI.frame_stack:,}).", "",
         "| unrolls | GiB |", "|---|---|",
         f"| {ON_PAPER:,}, on paper | {ON_PAPER * one / 2**30:.1f} |",
-        f"| {arguments.unrolls:,}, measured below | {arguments.unrolls * one / 2**30:.2f} |", "",
-        f"Batches of {batch} by priority; median of {arguments.rounds} rounds, in which replay and plain copy took "
+        f"| {given.unrolls:,}, measured below | {given.unrolls * one / 2**30:.2f} |", "",
+        f"Batches of {batch} by priority; median of {given.rounds} rounds, in which replay and plain copy took "
         "turns, on one thread.", "",
         "| | unrolls/s | GiB/s | plain copy, GiB/s | ratio | range of unrolls/s |", "|---|---|---|---|---|---|", *rows,
         "",
     ])
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.whole("--unrolls", 5000, "unrolls in the replay, of 0.9 MB each", least=64, most=10**6)
+    parser.whole("--rounds", 101, "rounds, of which the median counts", most=100_000)
+    parser.add_argument("--folder", type=folder, help="on the disk to measure (default: the one for temporary files)")
+    parser.writes(RESULT, "the table")
+    return parser.parse_args(words)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--unrolls", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=101)
-    parser.add_argument("--folder", type=Path, help="on the disk to measure (the one for temporary files)")
-    parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
-    arguments = parser.parse_args()
+    given = arguments()
+    from workbench.config import RunConfig
+
     config = RunConfig.build(ATARI.name, algorithm="r2d2")
     layout = atari_layout(config)
-    found = {"memory": measure(layout, config, arguments, folder=None)}
+    found = {"memory": measure(layout, config, given, folder=None)}
     print("measured in memory", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        found["disk"] = measure(layout, config, arguments, folder=Path(folder))
-    table = report(layout, config, found, arguments)
+    with tempfile.TemporaryDirectory(dir=given.folder) as made:
+        found["disk"] = measure(layout, config, given, folder=Path(made))
+    table = report(layout, config, found, given)
     print(table)
-    if arguments.write:
-        RESULT.parent.mkdir(exist_ok=True)
+    if given.write:
         RESULT.write_text(f"# Replay: taking in and giving out unrolls of Atari\n\n{table}")
 
 

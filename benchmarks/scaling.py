@@ -1,7 +1,7 @@
 """What more of each costs: trained steps/s, CPU, waits and memory while one thing grows.
 
     python benchmarks/scaling.py [--seconds 10] [--rounds 2] [--only actors|environments|unroll|batch|memory] [--write]
-                                 [--environment ALE/Pong-v5] [--precision auto] [--values 16 64]
+                                 [--environment ALE/Pong-v5] [--precision auto] [--values 16 64] [--warm-up-updates 15]
 
 Grows: actors, once with 16 environments each and once with 32 in total; environments in total; the unroll length; the
 batch size. The rest stays at 2 actors x 16 environments, unroll 20, batch 32. Every row is a run of its own, launched
@@ -22,23 +22,26 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import psutil
-import scaling_report as report
+from arguments import Parser, whole
 from throughput import hardware
 
 import workbench as wb
-from workbench.client.status import RunStatus
-from workbench.config import RunConfig
-from workbench.wire.rpc import Caller
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.client.status import RunStatus
+    from workbench.config import RunConfig
+    from workbench.wire.rpc import Caller
 
 COMMON = {"actors": 2, "envs_per_actor": 16, "unroll_length": 20, "batch_size": 32}
 ACTORS, ENVIRONMENTS = (1, 2, 4, 8), (16, 64, 256, 1024)
 UNROLLS, BATCHES = (5, 10, 20, 40, 80), (8, 16, 32, 64, 128)
 TOTAL = COMMON["actors"] * COMMON["envs_per_actor"]
-WARM_UP_UPDATES = 15
+SECTIONS = ("actors", "environments", "unroll", "batch", "memory")
 PATIENCE_S = 600.0  # for the start, the warm-up, and the rest of the last cycle: 1,024 Atari games take minutes to make
 POLL_S, SAMPLE_S = 0.05, 0.5  # between looks at the updates, and at the memory
 MEGABYTE = 1e6
@@ -139,11 +142,13 @@ def after_update(learner: Caller, number: int) -> dict[str, Any]:
     return told
 
 
-def measure(run: wb.Run, seconds: float) -> dict[str, Any]:
+def measure(run: wb.Run, seconds: float, warm_up_updates: int) -> dict[str, Any]:
     """The numbers of one run that has just begun to train."""
+    from workbench.wire.rpc import Caller
+
     config = run.config
     cycle = cycle_updates(config)
-    run.wait(updates=cycle * math.ceil(WARM_UP_UPDATES / cycle), timeout_s=PATIENCE_S, progress=False)
+    run.wait(updates=cycle * math.ceil(warm_up_updates / cycle), timeout_s=PATIENCE_S, progress=False)
     learner = Caller(run.directory.learner_address(), run.directory.token())
     try:
         first = after_update(learner, learner.call("status").get("updates", 0) + 1)
@@ -191,6 +196,8 @@ def costs(cpu_s: dict[str, float], config: RunConfig, first: dict[str, Any], las
 
 def recorded(run: wb.Run, first: dict[str, Any], last: dict[str, Any], config: RunConfig) -> dict[str, Any]:
     """Means of what the run itself recorded meanwhile, and the round trip that follows from it."""
+    import scaling_report as report
+
     names = [*report.WAITS, *report.SHARES, "policy_lag_mean", "queue_occupancy"]
     found: dict[str, Any] = {name: math.nan for name in names}
     for name in set(names) & set(run.metric_names):
@@ -206,27 +213,29 @@ def recorded(run: wb.Run, first: dict[str, Any], last: dict[str, Any], config: R
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 
-def measured(home: str, name: str, fields: dict[str, int], arguments: argparse.Namespace) -> dict[str, Any]:
+def measured(home: str, name: str, fields: dict[str, int], given: argparse.Namespace) -> dict[str, Any]:
     """The numbers of one setting, or the error that it ended with."""
     load, started = os.getloadavg()[0], time.monotonic()
     try:
-        with launched(home, name, arguments.environment, precision=arguments.precision, **fields) as run:
-            found = {"start_s": time.monotonic() - started, **measure(run, arguments.seconds)}
+        with launched(home, name, given.environment, precision=given.precision, **fields) as run:
+            found = {"start_s": time.monotonic() - started, **measure(run, given.seconds, given.warm_up_updates)}
     except (wb.errors.WorkbenchError, psutil.Error) as error:
         found = {"error": f"{type(error).__name__}: {error}"}
     return {"error": "", **found, "load": load}
 
 
-def measure_all(home: str, settings: list[Setting], arguments: argparse.Namespace) -> pd.DataFrame:
+def measure_all(home: str, settings: list[Setting], given: argparse.Namespace) -> pd.DataFrame:
     """A line per setting and round. Settings with the same fields share one run a round."""
+    import pandas as pd
+
     lines = []
-    for number in range(1, arguments.rounds + 1):
+    for number in range(1, given.rounds + 1):
         known: dict[tuple[int, ...], dict[str, Any]] = {}
         for one in settings:
             fields = {**COMMON, **one.fields}
             key = tuple(fields.values())
             if key not in known:
-                known[key] = measured(home, f"run-{number}-{len(known)}", fields, arguments)
+                known[key] = measured(home, f"run-{number}-{len(known)}", fields, given)
                 said = known[key]["error"].partition("\n")[0] or f"{known[key]['steps_per_second']:,.0f} steps/s"
                 print(f"round {number}: {one.sweep} {one.value}, {one.series}: {said}", file=sys.stderr, flush=True)
             environments = fields["actors"] * fields["envs_per_actor"]
@@ -235,38 +244,56 @@ def measure_all(home: str, settings: list[Setting], arguments: argparse.Namespac
     return pd.DataFrame(lines)
 
 
-def conditions(arguments: argparse.Namespace, sweep: str) -> str:
+def conditions(given: argparse.Namespace, sweep: str) -> str:
     """Command, machine and setting of a section."""
-    values = f" --values {' '.join(map(str, arguments.values))}" if arguments.values else ""
-    only = f" --only {arguments.only}" if arguments.only else ""
+    values = f" --values {' '.join(map(str, given.values))}" if given.values else ""
+    only = f" --only {given.only}" if given.only else ""
     plain = ", ".join(f"{name} {value}" for name, value in COMMON.items())
-    return (f"`python benchmarks/scaling.py --seconds {arguments.seconds:g} --rounds {arguments.rounds}{only} "
-            f"--environment {arguments.environment} --precision {arguments.precision}{values}`\n\n"
-            f"{hardware()}. {plain} but for what grows; median of {arguments.rounds} rounds.")
+    return (f"`python benchmarks/scaling.py --seconds {given.seconds:g} --rounds {given.rounds}{only} "
+            f"--environment {given.environment} --precision {given.precision}{values}`\n\n"
+            f"{hardware()}. {plain} but for what grows; median of {given.rounds} rounds.")
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """The arguments; `sections` and `settings` are what they stand for."""
+    parser = Parser(__doc__, script=__file__)
+    parser.environment("--environment", "ALE/Pong-v5")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="default: auto")
+    parser.seconds(10.0, "seconds measured in each run, at least")
+    parser.rounds(2)
+    parser.add_argument("--only", choices=SECTIONS, help="default: all")
+    parser.add_argument("--values", type=whole(1, 100_000), nargs="+", default=[], help="of what grows, with --only")
+    parser.whole("--warm-up-updates", 15, "updates before a measurement begins, at least", most=10_000)
+    parser.add_argument("--write", action="store_true", help="write results/scaling.md, and a CSV and PNG each")
+    given = parser.parse_args(words)
+    if given.values and not given.only:
+        parser.error("--values needs --only: each sweep has its own")
+    given.sections = [given.only] if given.only else list(SECTIONS)
+    sweeps = dict.fromkeys("environments" if one == "memory" else one for one in given.sections)
+    given.settings = [one for sweep in sweeps for one in settings_of(sweep, given.values)]
+    _check(given, parser)
+    return given
+
+
+def _check(given: argparse.Namespace, parser: Parser) -> None:
+    from workbench.config import RunConfig
+
+    with parser.refusing():
+        for one in given.settings:
+            RunConfig.build(given.environment, precision=given.precision, **{**COMMON, **one.fields})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", default="ALE/Pong-v5")
-    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    parser.add_argument("--seconds", type=float, default=10.0, help="measured in each run, at least")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", choices=("actors", "environments", "unroll", "batch", "memory"))
-    parser.add_argument("--values", type=int, nargs="+", default=[], help="of what grows, with --only")
-    parser.add_argument("--write", action="store_true", help="write results/scaling.md, and a CSV and PNG each")
-    arguments = parser.parse_args()
-    if arguments.values and not arguments.only:
-        parser.error("--values needs --only: each sweep has its own")
+    given = arguments()
+    import scaling_report as report
+
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # as by Ctrl-C: what was launched ends
-    sections = [arguments.only] if arguments.only else ["actors", "environments", "unroll", "batch", "memory"]
-    sweeps = dict.fromkeys("environments" if one == "memory" else one for one in sections)
-    settings = [one for sweep in sweeps for one in settings_of(sweep, arguments.values)]
     with tempfile.TemporaryDirectory(prefix="wb-scaling-", ignore_cleanup_errors=True) as home:
         os.environ["WORKBENCH_HOME"] = home
-        lines = report.with_all_columns(measure_all(home, settings, arguments))
-    written = {one: report.section(one, lines, conditions(arguments, one)) for one in sections}
+        lines = report.with_all_columns(measure_all(home, given.settings, given))
+    written = {one: report.section(one, lines, conditions(given, one)) for one in given.sections}
     print("\n".join([report.COLUMNS, *written.values()]))
-    if arguments.write:
+    if given.write:
         report.write(written, lines)
 
 

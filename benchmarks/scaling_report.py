@@ -1,4 +1,7 @@
-"""Tables, plots and memory fits of benchmarks/scaling.py. All words but the headings come from the measured lines."""
+"""Tables, plots and memory fits of benchmarks/scaling.py. All words but the headings come from the measured lines.
+
+No command line: scaling.py has it.
+"""
 
 from __future__ import annotations
 

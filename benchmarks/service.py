@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 import psutil
+from arguments import Parser, whole
 from service_sides import FRAMES_PER_STEP, STACK, UNROLL, request_bytes
 from throughput import hardware
 
@@ -96,7 +97,8 @@ def measure(way: dict[str, object], *, size: int, flight: int, actors: int, seco
     if not all(told):
         raise SystemExit(f"a client of {way!r} ended before its time")
     times, messages = np.concatenate([one["times"] for one in told]), sum(one["messages"] for one in told)
-    return Measured(len(times) / seconds, *np.percentile(times, (50, 95, 99)) * 1e3, cpu / messages * 1e6,
+    per_second = sum(len(one["times"]) / one["seconds"] for one in told)
+    return Measured(per_second, *np.percentile(times, (50, 95, 99)) * 1e3, cpu / messages * 1e6,
                     sum(one["cpu_s"] for one in told) / messages * 1e6)
 
 
@@ -129,15 +131,24 @@ def table(size: int, flight: int, actors: int, results: dict[str, list[Measured]
                       ""])
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.rounds(3)
+    parser.seconds(5.0)
+    parser.whole("--actors", 2, "client processes, with one stream each", most=60)
+    parser.add_argument("--sizes", type=whole(1, 512), nargs="+", default=[32, 1],
+                        help="environments in a message: 1 to 512 (default: 32 1)")
+    parser.add_argument("--flight", type=whole(1, 64), nargs="+", default=[2, 16],
+                        help="messages in flight on each stream, one number for each size: 1 to 64 (default: 2 16)")
+    parser.writes(RESULT)
+    given = parser.parse_args(words)
+    if len(given.sizes) != len(given.flight):
+        parser.error(f"--sizes has {len(given.sizes)} numbers and --flight {len(given.flight)}; give as many of each")
+    return given
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--actors", type=int, default=2, help="client processes, with one stream each")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 1], help="environments per message")
-    parser.add_argument("--flight", type=int, nargs="+", default=[2, 16], help="messages in flight per stream, by size")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
-    given = parser.parse_args()
+    given = arguments()
     setups = list(zip(given.sizes, given.flight, strict=True))
     results: dict[tuple[int, int], dict[str, list[Measured]]] = {one: {way: [] for way in WAYS} for one in setups}
     for number in range(given.rounds):

@@ -4,10 +4,13 @@ A server prints "listening" and ends when its standard input does. A client prin
 when a line comes, and in the end prints what it measured. Environments return the same arrays again and again and no
 episode ends; messages are those of the wire, or as long. A message's time is from before it is sent to after its reply
 came, on all ways: what packs and unpacks it is part of it.
+
+    python benchmarks/service_sides.py server|client ADDRESS SETTINGS      (settings as JSON)
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
@@ -22,6 +25,7 @@ from types import SimpleNamespace
 
 import grpc
 import numpy as np
+from arguments import Parser
 
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 from workbench.wire.messages import GroupActions, GroupStep, Hello
@@ -63,11 +67,11 @@ class Over(Exception):
 
 
 class Watch:
-    """What one client measures: a fifth of the time warms up and does not count."""
+    """What one client measures: a fifth of the time warms up and does not count; one message at least does."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._from, self._until = 0.0, 0.0
+        self._from, self._until, self._last = 0.0, 0.0, 0.0
         self._cpu = 0.0
         self.messages, self.times = 0, []
 
@@ -83,17 +87,18 @@ class Watch:
     def received(self, sent: float) -> float:
         """Note a reply to what was sent then; the time now. Raises Over."""
         now = time.perf_counter()
-        if now > self._until:
+        if now > self._until and self.times:
             raise Over
         self.messages += 1
         if now >= self._from:
             self.times.append(now - sent)
+            self._last = now
         return now
 
     def told(self) -> dict[str, object]:
-        """Counted messages' times, and processor time per message, warming up included."""
-        cpu = time.process_time() - self._cpu
-        return {"times": self.times, "messages": self.messages, "cpu_s": cpu}
+        """Counted messages' times, in how many seconds, and processor time of all messages, warming up included."""
+        cpu, seconds = time.process_time() - self._cpu, max(self._seconds, self._last - self._from)
+        return {"times": self.times, "seconds": seconds, "messages": self.messages, "cpu_s": cpu}
 
 
 # --- clients ----------------------------------------------------------------------------------------------------------
@@ -324,5 +329,33 @@ def run_client(address: str, given: SimpleNamespace) -> None:
     print(json.dumps(watch.told()), flush=True)
 
 
+ROLES = {"server": run_server, "client": run_client}
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.add_argument("role", choices=tuple(ROLES))
+    parser.add_argument("address", help="unix:PATH, or HOST:PORT")
+    parser.add_argument("settings", type=settings, help="a JSON object, as service.py gives it")
+    given = parser.parse_args(words)
+    ways = {"server": SERVERS, "client": CLIENTS}[given.role]
+    if vars(given.settings).get(given.role) not in ways:
+        parser.error(f"the settings have no {given.role!r} that is one of {', '.join(ways)}")
+    return given
+
+
+def settings(text: str) -> SimpleNamespace:
+    """A JSON object with its names as attributes."""
+    try:
+        return SimpleNamespace(**json.loads(text))
+    except (ValueError, TypeError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object") from None
+
+
+def main() -> None:
+    given = arguments()
+    ROLES[given.role](given.address, given.settings)
+
+
 if __name__ == "__main__":
-    {"server": run_server, "client": run_client}[sys.argv[1]](sys.argv[2], SimpleNamespace(**json.loads(sys.argv[3])))
+    main()

@@ -17,10 +17,11 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
+from arguments import Parser
+from home import private_home
 from throughput import hardware
 
 RESULT = Path(__file__).parent / "results" / "startup.md"
@@ -50,7 +51,7 @@ PARTS = {
     "told": "run's status says so: `launch()` has returned by now",
 }
 NOT_RECORDED = ("hello", "unroll")
-_ASK_S = 0.01
+_ASK_S, PATIENCE_S = 0.01, 900.0
 
 
 # --- imports ----------------------------------------------------------------------------------------------------------
@@ -73,8 +74,7 @@ def launched(environment: str) -> dict[str, float]:
     """Seconds from the call of `launch` to each part, by this interpreter, which has only imported the workbench."""
     import workbench as wb
 
-    with tempfile.TemporaryDirectory(prefix="wb") as home:
-        os.environ["WORKBENCH_HOME"] = home
+    with private_home():
         began = time.time()
         run = wb.launch(environment, wait_ready=False)
         at = {"launch_returned": time.time()}
@@ -114,7 +114,7 @@ def watched(run) -> dict[str, float]:
 
 def until(there, run) -> None:
     """Ask every 10 ms. Raises what made the run fail."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while not there():
         if time.monotonic() > deadline or run.directory.read()["state"] in ("failed", "stopped", "finished"):
             raise SystemExit(f"{run.name} did not train: {run.status.line()} {run.directory.read().get('error')}")
@@ -188,13 +188,21 @@ def spread(values: list[float], digits: int) -> str:
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--environments", nargs="+", default=["CartPole-v1", "ALE/Pong-v5"])
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.rounds(5)
+    parser.add_argument("--environments", nargs="+", metavar="NAME", default=["CartPole-v1", "ALE/Pong-v5"],
+                        help="environments to launch (default: CartPole-v1 ALE/Pong-v5)")
     parser.add_argument("--launch", metavar="ENVIRONMENT", help=argparse.SUPPRESS)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
-    given = parser.parse_args()
+    parser.writes(RESULT)
+    given = parser.parse_args(words)
+    if not given.launch:  # there a check's imports would be part of what is measured
+        parser.check_environments(given.environments)
+    return given
+
+
+def main() -> None:
+    given = arguments()
     if given.launch:
         print(json.dumps(launched(given.launch)))
         return

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from arguments import Parser
+
 import workbench as wb
-from workbench.client.sweep_value import Curve
-from workbench.errors import RunNotFound
 
 RESULT = Path(__file__).parent / "results" / "sweep.md"
 ENVIRONMENT = "CartPole-v1"
@@ -37,7 +37,7 @@ def swept(options: argparse.Namespace) -> tuple[wb.Sweep, float]:
         sweep = wb.attach_sweep(options.name)
         if sweep.state != "finished":
             sweep.resume()
-    except RunNotFound:
+    except wb.errors.RunNotFound:
         sweep = wb.sweep(ENVIRONMENT, space=SPACE, trials=options.trials, parallel=options.parallel, name=options.name,
                          total_frames=options.frames, **FIELDS)  # fmt: skip
     sweep.wait()
@@ -46,6 +46,8 @@ def swept(options: argparse.Namespace) -> tuple[wb.Sweep, float]:
 
 def returns(options: argparse.Namespace, **fields: Any) -> list[float]:
     """Mean return over the last tenth of the frames of a run per seed."""
+    from workbench.client.sweep_value import Curve
+
     found = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         run = wb.launch(ENVIRONMENT, seed=seed, total_frames=options.frames, **FIELDS, **fields)
@@ -65,6 +67,7 @@ def report(sweep: wb.Sweep, seconds: float, before: list[float], after: list[flo
     fields = ", ".join(f"{name}={value:.3g}" for name, value in sweep.best_fields.items())
     shares = ", ".join(f"{name} {share:.0%}" for name, share in sweep.importance.items()) or "too few trials"
     share = spent / (status.over * frames)
+    ratio = f"{statistics.mean(after) / statistics.mean(before):.2f}" if any(before) else "unknown: no run has a return"
     rows = [("defaults", before), (f"best of the sweep ({fields})", after)]
     lines = [
         f"# Sweep against defaults: {ENVIRONMENT}, V-trace, {frames:,} frames a run", "",
@@ -74,21 +77,25 @@ def report(sweep: wb.Sweep, seconds: float, before: list[float], after: list[flo
         "| fields | return, mean of seeds | each |", "|---|---|---|",
         *(f"| {what} | {statistics.mean(found):.1f} | {', '.join(f'{one:.1f}' for one in found)} |"
           for what, found in rows), "",
-        f"Ratio {statistics.mean(after) / statistics.mean(before):.2f}, on seeds that the sweep did not use; the best "
+        f"Ratio {ratio}, on seeds that the sweep did not use; the best "
         f"trial's own value was {status.best_value:.1f}. Importance: {shares}.", "",
     ]  # fmt: skip
     return "\n".join(lines)
 
 
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.whole("--trials", 16, "trials of the sweep", most=10_000)
+    parser.whole("--frames", 30_000, "frames (= steps) of each run", least=500, most=10**9)
+    parser.whole("--seeds", 3, "runs behind each of the two means", most=100)
+    parser.whole("--parallel", 2, "trials at the same time", most=64)
+    parser.add_argument("--name", default="benchmark-sweep", help="of the sweep (default: benchmark-sweep)")
+    parser.writes(RESULT)
+    return parser.parse_args(words)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=16)
-    parser.add_argument("--frames", type=int, default=30_000)
-    parser.add_argument("--seeds", type=int, default=3, help="runs behind each of the two means")
-    parser.add_argument("--parallel", type=int, default=2)
-    parser.add_argument("--name", default="benchmark-sweep")
-    parser.add_argument("--write", action="store_true", help=f"also write {RESULT.name}")
-    options = parser.parse_args()
+    options = arguments()
     sweep, seconds = swept(options)
     text = report(sweep, seconds, returns(options), returns(options, **sweep.best_fields), options.frames)
     print(text)

@@ -1,7 +1,7 @@
 """How close the whole system comes to what its parts allow together, in one run on one machine.
 
     python benchmarks/throughput.py [--rounds 3] [--seconds 15] [--environment ALE/Pong-v5] [--precision auto]
-                                    [--envs 16]
+                                    [--envs 16] [--warm-up-updates 15] [--write]
 
 Each part is measured alone, on one core, in a process of its own: (a) stepping the environments of one actor with
 random actions, (b) the network's inference at the run's batch size, (c) training updates on unrolls of the run's
@@ -18,16 +18,20 @@ import platform
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from workbench.config import RunConfig
-from workbench.supervisor.places import variables
+from arguments import Parser
+from home import private_home
+
+if TYPE_CHECKING:
+    from workbench.config import RunConfig
 
 RESULT = Path(__file__).parent / "results" / "throughput.md"
 WARM_UP_UPDATES = 15
+PATIENCE_S = 1800.0  # for a warm-up, or the next update, on a slow machine
 
 
 def rate(work: Callable[[], int], seconds: float) -> float:
@@ -137,35 +141,42 @@ def random_unrolls(config: RunConfig, spec, network) -> list:
     return [unroll(number) for number in range(config.hyperparameters.batch_size)]
 
 
-def whole_system(config: RunConfig, seconds: float) -> float:
+def whole_system(config: RunConfig, seconds: float, *, warm_up_updates: int) -> float:
     """Trained steps/s of a launched run after its warm-up: updates x batch_size x unroll_length."""
     import workbench as wb
 
-    with tempfile.TemporaryDirectory(prefix="wb") as home:
-        os.environ["WORKBENCH_HOME"] = home
+    with private_home():
         run = wb.launch(config.environment, precision=config.precision, total_frames=config.total_frames,
-                        envs_per_actor=config.envs_per_actor)
+                        envs_per_actor=config.envs_per_actor, ready_timeout_s=PATIENCE_S)
         try:
             cycles = config.actors * config.envs_per_actor // config.hyperparameters.batch_size  # all have unrolls then
-            run.wait(updates=max(1, 2 * cycles) * WARM_UP_UPDATES, timeout_s=300, progress=False)
-            first = run.status
-            time.sleep(seconds)
-            last = run.status  # of the learner's own clock: it is seen up to half a second late
+            return trained_steps_per_second(run, seconds, after=max(1, 2 * cycles) * warm_up_updates)
         finally:
             run.stop()
-    hyper = config.hyperparameters
-    steps = (last.updates - first.updates) * hyper.batch_size * hyper.unroll_length
-    return steps / (last.time_s - first.time_s)
+
+
+def trained_steps_per_second(run: Any, seconds: float, *, after: int) -> float:
+    """Of a run that trains, from update `after` on for so many seconds at least, and one update."""
+    hyper = run.config.hyperparameters
+    run.wait(updates=after, timeout_s=PATIENCE_S, progress=False)
+    first = run.status
+    time.sleep(seconds)
+    run.wait(updates=first.updates + 1, timeout_s=PATIENCE_S, progress=False)
+    last = run.status  # of the learner's own clock: it is seen up to half a second late
+    return (last.updates - first.updates) * hyper.batch_size * hyper.unroll_length / (last.time_s - first.time_s)
 
 
 PARTS = {"environments": environments_alone, "inference": inference_alone, "training": training_alone,
          "system": whole_system}
 
 
-def measure(part: str, arguments: argparse.Namespace) -> float:
+def measure(part: str, given: argparse.Namespace) -> float:
     """Steps/s of one part, in a process of its own."""
-    command = [sys.executable, __file__, "--part", part, "--environment", arguments.environment, "--seconds",
-               str(arguments.seconds), "--precision", arguments.precision, "--envs", str(arguments.envs)]
+    command = [sys.executable, __file__, "--part", part, "--environment", given.environment, "--seconds",
+               str(given.seconds), "--precision", given.precision, "--envs", str(given.envs), "--warm-up-updates",
+               str(given.warm_up_updates)]
+    from workbench.supervisor.places import variables
+
     environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(done.stdout.splitlines()[-1]))
@@ -181,7 +192,7 @@ def hardware() -> str:
     return f"{model}, {len(os.sched_getaffinity(0))} cores, no GPU used"
 
 
-def report(config: RunConfig, rounds: dict[str, list[float]], arguments: argparse.Namespace) -> str:
+def report(config: RunConfig, rounds: dict[str, list[float]], given: argparse.Namespace) -> str:
     """The table, as Markdown."""
     cores = len(os.sched_getaffinity(0))
     frames = spec_of(config).frames_per_step
@@ -193,40 +204,52 @@ def report(config: RunConfig, rounds: dict[str, list[float]], arguments: argpars
             f"{min(rounds[part]):,.0f} to {max(rounds[part]):,.0f} |" for part in PARTS]
     hyper = config.hyperparameters
     return "\n".join([
-        f"`python benchmarks/throughput.py --rounds {arguments.rounds} --seconds {arguments.seconds:g} "
-        f"--environment {config.environment} --precision {arguments.precision} --envs {arguments.envs}`", "",
+        f"`python benchmarks/throughput.py --rounds {given.rounds} --seconds {given.seconds:g} "
+        f"--environment {config.environment} --precision {given.precision} --envs {given.envs}`", "",
         f"{hardware()}; {config.actors} actors x {config.envs_per_actor} environments in {config.groups_per_actor} "
-        f"groups, unroll {hyper.unroll_length}, batch {hyper.batch_size}; median of {arguments.rounds} rounds.", "",
+        f"groups, unroll {hyper.unroll_length}, batch {hyper.batch_size}; median of {given.rounds} rounds.", "",
         "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|", *rows,
         f"| (a), (b) and (c) allow together on {cores} cores | {allowed:,.0f} | {allowed * frames:,.0f} | |", "",
         f"**(d) / allowed = {median['system'] / allowed:.0%}**", "",
     ])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--environment", default="ALE/Pong-v5")
-    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--envs", type=int, default=16, help="environments of each actor")
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """The arguments; `config` is the run that they stand for."""
+    from workbench.config import RunConfig
+
+    parser = Parser(__doc__, script=__file__)
+    parser.environment("--environment", "ALE/Pong-v5")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="default: auto")
+    parser.rounds(3)
+    parser.seconds(15.0)
+    parser.whole("--envs", 16, "environments of each actor", least=2, most=4096, multiple=2)
+    parser.whole("--warm-up-updates", WARM_UP_UPDATES, "updates of the whole system before it is measured, for each "
+                 "unroll that its environments give at once", most=10_000)
     parser.add_argument("--part", choices=tuple(PARTS), help=argparse.SUPPRESS)
-    parser.add_argument("--write", action="store_true", help=f"write the table to {RESULT.name} as well")
-    arguments = parser.parse_args()
-    config = RunConfig.build(arguments.environment, precision=arguments.precision, total_frames=10**9,
-                             envs_per_actor=arguments.envs)
-    if arguments.part:
-        print(json.dumps(PARTS[arguments.part](config, arguments.seconds)))
+    parser.writes(RESULT, "the table")
+    given = parser.parse_args(words)
+    with parser.refusing():
+        given.config = RunConfig.build(given.environment, precision=given.precision, total_frames=10**9,
+                                       envs_per_actor=given.envs)
+    return given
+
+
+def main() -> None:
+    given = arguments()
+    if given.part:
+        more = {"warm_up_updates": given.warm_up_updates} if given.part == "system" else {}
+        print(json.dumps(PARTS[given.part](given.config, given.seconds, **more)))
         return
     rounds: dict[str, list[float]] = {part: [] for part in PARTS}
-    for number in range(arguments.rounds):
+    for number in range(given.rounds):
         for part in PARTS:
-            rounds[part].append(measure(part, arguments))
+            rounds[part].append(measure(part, given))
             print(f"round {number + 1}: {part} {rounds[part][-1]:,.0f} steps/s", file=sys.stderr, flush=True)
-    table = report(config, rounds, arguments)
+    table = report(given.config, rounds, given)
     print(table)
-    if arguments.write:
-        result = RESULT if arguments.envs == 16 else RESULT.with_stem(f"throughput-{arguments.envs}")
+    if given.write:
+        result = RESULT if given.envs == 16 else RESULT.with_stem(f"throughput-{given.envs}")
         result.write_text(f"# Throughput: the whole system against its parts\n\n{table}")
 
 

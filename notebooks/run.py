@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import math
 import os
 import sys
 import tempfile
@@ -26,22 +27,27 @@ def main() -> int:
     parser.add_argument("notebook", type=Path)
     parser.add_argument("--output", type=Path, default=Path("build"), help="folder of the executed notebook")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the notebook")
+    parser.add_argument("--share", type=float, default=1.0, help="of the notebook, from its beginning: 0.5 is a half")
     options = parser.parse_args()
     parameters = {name: ast.literal_eval(value) for name, _, value in (one.partition("=") for one in options.set)}
     executed = options.output.absolute() / f"{options.notebook.stem}.executed.ipynb"
-    failure = execute(options.notebook, executed, parameters)
+    failure = execute(options.notebook, executed, parameters, share=options.share)
     print(f"\nexecuted notebook: {executed}")
     return 1 if failure else 0
 
 
-def execute(notebook: Path, executed: Path, parameters: dict[str, Any]) -> str:
-    """Run all cells and write the executed notebook; "" or the traceback of the cell that failed."""
+def execute(notebook: Path, executed: Path, parameters: dict[str, Any], *, share: float = 1.0) -> str:
+    """Run the cells, or the first `share` of them, and write the executed notebook.
+
+    Returns "", or the traceback of the cell that failed.
+    """
     import nbclient
     import nbformat
     from traitlets.config import Config
 
     cells = nbformat.read(notebook, as_version=4)
     _insert(cells, parameters)
+    cells.cells = cells.cells[:math.ceil(share * len(cells.cells))]
     executed.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nb-") as folder:

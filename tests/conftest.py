@@ -6,8 +6,10 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from workbench import rundir
 from workbench.client import sweep_folder
@@ -22,20 +25,70 @@ from workbench.client.control import Control
 from workbench.errors import WorkbenchError
 from workbench.supervisor import lock
 
+CHECKOUT = Path(__file__).parent.parent
+LONGEST_S = 240.0  # of any wait: an event that comes at all comes sooner, also on a slow machine with other work
+
+for _library in ("OMP", "OPENBLAS", "MKL"):  # before torch is imported: two workers with two threads each on two cores
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")  # wait for each other, ten times as long beside other work
+sys.modules["rfc3987_syntax"] = None  # jsonschema would build 39 grammars of it: seconds of each worker, for a format
+
 # A run that is quick to start and to step, and small.
 SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}
+# One of testing/catch-v0 that leaves the processor to a browser.
+CALM = {**SMALL, "environment_options": {"step_ms": 5.0}}
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _threads() -> None:
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+FIRST = ("browser", "notebooks", "launchers", "client", "faults")  # folders whose files take longest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that two workers end together."""
+    items.sort(key=lambda item: FIRST.index(item.path.parent.name) if item.path.parent.name in FIRST else len(FIRST))
+
+
+class ByFile(LoadScopeScheduling):
+    """Keeps the tests of a file in one worker, since they share what they start; those of the browser share it, too."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "tests/browser" if file.startswith("tests/browser/") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """What `pytest -n 2` deals its workers."""
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seconds of each folder, so that growth is seen."""
+    seconds: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for report in (one for some in terminalreporter.stats.values() for one in some if hasattr(one, "duration")):
+        folder = str(Path(report.nodeid.partition("::")[0]).parent)
+        seconds[folder] += report.duration
+        tests[folder] += report.when == "call"
+    terminalreporter.section("seconds by folder, all workers together")
+    for folder, spent in seconds.most_common():
+        terminalreporter.line(f"{spent:9.1f} s {tests[folder]:6,} tests  {folder}")
+    terminalreporter.line(f"{seconds.total():9.1f} s {tests.total():6,} tests")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> None:
     """A shell that starts the tests in the background lets them ignore SIGINT, and their children would inherit it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built once."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(CHECKOUT)]
+    built = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (made,) = folder.glob("rl_workbench-*.whl")
+    return made
 
 
 def processes_of(run_dir: Path) -> list[psutil.Process]:
@@ -48,14 +101,14 @@ def processes_of(run_dir: Path) -> list[psutil.Process]:
     return found
 
 
-def eventually(check: Callable[[], Any], *, within_s: float = 30.0, what: str = "") -> Any:
-    """The first true value of `check`, tried until the deadline; fails with `what` after it."""
-    deadline = time.monotonic() + within_s
+def eventually(check: Callable[[], Any], *, what: str = "") -> Any:
+    """The first true value of `check`, tried again and again; fails with `what` after LONGEST_S."""
+    deadline = time.monotonic() + LONGEST_S
     while True:
         value = check()
         if value:
             return value
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what or check}"
+        assert time.monotonic() < deadline, f"not within {LONGEST_S} s: {what or check}"
         time.sleep(0.05)
 
 
@@ -66,8 +119,8 @@ def gone(process: psutil.Process) -> bool:
 
 def _end_all() -> None:
     for directory in rundir.every():
-        if lock.is_alive(directory):
-            with suppress(WorkbenchError):
+        with suppress(WorkbenchError):
+            if lock.is_alive(directory):
                 Control(directory).call("stop", grace_s=0.0)
     for directory in rundir.every():
         deadline = time.monotonic() + 10

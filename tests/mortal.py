@@ -54,7 +54,7 @@ def lived(sweep: wb.Sweep) -> int:
     for life in range(_MOST_LIVES):
         folder.write(state="starting")
         ended = subprocess.run([sys.executable, "-c", _MORTAL, str(sweep.path), str(life)], capture_output=True,
-                               text=True, timeout=200)  # fmt: skip
+                               text=True, timeout=240)  # fmt: skip
         if ended.returncode == 0:
             return life
         assert ended.returncode == -signal.SIGKILL, ended.stderr

@@ -20,7 +20,7 @@ from workbench.config import RunConfig
 from workbench.environments import by_value
 from workbench.learner import evaluate, player
 from workbench.learner import rollout as playing
-from workbench.rundir import RunDirectory, write_atomically
+from workbench.rundir import RunDirectory, sealed, write_atomically
 
 
 def checkpoint_in(
@@ -35,9 +35,8 @@ def checkpoint_in(
     run.code.mkdir(parents=True)
     name = environment if isinstance(environment, str) else "mine"
     made = {"environment": environment, "network": network}
-    for kind, factory in made.items():
-        if callable(factory):
-            write_atomically(run.code / f"{kind}.pkl", by_value.dumps(factory))
+    for file, data in code_of(**{kind: one for kind, one in made.items() if callable(one)}).items():
+        write_atomically(run.code / file, data)
     config = RunConfig.build(name, network=network if isinstance(network, str) else None, **fields)
     factory = None if name == environment else environment
     env = environments.make_configured(config, num_envs=agents, seed=0, factory=factory)
@@ -54,14 +53,19 @@ def checkpoint_in(
         meta={"steps": 1, "updates": 1, "time_s": 1.0, "config": config.to_json(), "environment": spec.to_json()})
 
 
+def code_of(**factories: Any) -> dict[str, bytes]:
+    """What `rundir.create` writes down of factories: environment=..., network=..."""
+    return {f"{kind}.pkl": sealed.sealed(f"{kind}.pkl", by_value.dumps(one)) for kind, one in factories.items()}
+
+
 def rolled_out(
     checkpoint: Checkpoint, folder: Path, *, seed: int = 0, greedy: bool = True, max_steps: int = MAX_STEPS,
     saliency: str | None = None, render: bool = True,
 ) -> Rollout:
     """As wb.rollout, in this process and into `folder`."""
     folder.mkdir()
-    request = {"checkpoint": str(checkpoint.path), "folder": str(folder), "seed": seed, "greedy": greedy,
-               "max_steps": max_steps, "saliency": saliency, "render": render}
+    request = {"checkpoint": str(checkpoint.path), "trust_code": False, "folder": str(folder), "seed": seed,
+               "greedy": greedy, "max_steps": max_steps, "saliency": saliency, "render": render}
     playing._played(**json.loads(json.dumps(request)))
     return rollouts.load(folder)
 

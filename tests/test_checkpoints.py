@@ -51,7 +51,7 @@ def flip(path: Path, at: int) -> None:
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], text=True, capture_output=True, env=environment, timeout=60
+        [sys.executable, "-c", code, *map(str, arguments)], text=True, capture_output=True, env=environment, timeout=240
     )
 
 
@@ -258,7 +258,7 @@ def test_any_flipped_bit_is_found_and_the_checkpoint_before_is_used(tmp_path: Pa
         flip(bad.path / name, int(at))
         found, passed_over = checkpoints.newest_good(tmp_path)
         assert found == good and len(passed_over) == 1, f"byte {at}"
-        assert str(bad.path / name) in passed_over[0] and re.search("older checkpoint|Upgrade", passed_over[0])
+        assert str(bad.path / name) in passed_over[0] and re.search("older checkpoint|newer", passed_over[0])
         (bad.path / name).write_bytes(whole)
     assert checkpoints.newest_good(tmp_path)[0] == bad
 
@@ -327,7 +327,7 @@ def test_a_meta_of_the_wrong_form_is_passed_over(tmp_path: Path, changes: dict[s
 def test_a_newer_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     checkpoint = save(tmp_path)
     rewrite_meta(checkpoint, format=2)
-    with pytest.raises(CheckpointCorrupt, match="format 2.*pip install -U"):
+    with pytest.raises(CheckpointCorrupt, match="format 2.*with a newer one"):
         checkpoints.at(checkpoint.path)
 
 
@@ -379,7 +379,7 @@ def test_a_writer_killed_at_any_moment_always_leaves_a_good_newest(tmp_path: Pat
                 frames = int(child.stdout.readline())
         finally:
             child.kill()
-            rest, _ = child.communicate(timeout=20)
+            rest, _ = child.communicate(timeout=240)
         frames = int(rest.split()[-1]) if rest.split() else frames
         found, passed_over = checkpoints.newest_good(tmp_path)
         assert found is not None and passed_over == [] and found.frames >= frames
@@ -401,7 +401,7 @@ def test_many_threads_may_write_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=240)
     assert len(checkpoints.every(tmp_path)) == 6
 
 
@@ -540,7 +540,7 @@ def test_whoever_looks_while_another_process_writes_and_prunes_meets_whole_check
                 one.verify()
     finally:
         child.kill()
-        child.communicate(timeout=20)
+        child.communicate(timeout=240)
 
 
 def test_strange_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:

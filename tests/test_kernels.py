@@ -89,7 +89,7 @@ def cells(module_home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[n
     config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{folder}/ipc"
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one.replace("{small!r}", repr(SMALL)))
                                            for one in CELLS])
-    client = nbclient.NotebookClient(book, kernel_name="rl-workbench-cpu", config=config, timeout=100,
+    client = nbclient.NotebookClient(book, kernel_name="rl-workbench-cpu", config=config, timeout=240,
                                      allow_errors=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", str(folder / "share/jupyter"))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
+import workbench as wb
 from tests.notebooks.lessons import LESSONS
 from workbench import kernelspec
 
@@ -18,11 +21,9 @@ CHECKOUT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel's contents, as pip lays them out."""
-    folder = tmp_path_factory.mktemp("wheel")
-    run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(CHECKOUT), cwd=folder)
-    (wheel,) = folder.glob("rl_workbench-*.whl")
+    folder = tmp_path_factory.mktemp("installed")
     target = folder / "site"
     pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(target))
     run(*pip, str(wheel), cwd=folder)
@@ -41,6 +42,11 @@ def test_the_wheel_imports_outside_the_checkout(installed: Path, tmp_path: Path)
     assert Path(said.strip()) == installed / "workbench" / "__init__.py"
 
 
+def test_a_ray_cluster_installs_the_wheel_by_its_file(wheel: Path) -> None:
+    (setup,) = yaml.safe_load(wb.recipe("ray-cluster", wheels="/w"))["setup_commands"]
+    assert shlex.split(setup)[-1] == f"/w/{wheel.name}[ray]"
+
+
 def test_the_wheels_command_line_answers_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
     assert "launch" in run("-m", "workbench", "--help", cwd=tmp_path, path=installed)
     assert (installed / "bin" / "workbench").exists()
@@ -56,6 +62,15 @@ def test_all_lessons_travel_in_the_wheel(installed: Path, tmp_path: Path) -> Non
 def test_published_scores_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
     code = "from workbench.environments.atari_scores import human_normalized; print(human_normalized('pong', 14.6))"
     assert run("-c", code, cwd=tmp_path, path=installed).strip() == "1.0"
+
+
+def test_pretrained_policies_travel_in_the_wheel_whole(installed: Path, tmp_path: Path) -> None:
+    code = ("import workbench as wb\nfor one in wb.pretrained():\n    one.verify()\n    assert one.card\n"
+            "    print(one.path)")
+    said = run("-c", code, cwd=tmp_path, path=installed)
+    shipped = sorted((CHECKOUT / "workbench" / "pretrained").glob("*/meta.json"))
+    expected = [installed / "workbench" / "pretrained" / one.parent.name for one in shipped]
+    assert [Path(one) for one in said.split()] == expected and shipped
 
 
 @pytest.mark.parametrize("device", kernelspec.DEVICES)

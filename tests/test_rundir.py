@@ -23,7 +23,8 @@ def test_a_damaged_record_hides_its_own_run_alone(home: Path, damage: str) -> No
     rundir.create("old", record(1.0))
     rundir.create("new", record(3.0))
     rundir.create("damaged", record(2.0)).record.write_text(damage)
-    assert [one.name for one in wb.runs()] == ["new", "old"]
+    assert [one.name for one in wb.runs()] == ["new", "old", "damaged"]
+    assert (wb.runs()["old"].state, wb.runs()["damaged"].state) == ("stopped", "damaged")
     with pytest.raises(StorageFailed, match=r"cannot read .*damaged/run\.json"):
         wb.attach("damaged")
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from workbench.interrupts import deferred
+
 if TYPE_CHECKING:
     from workbench import environments, errors
     from workbench.checkpoints import Checkpoint
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from workbench.client.exported import export_policy, load_policy
     from workbench.client.game import Game, play
     from workbench.client.listing import runs
+    from workbench.client.machine import Machine, machine
+    from workbench.client.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
     from workbench.client.rollout import Rollout, rollout
     from workbench.client.run import Run, attach
     from workbench.client.start import launch, resume
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
-    from workbench.recipes import recipe
+    from workbench.recipes.recipe import recipe
     from workbench.widgets.compare import Comparison, compare
 
 __version__ = "0.1.0"
@@ -40,6 +44,9 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Game",
+    "Machine",
+    "PretrainedPolicies",
+    "PretrainedPolicy",
     "Rollout",
     "Run",
     "RunStatus",
@@ -56,8 +63,10 @@ __all__ = [
     "export_policy",
     "launch",
     "load_policy",
+    "machine",
     "plan",
     "play",
+    "pretrained",
     "recipe",
     "register_environment",
     "resume",
@@ -73,6 +82,9 @@ _HOMES = {
     "Comparison": "workbench.widgets.compare",
     "Evaluation": "workbench.client.evaluation",
     "Game": "workbench.client.game",
+    "Machine": "workbench.client.machine",
+    "PretrainedPolicies": "workbench.client.pretrained",
+    "PretrainedPolicy": "workbench.client.pretrained",
     "Rollout": "workbench.client.rollout",
     "Run": "workbench.client.run",
     "RunStatus": "workbench.client.status",
@@ -88,8 +100,10 @@ _HOMES = {
     "export_policy": "workbench.client.exported",
     "load_ipython_extension": "workbench.magics",  # what IPython looks for, and no name for people
     "load_policy": "workbench.client.exported",
+    "machine": "workbench.client.machine",
     "plan": "workbench.planning",
     "play": "workbench.client.game",
+    "pretrained": "workbench.client.pretrained",
     "recipe": "workbench.recipes",
     "register_environment": "workbench.environments",
     "resume": "workbench.client.start",
@@ -103,12 +117,11 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that `import workbench` is quick."""
-    if name in _HOMES:
-        found = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in ("environments", "errors"):
-        found = importlib.import_module(f"workbench.{name}")  # environments can be called, see there
-    else:
+    if name not in (*_HOMES, "environments", "errors"):
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    with deferred():
+        module = importlib.import_module(_HOMES.get(name, f"workbench.{name}"))
+    found = getattr(module, name) if name in _HOMES else module  # environments can be called, see there
     globals()[name] = found
     return found
 

@@ -1,5 +1,5 @@
-"""The command line for people: train, launch, fork, runs, environments, status, card, tune, stop, delete, evaluate,
-export, rollout, sweep, sweeps, plan, recipe, kernel, lab.
+"""The command line for people: train, launch, fork, runs, environments, machine, status, card, tune, stop, delete,
+evaluate, export, rollout, sweep, sweeps, plan, recipe, kernel, lab.
 
 Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
 exit code 2; an interrupt is exit code 130.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from workbench import lessons
+from workbench import extras, lessons
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
 from workbench.environments.atari_protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     add("runs", _runs, "list all runs")
     listed = add("environments", _environments, "list what environments there are, and how to install the rest")
     listed.add_argument("pattern", nargs="?", help="a family such as football/, or what a name has in it")
+    add("machine", _machine, "what this machine has, and what follows for the runs launched here")
     _add_name(add("status", _status, "show how a run is")).add_argument("--json", action="store_true", help="as JSON")
     card = _add_name(add("card", _card, "print a page with all that is needed to judge a run and to do it again"))
     card.add_argument("--output", "-o", metavar="FILE", help="to write, .md or .html; default: print its Markdown")
@@ -410,6 +411,13 @@ def _rollout(given: argparse.Namespace) -> int:
     return 0
 
 
+def _machine(given: argparse.Namespace) -> int:
+    from workbench.client.machine import machine
+
+    print(machine())
+    return 0
+
+
 def _plan(given: argparse.Namespace) -> int:
     import inspect
 
@@ -458,7 +466,7 @@ def _lab(given: argparse.Namespace) -> int:
     import importlib.util
 
     if importlib.util.find_spec("jupyterlab") is None:
-        raise MissingPackage("`workbench lab` needs JupyterLab. Install it: pip install 'rl-workbench[lab]'")
+        raise MissingPackage(f"`workbench lab` needs JupyterLab. Install it: {extras.install('lab')}")
     for lesson in lessons.every():
         if not (here := Path.cwd() / lesson.name).exists():
             shutil.copyfile(lesson, here)

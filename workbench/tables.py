@@ -20,6 +20,12 @@ class Table(Sequence[Row], Generic[Row]):
         self._columns = columns
         self._empty = empty
 
+    @property
+    def _notes(self) -> list[str]:
+        """What is wrong with rows, by their `problem`; stands below the table."""
+        told = ((getattr(row, "name", ""), getattr(row, "problem", "")) for row in self._rows)
+        return [f"{name}: {problem}" for name, problem in told if problem]
+
     @overload
     def __getitem__(self, at: int | str) -> Row: ...
     @overload
@@ -46,9 +52,9 @@ class Table(Sequence[Row], Generic[Row]):
             return self._empty
         lines = [list(self._columns), *self._cells()]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self._columns))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-        )
+        shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+                 for line in lines]
+        return "\n".join([*shown, *self._notes])
 
     def _repr_html_(self) -> str:
         if not self._rows:
@@ -58,4 +64,5 @@ class Table(Sequence[Row], Generic[Row]):
             "<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in line) + "</tr>"
             for line in self._cells()
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"

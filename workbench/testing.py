@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -124,16 +125,17 @@ class CatchEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed h
     the bottom row and moves by one column or stays (actions left, stay, right). After rows - 1 steps the ball is at
     the bottom. Observation: uint8 [1, rows * cell, columns * cell], 255 where ball and paddle are. A random policy
     returns about -0.5, and every ball can be caught. After bsuite's catch (Osband et al. 2020, arXiv 1908.03568).
+    A step sleeps `step_ms`, where a run is to leave the processor to others.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "render_fps": 4}
     best_return = 1.0
     action_names = ("left", "stay", "right")
 
-    def __init__(self, *, rows: int = 6, columns: int = 6, cell: int = 6) -> None:
+    def __init__(self, *, rows: int = 6, columns: int = 6, cell: int = 6, step_ms: float = 0.0) -> None:
         if columns // 2 > rows - 1:
             raise InvalidInput(f"with columns={columns} and rows={rows} some balls are out of reach.")
-        self._rows, self._columns, self._cell = rows, columns, cell
+        self._rows, self._columns, self._cell, self._step_s = rows, columns, cell, step_ms / 1000
         self._ball_row = self._ball_column = self._paddle = 0
         self.action_space = gymnasium.spaces.Discrete(3)
         self.observation_space = gymnasium.spaces.Box(0, 255, (1, rows * cell, columns * cell), np.uint8)
@@ -147,6 +149,7 @@ class CatchEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed h
 
     def step(self, action: int) -> Step:
         """Moves the paddle by action - 1, then the ball down."""
+        time.sleep(self._step_s)
         self._paddle = min(max(self._paddle + int(action) - 1, 0), self._columns - 1)
         self._ball_row += 1
         over = self._ball_row == self._rows - 1

@@ -1,4 +1,4 @@
-"""Who is compared, and the settings of each from which the best one is chosen."""
+"""Who is compared, and the settings of each from which the best one is chosen. No command line: compare.py has it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Candidate:
 
     Attributes:
         title: as the table has it.
-        script: of this folder; it measures one setting.
+        module: of this folder; its `measure` measures one setting.
         settings: to choose the best from.
         requirements: a file of this folder, of which a virtual environment is made; None: this repository's own.
         algorithm: what it trains with.
     """
 
     title: str
-    script: str
+    module: str
     settings: tuple[Setting, ...]
     algorithm: str
     requirements: str | None = None
@@ -79,19 +79,19 @@ TORCHRL = (
 )
 
 OURS = {
-    "ours": Candidate("workbench, fastest correct mode", "workbench_pong.py", ({"precision": "auto"},), "V-trace"),
-    "ours-fp32": Candidate("workbench, fp32", "workbench_pong.py", ({"precision": "fp32"},), "V-trace"),
+    "ours": Candidate("workbench, fastest correct mode", "workbench_pong", ({"precision": "auto"},), "V-trace"),
+    "ours-fp32": Candidate("workbench, fp32", "workbench_pong", ({"precision": "fp32"},), "V-trace"),
 }
 PEERS = {
-    "sample-factory": Candidate("Sample Factory", "sample_factory_pong.py", SAMPLE_FACTORY, "APPO (GAE)",
+    "sample-factory": Candidate("Sample Factory", "sample_factory_pong", SAMPLE_FACTORY, "APPO (GAE)",
                                 "sample_factory.txt"),
-    "rllib": Candidate("RLlib", "rllib_pong.py", RLLIB, "IMPALA", "rllib.txt"),
-    "torchrl": Candidate("TorchRL", "torchrl_pong.py", TORCHRL, "IMPALA", "torchrl.txt"),
+    "rllib": Candidate("RLlib", "rllib_pong", RLLIB, "IMPALA", "rllib.txt"),
+    "torchrl": Candidate("TorchRL", "torchrl_pong", TORCHRL, "IMPALA", "torchrl.txt"),
     "single-process": Candidate(
-        "single-process loop", "single_process.py",
+        "single-process loop", "single_process",
         _every(threads=(1, 2), environment_threads=(1, 2), precision=("fp32",)), "A2C (GAE)"),
     "single-process-bf16": Candidate(
-        "single-process loop, bf16", "single_process.py",
+        "single-process loop, bf16", "single_process",
         _every(threads=(1, 2), environment_threads=(1, 2), precision=("bf16",)), "A2C (GAE)"),
 }
 EVERYONE = {**OURS, **PEERS}

@@ -1,12 +1,15 @@
 """Trained steps per second of this workbench and of its peers on Pong, side by side on one machine.
 
-    python benchmarks/peers/compare.py [--rounds 3] [--seconds 20] [--peers NAME ...] [--chosen] [--write]
+    python benchmarks/peers/compare.py --install [--peers NAME ...]
+    python benchmarks/peers/compare.py [--rounds 3] [--seconds 20] [--choose-seconds 8] [--peers NAME ...] [--chosen]
+                                       [--warm-up-updates 10] [--folder DIRECTORY] [--write]
 
 Same for all: ALE Pong, 84x84x4, Mnih et al.'s network with 512 units, unroll 20, 32 environments, updates of 640 steps,
-no GPU. First each peer is installed by name and version, and its settings (candidates.py) are tried; then all take
-turns for several rounds, each alone with its best setting. --chosen takes the settings that an earlier run has chosen.
-Each number is the peer's own counter of *trained* steps between two updates, after a warm-up. A peer that fails is in
-the table with its error. Every process that a measurement starts is ended with it.
+no GPU. --install makes a virtual environment for each peer, by name and version; a peer without one is in the table
+with the command that makes it. First each one's settings (candidates.py) are tried; then all take turns for several
+rounds, each alone with its best setting. --chosen takes the settings that an earlier run has chosen.
+Each number is the peer's own counter of *trained* steps between two updates, after a warm-up. One that fails is in the
+table with its error, and the exit code is 1. Every process that a measurement starts is ended with it.
 """
 
 from __future__ import annotations
@@ -27,19 +30,22 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1]))
 
+from arguments import Parser
 from candidates import EVERYONE, OURS, PEERS, Candidate, Setting
 from installing import ENVIRONMENTS as BUILD
-from installing import HERE, python_of
+from installing import HERE, command_to_install, install, python_of
 from measuring import ENVIRONMENT, ENVIRONMENTS, UNROLL, UPDATE, WARM_UP_UPDATES
-from throughput import ONE_THREAD, hardware
+from throughput import hardware
+
+from workbench.supervisor.places import variables
 
 RESULT = HERE.parent / "results" / "peers.md"
-CHOSEN = BUILD / "chosen.json"
+CHOSEN = "chosen.json"  # of the folder of environments
 FRAMES_PER_STEP = 4
 CHOICE_WARM_UP = 4  # updates
-START_UP_S = 300.0  # to start, to warm up at the slowest peer's rate, and to end
+START_UP_S = 1800.0  # to start, to warm up at the slowest peer's rate, and to end
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: processes whose parents ended become this one's children
 
@@ -48,18 +54,17 @@ class Failed(Exception):
     """A measurement gave no number; says why in one line."""
 
 
-def measured(candidate: Candidate, setting: Setting, *, seconds: float, warm_up_updates: int) -> dict[str, Any]:
-    """What a candidate's script says of one setting. Raises Failed. Ends all that it has started."""
-    try:
-        python = python_of(candidate.requirements)
-    except subprocess.CalledProcessError as error:
-        raise Failed(f"not installed: {last_line(error.stderr)}") from error
-    command = [python, str(HERE / candidate.script), "--seconds", str(seconds), "--setting", json.dumps(setting),
+def measured(name: str, setting: Setting, *, seconds: float, warm_up_updates: int, folder: Path) -> dict[str, Any]:
+    """What a candidate says of one setting. Raises Failed. Ends all that it has started."""
+    python = python_of(EVERYONE[name].requirements, folder)
+    if python is None:
+        raise Failed(f"not installed: {command_to_install([name])}")
+    command = [python, str(HERE / "measure_one.py"), name, "--seconds", str(seconds), "--setting", json.dumps(setting),
                "--warm-up-updates", str(warm_up_updates)]
-    with tempfile.TemporaryDirectory(prefix="peer", ignore_cleanup_errors=True) as folder:
-        said, log = Path(folder) / "said", Path(folder) / "log"
+    with tempfile.TemporaryDirectory(prefix="peer", ignore_cleanup_errors=True) as place:
+        said, log = Path(place) / "said", Path(place) / "log"
         with said.open("w") as output, log.open("w") as errors:
-            process = subprocess.Popen(command, cwd=folder, env={**os.environ, **ONE_THREAD, "TMPDIR": folder},
+            process = subprocess.Popen(command, cwd=place, env={**os.environ, **variables(1), "TMPDIR": place},
                                        stdout=output, stderr=errors, start_new_session=True)
         try:
             process.wait(timeout=seconds + START_UP_S)
@@ -93,16 +98,17 @@ def end_all(group: int) -> None:
         psutil.wait_procs(children, timeout=5)
 
 
-def best_of(name: str, candidate: Candidate, seconds: float) -> tuple[Setting | None, list[str]]:
-    """The fastest setting, None where none worked, and a line for each that was tried."""
-    if len(candidate.settings) == 1:
+def best_of(name: str, candidate: Candidate, given: argparse.Namespace) -> tuple[Setting | None, list[str]]:
+    """The fastest setting, None where none worked, and a line for each that was tried: none in 0 seconds."""
+    if len(candidate.settings) == 1 or not given.choose_seconds:
         return candidate.settings[0], []
     rates: list[tuple[float, Setting | None]] = []
     lines = []
     for setting in candidate.settings:
         try:
-            rate = measured(candidate, setting, seconds=seconds, warm_up_updates=CHOICE_WARM_UP)["steps_per_second"]
-            rates.append((rate, setting))
+            found = measured(name, setting, seconds=given.choose_seconds, folder=given.folder,
+                             warm_up_updates=min(CHOICE_WARM_UP, given.warm_up_updates))
+            rates.append((rate := found["steps_per_second"], setting))
             lines.append(f"| {candidate.title} | {words(setting)} | {rate:,.0f} |")
         except Failed as error:
             lines.append(f"| {candidate.title} | {words(setting)} | {error} |")
@@ -119,20 +125,25 @@ def choose(names: list[str], given: argparse.Namespace) -> tuple[dict[str, Setti
     """Each one's setting, the errors of those that have none, and the lines of what was tried."""
     chosen: dict[str, Setting] = {}
     errors, tried = {}, []
-    kept = json.loads(CHOSEN.read_text()) if given.chosen else {"settings": {}, "tried": {}}
+    file = given.folder / CHOSEN
+    kept = json.loads(file.read_text()) if given.chosen else {"settings": {}, "tried": {}}
     for name in names:
+        if python_of(EVERYONE[name].requirements, given.folder) is None:
+            errors[name] = f"not installed: {command_to_install([name])}"
+            print(f"left out: {name} is {errors[name]}", file=sys.stderr, flush=True)
+            continue
         if kept["settings"].get(name) in EVERYONE[name].settings:
             setting, lines = kept["settings"][name], kept["tried"][name]
         else:
-            setting, lines = best_of(name, EVERYONE[name], given.choose_seconds)
+            setting, lines = best_of(name, EVERYONE[name], given)
         if setting is None:
-            errors[name] = "none of its settings worked, see below"
+            errors[name] = "failed: none of its settings worked, see below"
         else:
             chosen[name] = setting
         tried += lines
         kept["tried"][name] = lines
-    BUILD.mkdir(parents=True, exist_ok=True)
-    CHOSEN.write_text(json.dumps({"settings": kept["settings"] | chosen, "tried": kept["tried"]}, indent=1))
+    given.folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"settings": kept["settings"] | chosen, "tried": kept["tried"]}, indent=1))
     return chosen, errors, tried
 
 
@@ -145,9 +156,10 @@ def play_rounds(chosen: dict[str, Setting], errors: dict[str, str], given: argpa
             if name in errors:
                 continue
             try:
-                found = measured(EVERYONE[name], setting, seconds=given.seconds, warm_up_updates=WARM_UP_UPDATES)
+                found = measured(name, setting, seconds=given.seconds, warm_up_updates=given.warm_up_updates,
+                                 folder=given.folder)
             except Failed as error:
-                errors[name] = str(error)
+                errors[name] = f"failed: {error}"
                 print(f"round {number + 1}: {name} failed: {error}", file=sys.stderr, flush=True)
                 continue
             results[name].append(found)
@@ -173,7 +185,7 @@ def report(results: dict[str, list[dict[str, Any]]], chosen: dict[str, Setting],
     medians = {name: statistics.median(one["steps_per_second"] for one in found) for name, found in whole.items()}
     rows = [row(name, whole[name], chosen[name], medians) for name in sorted(medians, key=lambda one: -medians[one])]
     empty = " | " * 8
-    failures = [f"| {EVERYONE[name].title}{empty}failed: {error} |" for name, error in errors.items()]
+    failures = [f"| {EVERYONE[name].title}{empty}{error} |" for name, error in errors.items()]
     counters = [f"- {EVERYONE[name].title}: {found[0]['counter']}" for name, found in whole.items()]
     settings = ["", f"Settings tried, {given.choose_seconds:g} s each; the best of each was taken:", "",
                 "| | setting | steps/s |", "|---|---|---|", *tried] if tried else []
@@ -181,7 +193,7 @@ def report(results: dict[str, list[dict[str, Any]]], chosen: dict[str, Setting],
         f"`{command(given)}`", "",
         f"{hardware()}. {ENVIRONMENT}, 84x84x4, the network of Mnih et al. 2015 (512 units), unroll {UNROLL}, "
         f"{ENVIRONMENTS} environments, updates of {UPDATE} steps; {given.rounds} rounds in turn, each alone on the "
-        f"machine, {given.seconds:g} s after {WARM_UP_UPDATES} updates of warm-up. Steps are trained steps.", "",
+        f"machine, {given.seconds:g} s after {given.warm_up_updates} updates of warm-up. Steps are trained steps.", "",
         "| | algorithm | precision | steps/s, median | range | frames/s, median | ours / it | ours in fp32 / it | "
         "setting |", "|---|---|---|---|---|---|---|---|---|", *rows, *failures, "",
         "What is counted:", "", *counters, *settings, ""])
@@ -190,36 +202,59 @@ def report(results: dict[str, list[dict[str, Any]]], chosen: dict[str, Setting],
 def command(given: argparse.Namespace) -> str:
     """The command line that measures this."""
     peers = f" --peers {' '.join(given.peers)}" if given.peers != list(PEERS) else ""
+    warm_up = f" --warm-up-updates {given.warm_up_updates}" if given.warm_up_updates != WARM_UP_UPDATES else ""
     return (f"python benchmarks/peers/compare.py --rounds {given.rounds} --seconds {given.seconds:g} "
-            f"--choose-seconds {given.choose_seconds:g}{peers}")
+            f"--choose-seconds {given.choose_seconds:g}{warm_up}{peers}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement, after the warm-up")
-    parser.add_argument("--choose-seconds", type=float, default=8.0, help="for each setting that is tried")
-    parser.add_argument("--peers", nargs="*", choices=tuple(PEERS), default=list(PEERS), metavar="NAME",
-                        help=f"to compare with: {', '.join(PEERS)}; default: all")
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.rounds(3)
+    parser.seconds(20.0, "seconds of each measurement, after the warm-up")
+    parser.number("--choose-seconds", 8.0, "seconds for each setting that is tried; with 0 the first is taken", least=0,
+                  most=3600)
+    parser.whole("--warm-up-updates", WARM_UP_UPDATES, "updates before each measurement", most=10_000)
+    parser.add_argument("--peers", nargs="*", choices=tuple(PEERS), metavar="NAME",
+                        help=f"to compare with: {', '.join(PEERS)} (default: all)")
     parser.add_argument("--chosen", action="store_true", help="take the settings that an earlier run has chosen")
     parser.add_argument("--install", action="store_true", help="install the peers and do nothing else")
-    parser.add_argument("--write", action="store_true", help=f"write the tables to {RESULT.name} as well")
-    given = parser.parse_args()
-    if given.chosen and not CHOSEN.exists():
-        parser.error(f"no run has chosen settings yet: {CHOSEN} is not there")
+    parser.add_argument("--folder", type=Path, default=BUILD, metavar="DIRECTORY",
+                        help="of the peers' virtual environments, and of the settings chosen (default: build/peers)")
+    parser.writes(RESULT)
+    given = parser.parse_args(words)
+    if given.chosen and not (given.folder / CHOSEN).exists():
+        parser.error(f"no run has chosen settings yet: {given.folder / CHOSEN} is not there; leave --chosen out")
+    missing = [name for name in given.peers or () if python_of(PEERS[name].requirements, given.folder) is None]
+    if missing and not given.install:
+        parser.error(f"{' and '.join(missing)}: not installed; {command_to_install(missing)}")
+    given.peers = list(PEERS) if given.peers is None else given.peers
+    return given
+
+
+def install_all(given: argparse.Namespace) -> None:
+    """Make the environments that are not there; say of each where its interpreter is."""
+    for requirements in dict.fromkeys(PEERS[name].requirements for name in given.peers):
+        if requirements is not None:
+            try:
+                print(python_of(requirements, given.folder) or install(requirements, given.folder), flush=True)
+            except subprocess.CalledProcessError as error:
+                sys.exit(f"{requirements} was not installed: {last_line(error.stderr)}")
+
+
+def main() -> int:
+    given = arguments()
+    if given.install:
+        install_all(given)
+        return 0
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started ends as well
-    if given.install:
-        for name in given.peers:
-            print(python_of(PEERS[name].requirements))
-        return
     chosen, errors, tried = choose([*OURS, *given.peers], given)
     tables = report(play_rounds(chosen, errors, given), chosen, errors, tried, given)
     print(tables)
     if given.write:
-        RESULT.parent.mkdir(exist_ok=True)
         RESULT.write_text(f"# Peers: trained steps per second side by side\n\n{tables}")
+    return int(any(said.startswith("failed") for said in errors.values()))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

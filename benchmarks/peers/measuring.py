@@ -1,18 +1,14 @@
-"""What every script of this folder shares: the setting of the comparison, and how a rate is measured and told.
+"""What every candidate of this folder shares: the setting of the comparison, and how a rate is measured.
 
 One step is one decision of an agent; an Atari step is four frames. A rate counts *trained* steps only: those in batches
-that an update has used. A script gets its seconds and its setting from the command line and prints one line of JSON.
-Needs nothing but Python, so that it runs in the virtual environment of each peer.
+that an update has used. Needs nothing but Python, so that it runs in the virtual environment of each peer.
+No command line: measure_one.py has it.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 GAME = "pong"
 ENVIRONMENT = "ALE/Pong-v5"
@@ -52,15 +48,3 @@ class Meter:
         assert self._first is not None
         seconds, steps = (last - first for last, first in zip(self._last, self._first, strict=True))
         return {"steps_per_second": steps / seconds, "steps": steps, "seconds": seconds}
-
-
-def main(measure: Callable[[Meter, dict[str, Any]], dict[str, Any]]) -> None:
-    """The command line of a script: prints the rate, and what `measure` returns for the meter and the setting."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=20.0, help="to measure, after the warm-up")
-    parser.add_argument("--setting", type=json.loads, default={}, help="JSON, as compare.py lists them")
-    parser.add_argument("--warm-up-updates", type=int, default=WARM_UP_UPDATES)
-    given = parser.parse_args()
-    meter = Meter(given.seconds, warm_up_updates=given.warm_up_updates)
-    said = measure(meter, given.setting)
-    print("\n" + json.dumps({**meter.result(), **said}), flush=True)

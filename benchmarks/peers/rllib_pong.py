@@ -6,6 +6,7 @@ Setting: runners (0: the main process steps the environments), environments (of 
 mode ("sync" or "async": how a runner steps its environments), aggregators, wait_s (for runners, in a training step: 0
 polls) and wrappers: "rllib" (its own for Atari, which shrink every raw frame and give float32) or "gymnasium"
 (AtariPreprocessing, which does the same with less work and gives bytes).
+No command line: measure_one.py has it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import ale_py
 import gymnasium
 import ray
 import torch
-from measuring import ENVIRONMENT, UNROLL, UPDATE, Meter, main
+from measuring import ENVIRONMENT, UNROLL, UPDATE, Meter
 from ray.rllib.algorithms.impala import IMPALAConfig
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
@@ -100,7 +101,3 @@ def measure(meter: Meter, setting: dict[str, Any]) -> dict[str, Any]:
 def trained_steps(result: dict[str, Any]) -> int:
     counted = result.get("learners", {}).get("__all_modules__", {}).get(TRAINED, 0)
     return round(counted * UNROLL / (UNROLL + 1))
-
-
-if __name__ == "__main__":
-    main(measure)

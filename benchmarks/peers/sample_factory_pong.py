@@ -4,6 +4,7 @@ Counter: `Runner.env_steps`, the frames of the batches that its learner has trai
 Setting: workers, envs_per_worker (where 32 can't be divided), splits, asynchronous, serial, threads (in serial mode
 only: elsewhere Sample Factory sets one), and wrappers: "example" (those of its Atari example) or "gymnasium"
 (AtariPreprocessing, which does the same with less work).
+No command line: measure_one.py has it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import ale_py  # noqa: F401  (registers its games)
 import gymnasium
 import torch
-from measuring import ENVIRONMENTS, GAME, STICKY, UNROLL, UPDATE, Meter, main
+from measuring import ENVIRONMENTS, GAME, STICKY, UNROLL, UPDATE, Meter
 from sample_factory.algo.runners.runner import AlgoObserver
 from sample_factory.envs.env_utils import register_env
 from sample_factory.envs.env_wrappers import ClipRewardEnv, NumpyObsWrapper
@@ -82,7 +83,3 @@ def measure(meter: Meter, setting: dict[str, Any]) -> dict[str, Any]:
         raise SystemExit(f"Sample Factory ended with status {status}")
     return {"counter": "frames of batches its learner has trained on (Runner.env_steps) / frame skip",
             "version": version("sample-factory")}
-
-
-if __name__ == "__main__":
-    main(measure)

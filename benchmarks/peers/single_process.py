@@ -3,6 +3,7 @@
 A2C with GAE on ale-py's vector environment, one update for each unroll of all environments.
 Counter: steps of the updates that the loop has done.
 Setting: threads (of torch), environment_threads (of ale-py), precision ("fp32" or "bf16": autocast, channels last).
+No command line: measure_one.py has it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from ale_py.vector_env import AtariVectorEnv
-from measuring import ENVIRONMENTS, GAME, STICKY, UNROLL, UPDATE, Meter, main
+from measuring import ENVIRONMENTS, GAME, STICKY, UNROLL, UPDATE, Meter
 from torch import Tensor, nn
 
 DISCOUNT, GAE_LAMBDA = 0.99, 0.95
@@ -93,7 +94,3 @@ def measure(meter: Meter, setting: dict[str, Any]) -> dict[str, Any]:
         optimizer.step()
         updates += 1
     return {"counter": "steps of the updates that the loop has done", "version": version("torch")}
-
-
-if __name__ == "__main__":
-    main(measure)

@@ -4,6 +4,7 @@ Counter: steps of the updates that the training loop has done (in TorchRL the lo
 Setting: collector ("single": in this process, "sync" or "async": two worker processes), environments ("vector":
 ale-py's vector environment; "serial": Gymnasium's AtariPreprocessing in TorchRL's SerialEnv), shifted (V-trace gets
 values of both ends of a step in one pass instead of two) and threads (of training).
+No command line: measure_one.py has it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from measuring import ENVIRONMENT, ENVIRONMENTS, UPDATE, Meter, main
+from measuring import ENVIRONMENT, ENVIRONMENTS, UPDATE, Meter
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
@@ -107,7 +108,3 @@ def measure(meter: Meter, setting: dict[str, Any]) -> dict[str, Any]:
         collector.shutdown()
     return {"counter": "steps of the updates that the training loop has done",
             "version": version("torchrl")}
-
-
-if __name__ == "__main__":
-    main(measure)

@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.driver import Browser, Notebook, Server
-from tests.conftest import SMALL, private_home
+from tests.conftest import LONGEST_S, SMALL, private_home
 from workbench.client.run import Run
 from workbench.client.start import launch
 
@@ -31,7 +31,7 @@ INSTALL_S = 300
 
 Open = Callable[..., Notebook]
 
-expect.set_options(timeout=30_000)  # of what is expected to come about: machines differ
+expect.set_options(timeout=LONGEST_S * 1000)
 
 
 def chromium() -> str | None:
@@ -63,7 +63,7 @@ def pong(browser_home: Path) -> Run:
     """A run of Pong that was stopped early, with three checkpoints."""
     run = launch("ALE/Pong-v5", name="pong", total_frames=10**9, progress=False, **SMALL)
     for updates in (3, 8):
-        run.wait(updates=updates, timeout_s=120, progress=False)
+        run.wait(updates=updates, timeout_s=240, progress=False)
         run.checkpoint()
     run.stop()
     return run

@@ -30,6 +30,8 @@ from typing import Any, Self
 import nbformat
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
+from tests.conftest import LONGEST_S
+
 KERNEL = "workbench-tests"
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
@@ -46,7 +48,7 @@ _SETTINGS = {
 }
 _FLAGS = ["--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
           "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
-_START_S, _STOP_S = 90.0, 20.0
+_STOP_S = 20.0
 _NOT_OURS = (
     "reading 'schema'",  # Notebook 7.6 loads settings of plugins that it leaves out, with an empty page, too
     '"stream.stderr" is not valid JSON',  # a kernel that is restarted may send two messages into each other (seen once)
@@ -106,7 +108,7 @@ class Server:
         """What the server's REST interface answers."""
         request = urllib.request.Request(self.base + path, method=method,
                                          headers={"Authorization": f"token {self.token}"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=240) as answer:
             data = answer.read()
         return json.loads(data) if data else None
 
@@ -142,7 +144,7 @@ class Server:
         _write_json(self._state / "data" / "kernels" / KERNEL / "kernel.json", spec)
 
     def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + _START_S
+        deadline = time.monotonic() + LONGEST_S
         while True:
             with suppress(OSError):
                 self.ask("GET", "/api/status")
@@ -178,6 +180,7 @@ class Browser:
         except BaseException:
             self._playwright.stop()
             raise
+        self._context.set_default_timeout(LONGEST_S * 1000)
         self.page = self._context.pages[0] if self._context.pages else self._context.new_page()
         self._context.on("request", lambda request: self._asked(request.url))
         self.page.on("websocket", lambda socket: self._asked(socket.url))
@@ -240,11 +243,11 @@ class Notebook:
 
     def wait_for_kernel(self, *, busy: bool = False) -> None:
         """Until the session is there. A cell that is run earlier opens a dialog that asks for a kernel."""
-        self.page.wait_for_selector(f"{PANEL} .jp-Notebook", timeout=60_000)
+        self.page.wait_for_selector(f"{PANEL} .jp-Notebook")
         idle = "true" if busy else "s.session.kernel.status === 'idle'"
         self.page.wait_for_function(
             f"() => {{ const s = {CURRENT}?.sessionContext;"
-            f" return s?.isReady && s.session?.kernel?.connectionStatus === 'connected' && {idle} }}", timeout=60_000)
+            f" return s?.isReady && s.session?.kernel?.connectionStatus === 'connected' && {idle} }}")
 
     # --- what is in it ------------------------------------------------------------------------------------------
 
@@ -261,24 +264,24 @@ class Notebook:
     def shows_no_broken_widget(self, browser: Browser) -> None:
         """Until the page has found out that a widget's kernel is gone; nothing of that is to be seen."""
         said = self.panel.get_by_text("Error displaying widget")
-        expect(said.first).to_be_attached(timeout=20_000)
+        expect(said.first).to_be_attached()
         for one in said.all():
             expect(one).to_be_hidden()
         browser.forgive("widget model not found")
 
     # --- doing --------------------------------------------------------------------------------------------------
 
-    def run(self, index: int, *, wait: bool = True, timeout_s: float = 90.0) -> None:
+    def run(self, index: int, *, wait: bool = True) -> None:
         """Run a cell, and return once it has ended, or at once without `wait`. Fails if it raised."""
         self.page.evaluate(f"i => {{ {CURRENT}.content.activeCellIndex = i }}", index)
-        self.command("notebook:run-cell", wait=wait, timeout_s=timeout_s)
+        self.command("notebook:run-cell", wait=wait)
         if wait:
-            self.wait(index, timeout_s=timeout_s)
+            self.wait(index)
 
-    def wait(self, index: int, *, timeout_s: float = 90.0) -> None:
+    def wait(self, index: int) -> None:
         """Until the cell has a number. (Not by the kernel's status: that is idle while a subshell answers.)"""
         prompt = self.cell(index).locator(".jp-InputPrompt")
-        expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=timeout_s * 1000)
+        expect(prompt).to_have_text(re.compile(r"\[\d+\]"))
         failed = self.cell(index).locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.error'], "
                                           ".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr']")
         assert not failed.count(), failed.first.inner_text()
@@ -300,8 +303,7 @@ class Notebook:
         # Until its sheet is there: the application trips over a second switch before that.
         self.page.wait_for_function(f"() => [...document.styleSheets].some(one => one.href?.includes('{sheet}'))")
 
-    def command(self, command: str, arguments: Mapping[str, Any] | None = None, *, wait: bool = True,
-                timeout_s: float = 60.0) -> None:
+    def command(self, command: str, arguments: Mapping[str, Any] | None = None, *, wait: bool = True) -> None:
         """Do a command of the application. The page's own promise has no time limit, so a flag is awaited."""
         flag = f"__command_{secrets.token_hex(4)}"
         self.page.evaluate(
@@ -309,7 +311,7 @@ class Notebook:
             ".then(() => { window[flag].done = true }, e => { window[flag] = {done: true, error: String(e)} }) }",
             [flag, command, dict(arguments or {})])
         if wait:
-            self.page.wait_for_function(f"() => window.{flag}.done", timeout=timeout_s * 1000)
+            self.page.wait_for_function(f"() => window.{flag}.done")
             error = self.page.evaluate(f"() => window.{flag}.error")
             assert not error, f"{command}: {error}"
 

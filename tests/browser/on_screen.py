@@ -66,25 +66,26 @@ class Panel:
     def slide(self, name: str, place: float) -> None:
         """Drag its slider's handle to that share of its way."""
         bar = self.part(f"slider-{name}").locator(".noUi-base")
+        expect(bar).to_be_visible()
         size = bar.bounding_box()
         assert size is not None
         self.part(f"slider-{name}").locator(".noUi-touch-area").drag_to(
             bar, target_position={"x": place * size["width"], "y": size["height"] / 2})
 
-    def shows_state(self, state: str, *, within_s: float = 20.0) -> None:
+    def shows_state(self, state: str) -> None:
         """Until the headline says that the run is in that state."""
-        expect(self.part("headline")).to_contain_text(state, timeout=within_s * 1000)
+        expect(self.part("headline")).to_contain_text(state)
 
     def charts(self) -> list[int]:
         """One number per chart that is drawn, which changes when the chart does."""
         return pictures(self.part("charts"))
 
-    def wait_for_charts(self, *, within_s: float = 30.0) -> None:
+    def wait_for_charts(self) -> None:
         """Bring them into view, until all that are seen are drawn."""
         self.part("charts").first.scroll_into_view_if_needed()
         self.notebook.page.wait_for_function(
             f"root => {{ const all = ({_PICTURES})(root); return all.length > 2 && all.every(Boolean) }}",
-            arg=self.part("charts").first.element_handle(), timeout=within_s * 1000)
+            arg=self.part("charts").first.element_handle())
 
     def cut_off(self) -> list[str]:
         """What sticks out of the cell's output to the right."""

@@ -29,7 +29,7 @@ def notebook(open_notebook, checkpoint: str) -> Notebook:
         f"import workbench as wb\ngame = wb.play({checkpoint!r}, seed=3)", "game", busy_until("game-seen"),
         "played = game.stop()\nplayed", "fast = wb.play('ALE/Pong-v5')\nfast", "fast.close()",
     ])
-    opened.run(MAKE, timeout_s=120)
+    opened.run(MAKE)
     opened.run(PLAY)
     return opened
 
@@ -45,9 +45,21 @@ def said(game: Locator) -> str:
     return game.locator(".wb-said").inner_text()
 
 
+def step(game: Locator) -> int:
+    """The step that it shows."""
+    return int(said(game).removeprefix("step ").split()[0].strip(":,."))
+
+
 def at(game: Locator, step: int) -> None:
     """Until it shows that step."""
     expect(game.locator(".wb-said")).to_contain_text(re.compile(rf"^step {step}\b"))
+
+
+def kept_beside(checkpoint: str) -> Path:
+    """The one episode that was kept. Its journal lies beside it until it ends."""
+    folder = Path(checkpoint).parents[1] / "rollouts"
+    [kept] = [one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")]
+    return kept
 
 
 def picture(game: Locator) -> int:
@@ -69,6 +81,7 @@ def test_a_key_is_a_step_and_the_advice_stands_beside(game: Locator) -> None:
     expect(game.locator(".wb-said")).to_contain_text("you did: left")
 
 
+@pytest.mark.full
 def test_the_notebook_takes_no_key_for_one_of_its_own(notebook: Notebook, game: Locator) -> None:
     cells = notebook.panel.locator(".jp-Notebook .jp-Cell").count()
     for key in ("b", "x", "x", "x"):  # in command mode: a new cell, and cells that are cut
@@ -76,51 +89,58 @@ def test_the_notebook_takes_no_key_for_one_of_its_own(notebook: Notebook, game: 
     assert notebook.panel.locator(".jp-Notebook .jp-Cell").count() == cells
 
 
+@pytest.mark.full
 def test_it_is_played_while_a_cell_runs(notebook: Notebook, game: Locator) -> None:
     notebook.run(BUSY, wait=False)
     game.locator(".wb-stage").click()
+    before = step(game)
     game.page.keyboard.press("d")
-    at(game, 5)
+    at(game, before + 1)
     assert notebook.cell(BUSY).locator(".jp-InputPrompt").inner_text() == "[*]:"
     end_cell(notebook, "game-seen")
     notebook.wait(BUSY)
 
 
-def test_the_agent_takes_over_and_a_key_takes_it_back(game: Locator) -> None:
+def test_the_agent_takes_over_and_a_key_takes_it_back(game: Locator, checkpoint: str) -> None:
     game.locator(".wb-stage").click()
+    before = step(game)
     game.page.keyboard.press("Tab")
     expect(game.locator(".wb-where")).to_contain_text("the agent has the controls")
     game.page.keyboard.press("Enter")
-    at(game, 6)
+    at(game, before + 1)
     assert "the agent did" in said(game)
     game.page.keyboard.press("ArrowLeft")
-    at(game, 7)
+    at(game, before + 2)
     expect(game.locator(".wb-where")).to_contain_text("you play")
     game.locator(".wb-keep").click()
     expect(game.locator(".wb-note")).to_contain_text("wb.rollout(")
+    played = rollout.load(kept_beside(checkpoint))
+    assert played.by_person is not None and played.by_person.tolist() == [True] * before + [False, True]
 
 
+@pytest.mark.full
 def test_after_a_refresh_it_goes_on_and_the_episode_is_kept_and_shown(
     notebook: Notebook, game: Locator, checkpoint: str
 ) -> None:
+    before = step(game)
     notebook.save()
     notebook.reload()
-    at(game, 7)
+    at(game, before)
     eventually(lambda: picture(game), what="the picture after the refresh")
     game.locator(".wb-stage").click()
     game.page.keyboard.press("ArrowRight")
-    at(game, 8)
+    at(game, before + 1)
     notebook.run(STOP)
     player = notebook.output(STOP).locator(".wb-player")
     expect(player.locator(".wb-title")).to_contain_text("played by a person")
-    [kept] = [one for one in (Path(checkpoint).parents[1] / "rollouts").iterdir() if not one.name.startswith(".")]
-    played = rollout.load(kept)
-    assert played.actions.tolist()[:5] == [1, 1, 1, 0, 1] and played.by_person is not None
-    assert played.by_person.tolist() == [True] * 5 + [False, True, True]
+    played = rollout.load(kept_beside(checkpoint))
+    assert len(played.actions) == before + 1 and played.actions[-1] == 1
+    assert played.by_person is not None and played.by_person[-1]
 
 
+@pytest.mark.full
 def test_in_real_time_keys_are_held_and_time_stands_when_one_leaves(notebook: Notebook) -> None:
-    notebook.run(FAST, timeout_s=120)
+    notebook.run(FAST)
     game = notebook.output(FAST).locator(".wb-game")
     game.locator(".wb-stage").click()
     expect(game.locator(".wb-where")).to_contain_text("time stands")

@@ -34,6 +34,7 @@ def test_charts_and_trials_are_on_the_screen(view: Locator) -> None:
     assert all(pictures(view)), "no chart is empty"
 
 
+@pytest.mark.full
 def test_the_picture_for_saved_notebooks_is_hidden_meanwhile(notebook: Notebook, view: Locator) -> None:
     expect(view).to_be_visible()
     still = notebook.output(0).page.locator("div[class$='-still']")

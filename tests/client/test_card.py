@@ -82,12 +82,13 @@ def test_the_code_of_a_card_launches_the_run_as_it_was_and_changes_it_as_it_was_
                     ("wait", {"frames": 300}), ("scale", {"actors": 2})]
 
 
+@pytest.mark.full
 def test_a_card_of_a_real_run_says_what_the_network_sees_and_where_it_ran(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = wb.launch("testing/catch-v0", name="caught", total_frames=2000, progress=False, wait_ready=False,
                     **{**SMALL, "actors": 1})
-    run.wait(timeout_s=60)
+    run.wait(timeout_s=240)
     assert main(["card", "caught", "--output", str(home / "caught.html")]) == 0
     assert capsys.readouterr().out.strip() == str(home / "caught.html")
     page = (home / "caught.html").read_text()

@@ -117,19 +117,20 @@ def test_the_command_line_deletes_and_refuses_in_one_line(home: Path, capsys: py
     assert "there is no run 'typed'" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_live_run_is_refused_and_its_fork_outlives_it(home: Path) -> None:
     run = wb.launch("CartPole-v1", name="parent", **{**SMALL, "actors": 1})
-    run.wait(updates=5, timeout_s=60)
+    run.wait(updates=5, timeout_s=240)
     with pytest.raises(RunAlive, match="it is (starting|training)"):
         run.delete()
     assert run.state == "training"
     fork = run.fork(name="child")
     run.stop()
     where = run.delete()
-    fork.wait(updates=fork.status.updates + 3, timeout_s=60)
+    fork.wait(updates=fork.status.updates + 3, timeout_s=240)
     stopped = fork.stop()
     again = wb.resume("child")
-    assert again.wait(updates=stopped.updates + 3, timeout_s=60).frames > stopped.frames
+    assert again.wait(updates=stopped.updates + 3, timeout_s=240).frames > stopped.frames
     again.fork(name="grandchild").stop()
     again.stop()
     parent = again.directory.parent()
@@ -137,14 +138,15 @@ def test_a_live_run_is_refused_and_its_fork_outlives_it(home: Path) -> None:
     assert where.is_dir() and {one.name for one in wb.runs()} == {"child", "grandchild"}
 
 
+@pytest.mark.full
 def test_a_run_goes_on_without_the_run_whose_weights_it_took_once_it_has_a_checkpoint(home: Path) -> None:
     source = wb.launch("CartPole-v1", name="source", **{**SMALL, "actors": 1})
-    source.wait(updates=3, timeout_s=60)
+    source.wait(updates=3, timeout_s=240)
     source.stop()
     taken = wb.launch("CartPole-v1", name="taken", checkpoint="source", **{**SMALL, "actors": 1})
     taken.stop()
     source.delete()
-    assert wb.resume("taken").wait(updates=taken.status.updates + 3, timeout_s=60).updates > 0
+    assert wb.resume("taken").wait(updates=taken.status.updates + 3, timeout_s=240).updates > 0
     taken.stop()
     shutil.rmtree(taken.directory.checkpoints)
     taken.directory.checkpoints.mkdir()

@@ -25,18 +25,26 @@ def evaluation(*returns: float) -> wb.Evaluation:
 
 
 def test_the_confidence_interval_is_students() -> None:
-    told = evaluation(1.0, 2.0, 3.0, 4.0)  # standard deviation sqrt(5/3), t(3) = 3.18245
-    half = 3.182446305 * math.sqrt(5 / 3) / 2
-    assert told.mean == 2.5
-    assert told.confidence_interval == pytest.approx((2.5 - half, 2.5 + half))
+    told = evaluation(1.0, 2.0, 3.0, 4.0, 5.0)  # standard deviation sqrt(5/2), t(4) = 2.77645
+    half = 2.776445105 * math.sqrt(5 / 2) / math.sqrt(5)
+    assert told.mean == 3 and not told.no_interval
+    assert told.confidence_interval == pytest.approx((3 - half, 3 + half))
 
 
-def test_one_episode_tells_nothing_of_the_mean() -> None:
-    assert evaluation(7.0).confidence_interval == (-math.inf, math.inf)
+@pytest.mark.parametrize(("returns", "why"), [
+    ((7.0,), "fewer than 5 episodes"), ((1.0, 2.0, 3.0, 4.0), "fewer than 5 episodes"),
+    ((500.0,) * 20, "all returns are equal"),
+])
+def test_no_interval_is_told_of_few_episodes_or_of_equal_ones(returns: tuple[float, ...], why: str) -> None:
+    told = evaluation(*returns)
+    assert told.confidence_interval == told.interval() == told.interval("mean") == (-math.inf, math.inf)
+    assert told.no_interval == why and f"(no interval: {why})" in repr(told) and "inf" not in repr(told)
 
 
 def test_repr_is_short() -> None:
-    assert repr(evaluation(1.0, 1.0)) == "Evaluation(CartPole-v1 at 1,000 frames: mean return 1 [1, 1], 2 episodes)"
+    told = evaluation(1.0, 1.0, 2.0, 2.0, 3.0, 3.0)
+    assert repr(told) == (
+        "Evaluation(CartPole-v1 at 1,000 frames: mean return 2 [1.061, 2.939], 6 episodes)")
 
 
 def test_a_run_that_is_not_there_is_refused(home: Path) -> None:
@@ -79,8 +87,8 @@ def test_an_evaluation_on_atari_is_normalized_by_the_scores_of_its_own_starts() 
     assert on_pong("human-starts", 15.5).human_normalized == 1.0
     assert evaluation(1.0).human_normalized is None
     told = on_pong("sticky-actions", 14.6, 14.6, differs="six actions")
-    assert repr(told) == ("Evaluation(ALE/Pong-v5 at 4 frames: mean return 14.6 [14.6, 14.6], 2 episodes, "
-                          "100 % human-normalized, sticky-actions with six actions)")
+    assert repr(told) == ("Evaluation(ALE/Pong-v5 at 4 frames: mean return 14.6 (no interval: fewer than 5 "
+                          "episodes), 2 episodes, 100 % human-normalized, sticky-actions with six actions)")
 
 
 def test_a_score_is_told_apart_from_the_return() -> None:
@@ -104,6 +112,7 @@ def test_what_an_evaluation_adds_is_kept_with_its_run(home: Path) -> None:
     assert evaluations.kept(directory)[-1].evaluation.scores == ()
 
 
+@pytest.mark.full
 def test_human_starts_are_played_one_episode_each(pong: Checkpoint, tmp_path: Path) -> None:
     starts = tmp_path / "pong.json"
     starts.write_text(json.dumps({"game": "pong", "frames_per_action": 4, "starts": [[0] * 30, [3] * 60, [4] * 90]}))
@@ -151,6 +160,7 @@ def test_what_is_not_atari_has_no_protocol(tmp_path: Path) -> None:
         wb.evaluate(checkpoint_in(tmp_path, "CartPole-v1"), protocol="noop-starts")
 
 
+@pytest.mark.full
 def test_whole_games_by_a_protocol_are_played_and_say_what_differs(pong: Checkpoint) -> None:
     told = wb.evaluate(pong, protocol="sticky-actions", episodes=1)
     assert told.differs == "the game's minimal action set instead of all 18"

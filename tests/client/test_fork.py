@@ -20,6 +20,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.client.fork import _stem
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
+from workbench.rundir import sealed
 
 
 def pole() -> gymnasium.Env:
@@ -31,7 +32,7 @@ def pole() -> gymnasium.Env:
 def run(module_home: Path) -> Iterator[wb.Run]:
     """A run with a past, alive."""
     run = wb.launch(pole, name="old", target_entropy=0.5, entropy_cost=0.003, **SMALL)
-    run.wait(updates=20, timeout_s=60)
+    run.wait(updates=20, timeout_s=240)
     yield run
 
 
@@ -63,7 +64,7 @@ def test_a_fork_of_a_live_run_goes_on_from_now_with_what_was_changed(run: wb.Run
             "checkpoint": str(source.path), "take": "all", "optimizer": True, "replay": False, "run": "old",
         }
         assert fork.directory.parent() == first.meta["fork"]
-        status = fork.wait(updates=source.updates + 5, timeout_s=60)
+        status = fork.wait(updates=source.updates + 5, timeout_s=240)
         assert status.frames > source.frames and status.episodes >= source.meta["episodes"]
         eventually(lambda: "loss" in fork.metric_names)
         assert fork.metrics("loss")["frames"].min() >= source.frames
@@ -76,6 +77,7 @@ def test_a_fork_of_a_live_run_goes_on_from_now_with_what_was_changed(run: wb.Run
         fork.stop()
 
 
+@pytest.mark.full
 def test_a_fork_survives_its_run_and_is_resumed_from_its_own_checkpoints(run: wb.Run) -> None:
     with run.paused():
         middle = run.fork(name="middle")
@@ -89,12 +91,13 @@ def test_a_fork_survives_its_run_and_is_resumed_from_its_own_checkpoints(run: wb
         again = wb.resume("survivor")
         try:
             assert again.events["message"].str.startswith(f"continues from the checkpoint at {stopped.frames:,}").any()
-            assert again.wait(updates=stopped.updates + 3, timeout_s=60).frames > stopped.frames
+            assert again.wait(updates=stopped.updates + 3, timeout_s=240).frames > stopped.frames
             fork.checkpoints[0].verify()
         finally:
             again.stop()
 
 
+@pytest.mark.full
 def test_another_optimizer_starts_afresh_and_the_record_says_so(run: wb.Run) -> None:
     with run.paused():
         fork = run.fork(name="rmsprop", optimizer="rmsprop")
@@ -102,7 +105,7 @@ def test_another_optimizer_starts_afresh_and_the_record_says_so(run: wb.Run) -> 
             parent, first = fork.directory.parent(), fork.checkpoints[0]
             assert parent is not None and parent["optimizer"] is False
             assert first.groups == ["algorithm", "model", "rng"]
-            fork.wait(updates=first.updates + 3, timeout_s=60)
+            fork.wait(updates=first.updates + 3, timeout_s=240)
         finally:
             fork.stop()
     states = {name.rpartition(".")[2] for name in fork.checkpoints[-1].load("optimizer")}
@@ -178,12 +181,13 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_leaves_nothing(run: wb.Run
     assert not (rundir.home() / "runs" / "never").exists()
 
 
+@pytest.mark.full
 def test_a_fork_trains_on_the_replay_that_it_took_along(run: wb.Run) -> None:
     small = {"burn_in": 2, "lstm_size": 8, "dueling_size": 8, "replay_size": 100, "replay_min_size": 60}
     with run.paused():
         replayed = wb.launch("CartPole-v1", name="replayed", algorithm="r2d2", **{**SMALL, "actors": 1}, **small)
         try:
-            replayed.wait(updates=5, timeout_s=60)
+            replayed.wait(updates=5, timeout_s=240)
             saved = replayed.checkpoint(replay=True)
             assert saved.has_replay and not replayed.checkpoint().has_replay
             fork = replayed.fork(saved, name="along", replay=True, save_replay=True, n_steps=2)
@@ -193,7 +197,7 @@ def test_a_fork_trains_on_the_replay_that_it_took_along(run: wb.Run) -> None:
                 (event,) = fork.events.query("kind == 'fork'").to_dict("records")
                 assert event["message"].endswith("with its replay") and event["frames"] == saved.frames
                 assert event["data"] == fork.directory.parent()
-                fork.wait(updates=saved.updates + 3, timeout_s=60)
+                fork.wait(updates=saved.updates + 3, timeout_s=240)
             finally:
                 fork.stop()
         finally:
@@ -233,7 +237,7 @@ def ended_r2d2_run(name: str = "replayed", **fields: Any) -> wb.Run:
     """A stopped R2D2 run: a checkpoint without and one with a replay."""
     config = wb_config(total_frames=10_000, **fields)
     record = {"created": 1.0, "config": config, "state": "stopped", "supervisor_pid": None, "error": None}
-    directory = rundir.create(name, record, code={"network.pkl": b"code"})
+    directory = rundir.create(name, record, code={"network.pkl": sealed.sealed("network.pkl", b"code")})
     groups = {name: {"a": np.arange(4.0)} for name in ("model", "optimizer", "algorithm", "rng", "replay")}
     for frames in (1000, 2000):
         checkpoints.write(
@@ -267,7 +271,7 @@ def test_a_replay_goes_along_if_asked_for_and_shares_the_disk(home: Path, nowher
         "run": "replayed",
     }
     assert fork.read()["code"] == {"environment": False, "network": True}
-    assert (fork.code / "network.pkl").read_bytes() == b"code"
+    assert sealed.read(fork.code / "network.pkl") == b"code"
     assert (first.meta["reason"], first.meta["config"]) == ("fork", fork.read()["config"])
     without = started(run, learning_rate=3e-4)
     assert not checkpoints.every(without.checkpoints)[0].has_replay

@@ -94,7 +94,8 @@ def test_network_names_are_those_that_can_be_built() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == sorted(NETWORKS)
 
 
-@pytest.mark.parametrize("where", ["constructor", "reset", "step"])
+@pytest.mark.parametrize("where", [
+    pytest.param("constructor", marks=pytest.mark.full), pytest.param("reset", marks=pytest.mark.full), "step"])
 def test_the_traceback_of_an_environment_reaches_the_caller(home: Path, where: str) -> None:
     class Broken(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1, 1, (3,))
@@ -125,7 +126,7 @@ def test_the_traceback_of_an_environment_reaches_the_caller(home: Path, where: s
         run.wait(frames=1)
     with pytest.raises(wb.errors.RunNotAlive, match=r"wb.resume\('broken'\)"):
         run.pause()
-    eventually(lambda: not processes_of(run.path), within_s=10)
+    eventually(lambda: not processes_of(run.path))
     assert stat.S_IMODE((run.path / "code" / "environment.pkl").stat().st_mode) == 0o600
 
 
@@ -147,4 +148,4 @@ def test_a_network_of_the_wrong_shape_reaches_the_caller(home: Path) -> None:
 
     with pytest.raises(NetworkFailed, match=r"policy_logits .*\(2, 3, 2\)"):
         wb.launch("CartPole-v1", network=network, name="wrong", **SMALL)
-    eventually(lambda: not processes_of(home / "runs" / "wrong"), within_s=10)
+    eventually(lambda: not processes_of(home / "runs" / "wrong"))

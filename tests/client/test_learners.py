@@ -15,6 +15,8 @@ import workbench as wb
 from tests.conftest import eventually
 from workbench.errors import OutOfBounds
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def run(home: Path) -> Iterator[wb.Run]:
@@ -28,7 +30,6 @@ def trains(run: wb.Run, beyond: int = 0) -> bool:
     return run.status.state == "training" and run.status.updates > beyond and run.status.frames_per_second > 0
 
 
-@pytest.mark.timeout(500)
 def test_two_learners_learn_cartpole_obey_and_come_back_from_the_checkpoint(run: wb.Run) -> None:
     run.wait(episode_return=60, timeout_s=240, progress=False)
     status = run.status
@@ -51,7 +52,7 @@ def obeys(run: wb.Run) -> None:
     run.scale(actors=3)
     assert run.status.updates == updates
     run.resume()
-    eventually(lambda: trains(run, updates) and all(actor.steps for actor in run.status.actors), within_s=60)
+    eventually(lambda: trains(run, updates) and all(actor.steps for actor in run.status.actors))
     assert len(run.status.actors) == 3
 
 
@@ -61,8 +62,8 @@ def survives(run: wb.Run) -> None:
     before = run.status.learner_pids
     assert len(before) == 2 and before[1] is not None
     os.kill(before[1], signal.SIGKILL)
-    eventually(lambda: None not in run.status.learner_pids and not {*before} & {*run.status.learner_pids}, within_s=60)
-    eventually(lambda: trains(run, kept.updates), within_s=90, what="it trains on")
+    eventually(lambda: None not in run.status.learner_pids and not {*before} & {*run.status.learner_pids})
+    eventually(lambda: trains(run, kept.updates), what="it trains on")
     told = run.events["message"].tolist()
     assert "learner-1 ended with signal 9 (SIGKILL)" in told
     assert any(message.startswith(f"continues from the checkpoint at {kept.frames:,}") for message in told)

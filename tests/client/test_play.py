@@ -208,13 +208,13 @@ def test_what_an_environment_raises_is_told_and_the_episode_before_it_kept(tmp_p
     np.testing.assert_allclose(played.actions, [[1, -1], [0.5, 1]])
 
 
-@pytest.mark.parametrize(("action", "said"), [
-    (2, r"action 2 is not in \[0, 2\)"), (0.5, "integers"), ("left", "integers"), ([0, 1], "shape"), (True, "integers"),
-])
-def test_a_wrong_action_is_named_and_changes_nothing(game: wb.Game, action: Any, said: str) -> None:
-    with pytest.raises(ShapeMismatch, match=said):
-        game.step(action)
-    assert game.moment.step == 0
+def test_a_wrong_action_is_named_and_changes_nothing(game: wb.Game) -> None:
+    wrong: list[tuple[Any, str]] = [(2, r"action 2 is not in \[0, 2\)"), (0.5, "integers"), ("left", "integers"),
+                                    ([0, 1], "shape"), (True, "integers")]
+    for action, said in wrong:
+        with pytest.raises(ShapeMismatch, match=said):
+            game.step(action)
+        assert game.moment.step == 0
     with pytest.raises(InvalidInput, match="'z' mean no action of CartPole-v1: ArrowLeft, a: left"):
         game.press("z")
 
@@ -258,6 +258,7 @@ def test_the_process_ends_with_its_handle_and_keeps_the_episode(cartpole: wb.Che
     assert kept.steps == 1 and not list(cartpole.path.parents[1].glob("rollouts/*.begun"))
 
 
+@pytest.mark.full
 def test_a_kernel_that_is_killed_takes_its_game_along_and_the_episode_is_kept(cartpole: wb.Checkpoint) -> None:
     code = ("import sys, workbench as wb\n"
             f"game = wb.play({str(cartpole.path)!r}, seed=12)\ngame.step(1)\n"
@@ -276,6 +277,7 @@ def test_a_kernel_that_is_killed_takes_its_game_along_and_the_episode_is_kept(ca
     assert kept.actions.tolist() == [1]
 
 
+@pytest.mark.full
 def test_an_episode_whose_process_is_killed_is_gone_on_with(cartpole: wb.Checkpoint) -> None:
     game = wb.play(cartpole, seed=13)
     for action in (0, 1, 0):
@@ -297,6 +299,7 @@ def test_an_episode_whose_process_is_killed_is_gone_on_with(cartpole: wb.Checkpo
     assert kept.steps == 5 and kept.by_person is not None and kept.by_person.tolist() == [True] * 3 + [False, True]
 
 
+@pytest.mark.full
 def test_stop_keeps_the_episode_of_a_process_that_was_killed(cartpole: wb.Checkpoint) -> None:
     game = wb.play(cartpole, seed=14)
     game.step(0)
@@ -314,6 +317,7 @@ class Unlike(Wide):
         return np.zeros(2, np.float32), time.time() % 9, False, False, {}
 
 
+@pytest.mark.full
 def test_an_episode_that_does_not_repeat_itself_is_not_made_up(tmp_path: Path) -> None:
     game = wb.play(checkpoint_in(tmp_path, Unlike))
     game.step()
@@ -324,6 +328,7 @@ def test_an_episode_that_does_not_repeat_itself_is_not_made_up(tmp_path: Path) -
     assert game.journal is not None
 
 
+@pytest.mark.full
 def test_a_full_disk_leaves_the_journal(cartpole: wb.Checkpoint, tmp_path: Path) -> None:
     for disk in mounted_disk(tmp_path / "disk", size="3m"):
         exported = wb.export_policy(cartpole, target=tmp_path / "policy")
@@ -343,6 +348,7 @@ def test_a_full_disk_leaves_the_journal(cartpole: wb.Checkpoint, tmp_path: Path)
             os.environ["WORKBENCH_HOME"] = before
 
 
+@pytest.mark.full
 def test_nothing_is_kept_of_a_game_that_nobody_played(cartpole: wb.Checkpoint) -> None:
     with wb.play(cartpole, seed=15) as game:
         process = process_of(game)

@@ -20,7 +20,6 @@ from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds
 
 optuna = pytest.importorskip("optuna")
-pytestmark = pytest.mark.timeout(280)
 
 GENERATION = 1000  # frames
 FEW: dict[str, Any] = {**SMALL, "actors": 1, "total_frames": 3 * GENERATION, "parallel": 2, "sampler": "pbt",
@@ -40,6 +39,7 @@ def survivor(home: Path) -> wb.Sweep:
     return sweep
 
 
+@pytest.mark.full
 def test_the_worst_are_replaced_by_forks_of_the_best_and_all_train_to_the_end(survivor: wb.Sweep) -> None:
     status, trials = survivor.status, survivor.trials
     assert (status.finished, status.pruned, status.failed, status.trials) == (4, 2, 0, 6)
@@ -51,6 +51,7 @@ def test_the_worst_are_replaced_by_forks_of_the_best_and_all_train_to_the_end(su
     assert sorted(one.frames // GENERATION for one in lost) == [1, 2]
 
 
+@pytest.mark.full
 def test_a_fork_begins_with_the_weights_and_near_the_fields_of_its_parent(survivor: wb.Sweep) -> None:
     for one in survivor.trials[4:]:
         directory = wb.attach(one.run).directory
@@ -65,9 +66,10 @@ def test_a_fork_begins_with_the_weights_and_near_the_fields_of_its_parent(surviv
             assert low <= one.fields[name] <= high
 
 
+@pytest.mark.full
 def test_who_waits_for_its_turn_is_no_run_that_died(home: Path) -> None:
     sweep = wb.sweep("CartPole-v1", space=SPACE, trials=3, name="patient", **{**FEW, "total_frames": 10**7})
-    eventually(lambda: (home / "runs" / "patient-2" / "run.json").exists(), within_s=60)
+    eventually(lambda: (home / "runs" / "patient-2" / "run.json").exists())
     try:
         waits = wb.attach("patient-2")
         assert waits.state == "stopped" and waits.status.reason.startswith("not started yet. wb.resume(")
@@ -76,6 +78,7 @@ def test_who_waits_for_its_turn_is_no_run_that_died(home: Path) -> None:
     assert waits.state == "stopped"
 
 
+@pytest.mark.full
 def test_nothing_is_done_twice_when_a_plan_is_taken_up_again(survivor: wb.Sweep) -> None:
     before = [(one.number, one.state, one.note) for one in survivor.trials]
     with pytest.raises(InvalidInput, match="has done its 6 trials. A population keeps its size.*wb.resume\\('evolved-"):
@@ -85,6 +88,7 @@ def test_nothing_is_done_twice_when_a_plan_is_taken_up_again(survivor: wb.Sweep)
     assert [(one.number, one.state, one.note) for one in survivor.trials] == before
 
 
+@pytest.mark.full
 def test_a_run_that_has_ended_since_it_was_looked_at_stays_as_it_is(survivor: wb.Sweep) -> None:
     run = wb.attach(survivor.trials[-1].run)
     with pytest.raises(InvalidInput, match="has finished"):
@@ -93,19 +97,20 @@ def test_a_run_that_has_ended_since_it_was_looked_at_stays_as_it_is(survivor: wb
     assert run.state == "finished" and not processes_of(run.path)
 
 
+@pytest.mark.full
 def test_a_stopped_population_goes_on_where_it_was(home: Path) -> None:
     sweep = wb.sweep("CartPole-v1", space=SPACE, trials=2, name="calm", **{**FEW, "total_frames": 10**7})
-    eventually(lambda: (home / "runs" / "calm-1" / "run.json").exists(), within_s=60)
+    eventually(lambda: (home / "runs" / "calm-1" / "run.json").exists())
     run = wb.attach("calm-0")
     assert run.state in ("stopped", "starting", "training"), "stopped: its turn has not come"
-    eventually(lambda: run.state == "training", within_s=60)
-    run.wait(frames=500, timeout_s=60)
+    eventually(lambda: run.state == "training")
+    run.wait(frames=500, timeout_s=240)
     assert sweep.stop().state == "stopped" and not processes_of(sweep.path) and not processes_of(run.path)
     assert run.state == "stopped" and run.checkpoints and sweep.table["state"].tolist() == ["open", "open"]
     frames = run.status.frames
     sweep.resume()
-    eventually(lambda: run.state in ("starting", "training"), within_s=60)
-    run.wait(frames=frames + 500, timeout_s=60)
+    eventually(lambda: run.state in ("starting", "training"))
+    run.wait(frames=frames + 500, timeout_s=240)
     assert sweep.stop().state == "stopped"
 
 

@@ -112,6 +112,7 @@ def test_pictures_are_handed_out_as_they_are_kept_and_as_jpeg(played):
     assert all(one[:8] == b"\x89PNG\r\n\x1a\n" for one in pictures) and jpegs[3][:2] == b"\xff\xd8"
 
 
+@pytest.mark.full
 def test_a_rollout_that_takes_too_long_is_ended_and_leaves_nothing(pong):
     with pytest.raises(WorkbenchError, match=r"the rollout did not end within 0.2 s. Play fewer steps"):
         wb.rollout(pong, seed=9, timeout_s=0.2)
@@ -125,13 +126,14 @@ def test_what_an_environment_raises_comes_with_its_traceback(tmp_path):
         wb.rollout(checkpoint)
 
 
+@pytest.mark.full
 def test_a_kernel_that_is_killed_takes_its_rollout_along(tmp_path):
     checkpoint = checkpoint_in(tmp_path, "testing/counting-v0", environment_options={"episode_length": 10**9})
     code = f"import workbench as wb; wb.rollout({str(checkpoint.path)!r}, max_steps=10**7)"
     with subprocess.Popen([sys.executable, "-c", code]) as kernel:
         try:
-            playing = eventually(lambda: psutil.Process(kernel.pid).children(), within_s=60)[0]
-            eventually(lambda: list((tmp_path / "run" / "rollouts").glob(".writing-*")), within_s=60)
+            playing = eventually(lambda: psutil.Process(kernel.pid).children())[0]
+            eventually(lambda: list((tmp_path / "run" / "rollouts").glob(".writing-*")))
         finally:
             kernel.kill()
     assert eventually(lambda: not playing.is_running() or playing.status() == psutil.STATUS_ZOMBIE)
@@ -152,6 +154,7 @@ KINDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_action_is_played_in_its_own_process_and_shown(tmp_path, kind):
     environment, fields = KINDS[kind]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +30,7 @@ NAME = "cartpole-vtrace-1"
 
 @pytest.fixture(scope="module")
 def run(module_home: Path) -> Iterator[wb.Run]:
-    yield wb.launch("CartPole-v1", seed=1, **SMALL)
+    yield wb.launch("CartPole-v1", seed=1, warmup_updates=0, **SMALL)
 
 
 def test_the_first_free_name_is_made_of_environment_and_algorithm(run: wb.Run) -> None:
@@ -39,19 +41,19 @@ def test_the_first_free_name_is_made_of_environment_and_algorithm(run: wb.Run) -
 
 def test_waiting_returns_at_the_target(run: wb.Run, capsys: pytest.CaptureFixture[str]) -> None:
     target = run.status.updates + 10
-    status = run.wait(updates=target, timeout_s=60)
+    status = run.wait(updates=target, timeout_s=240)
     assert status.updates >= target
     assert status.state == "training"
     assert capsys.readouterr().out == ""  # nobody looks on
 
 
 def test_waiting_returns_at_the_first_of_several_targets(run: wb.Run) -> None:
-    status = run.wait(frames=run.status.frames + 10, episode_return=1e9, timeout_s=60)
+    status = run.wait(frames=run.status.frames + 10, episode_return=1e9, timeout_s=240)
     assert status.episode_return is None or status.episode_return < 1e9
 
 
 def test_a_progress_bar_shows_when_asked_for(run: wb.Run, capsys: pytest.CaptureFixture[str]) -> None:
-    run.wait(frames=run.status.frames + 100, timeout_s=60, progress=True)
+    run.wait(frames=run.status.frames + 100, timeout_s=240, progress=True)
     assert NAME in capsys.readouterr().out
 
 
@@ -60,6 +62,29 @@ def test_waiting_too_long_says_how_the_run_is_and_leaves_it_alone(run: wb.Run) -
     with pytest.raises(WaitTimeout, match=expected):
         run.wait(episode_return=1e9, timeout_s=0.5)
     assert run.status.state == "training"
+
+
+def test_seconds_are_a_target_as_others_are(run: wb.Run) -> None:
+    began = time.monotonic()
+    status = run.wait(episode_return=1e9, seconds=0.5, timeout_s=600)
+    assert time.monotonic() - began >= 0.5 and status.state == "training"
+    before = run.status.updates
+    assert run.wait(updates=before + 1, seconds=600).updates > before
+    with pytest.raises(WaitTimeout, match="has not reached seconds=600 after 0.1 s"):
+        run.wait(seconds=600, timeout_s=0.1)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "10", True])
+def test_seconds_out_of_bounds_are_refused(run: wb.Run, seconds: Any) -> None:
+    with pytest.raises(OutOfBounds, match="^seconds="):
+        run.wait(seconds=seconds)
+
+
+def test_a_bar_counts_the_seconds_where_nothing_else_is_counted(
+    run: wb.Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.wait(episode_return=1e9, seconds=0.5, progress=True)
+    assert "0.50/0.50 s [" in capsys.readouterr().out
 
 
 def test_status_knows_every_process(run: wb.Run) -> None:
@@ -130,7 +155,7 @@ def test_a_wrong_change_is_one_clear_error_and_changes_nothing(run: wb.Run, chan
     with pytest.raises(error, match=text):
         run.tune(**changes)
     assert run.config == before
-    assert run.wait(updates=updates + 1, timeout_s=30).state == "training"
+    assert run.wait(updates=updates + 1, timeout_s=240).state == "training"
 
 
 def test_the_supervisor_checks_changes_by_itself(run: wb.Run) -> None:
@@ -148,7 +173,7 @@ def test_paused_stands_still_and_goes_on(run: wb.Run) -> None:
         with run.paused():
             pass
         assert run.status.state == "paused"  # it was paused before the inner block
-    after = run.wait(updates=before.updates + 3, timeout_s=30)
+    after = run.wait(updates=before.updates + 3, timeout_s=240)
     assert after.state == "training"
     assert {"pause", "resume"} <= set(run.events["kind"])
 
@@ -162,7 +187,7 @@ def test_scaling_up_and_down_is_live(run: wb.Run) -> None:
     shrunk = eventually(lambda: len((s := run.status).actors) == 1 and s)
     assert shrunk.actors[0].pid == pids[0]
     eventually(lambda: not any(_lives(actor.pid) for actor in grown.actors[1:]), what="the others have ended")
-    run.wait(updates=run.status.updates + 3, timeout_s=30)
+    run.wait(updates=run.status.updates + 3, timeout_s=240)
     run.scale(actors=2)
     eventually(lambda: all(actor.steps for actor in run.status.actors) and len(run.status.actors) == 2)
     assert list(run.events.query("kind == 'scale'")["message"])[:2] == ["actors 2 → 3", "actors 3 → 1"]
@@ -238,7 +263,7 @@ def test_a_token_that_others_can_read_is_refused(run: wb.Run) -> None:
     token = run.path / "token"
     os.chmod(token, 0o644)
     try:
-        with pytest.raises(AccessDenied, match="chmod 600"):
+        with pytest.raises(AccessDenied, match="chmod go-rwx"):
             wb.attach(NAME).pause()
     finally:
         os.chmod(token, 0o600)
@@ -252,6 +277,6 @@ sys.modules["ipywidgets"] = None
 from IPython.core.interactiveshell import InteractiveShell
 InteractiveShell.instance().run_cell("import workbench as wb; run = wb.attach({NAME!r}); run")
 """
-    shown = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=120)
+    shown = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=240)
     assert f"Run({NAME}: training" in shown.stdout, shown.stderr
     assert "pip install ipywidgets" in shown.stdout

@@ -6,18 +6,19 @@ import workbench as wb
 from tests.conftest import SMALL
 from tests.learner.test_agents import Scored
 
+pytestmark = pytest.mark.full
+
 
 def scored(num_envs, seed):
     return Scored(num_envs)
 
 
-@pytest.mark.timeout(120)
 def test_the_score_of_a_run_is_seen_wherever_its_return_is(home):
     run = wb.launch(scored, total_frames=10**9, algorithm="r2d2", burn_in=0, evaluation_envs_per_actor=1,
                     replay_min_size=20, replay_size=200, lstm_size=8, dueling_size=8, **SMALL)
-    status = run.wait(evaluation_score=5.0, timeout_s=60, progress=False)
+    status = run.wait(evaluation_score=5.0, timeout_s=240, progress=False)
     assert status.evaluation_score == pytest.approx(3 * status.evaluation_return + 5)
-    status = run.wait(episode_score=5.0, timeout_s=60, progress=False)
+    status = run.wait(episode_score=5.0, timeout_s=240, progress=False)
     assert status.episode_score == pytest.approx(3 * status.episode_return + 5)
     assert f"(score {status.episode_score:.4g})" in status.line()
     assert {"episode_score", "evaluation_score", "episode_score_mean", "evaluation_score_mean"} <= set(run.metric_names)

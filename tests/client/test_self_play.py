@@ -11,10 +11,10 @@ from torch import nn
 
 import workbench as wb
 from tests.conftest import eventually
+from tests.played import code_of
 from workbench import checkpoints, rundir
 from workbench.algorithms import PolicyValueOutput
 from workbench.config import RunConfig
-from workbench.environments import by_value
 from workbench.errors import InvalidInput, RunFailed, RunNotFound
 from workbench.trajectory import EnvironmentSpec
 
@@ -74,7 +74,7 @@ def frozen_run(name="frozen"):
     """A run that has ended, whose one checkpoint always plays action 1."""
     config = RunConfig.build("Differ")
     spec = EnvironmentSpec("Differ", (2,), "float32", 3, agents=2)
-    code = {"environment.pkl": by_value.dumps(Differ), "network.pkl": by_value.dumps(AlwaysSecond)}
+    code = code_of(environment=Differ, network=AlwaysSecond)
     run = rundir.create(name, {"config": config.to_json(), "created": 0.0, "state": "stopped", "parent": None,
                                "supervisor_pid": None, "error": None}, code=code)
     return checkpoints.write(
@@ -82,12 +82,12 @@ def frozen_run(name="frozen"):
         meta={"steps": 1, "updates": 1, "time_s": 0.0, "config": config.to_json(), "environment": spec.to_json()})
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.full
 def test_against_a_frozen_checkpoint_the_other_player_learns_to_win(home):
     checkpoint = frozen_run()
     run = wb.launch(Differ, opponent="frozen", total_frames=1_000_000, **FIELDS)
     assert run.config.opponent == str(checkpoint.path)
-    run.wait(episode_return=7.5, timeout_s=200, progress=False)
+    run.wait(episode_return=7.5, timeout_s=240, progress=False)
     episodes = run._reader.episodes()
     assert set((episodes["env_id"] % 2).tolist()) == {0}, "the frozen player's episodes are not counted"
     assert episodes["episode_return"][:20].mean() < 7.0, "it had to be learnt"
@@ -96,7 +96,7 @@ def test_against_a_frozen_checkpoint_the_other_player_learns_to_win(home):
         won = wb.evaluate(mine, episodes=5)
         if won.returns == (8.0,) * 5:
             break
-        run.wait(updates=mine.updates + 20, timeout_s=60, progress=False)
+        run.wait(updates=mine.updates + 20, timeout_s=240, progress=False)
     assert won.returns == (8.0,) * 5 and won.lengths == (8,) * 5
     assert (run.directory.path / "opponent" / "code" / "network.pkl").exists(), "what was typed in a cell goes along"
     run.stop()
@@ -113,10 +113,10 @@ def test_against_a_frozen_checkpoint_the_other_player_learns_to_win(home):
     forked.stop()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.full
 def test_both_players_learn_where_there_is_no_opponent(home):
     run = wb.launch(Differ, total_frames=100_000_000, **FIELDS)
-    run.wait(updates=20, timeout_s=60, progress=False)
+    run.wait(updates=20, timeout_s=240, progress=False)
     eventually(lambda: {one % 2 for one in run._reader.episodes()["env_id"].tolist()} == {0, 1}, what="both players")
     episodes = run._reader.episodes()
     returns = [episodes["episode_return"][episodes["env_id"] % 2 == agent] for agent in (0, 1)]
@@ -131,7 +131,7 @@ def test_an_opponent_that_is_nobodys_checkpoint_is_refused_before_anything_start
         wb.launch(Differ, opponent=str(home / "elsewhere"), **FIELDS)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("environment", "fields", "says"),
     [(Differ, {"envs_per_actor": 6, "groups_per_actor": 2}, "must be a multiple of groups_per_actor x 2"),

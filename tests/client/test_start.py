@@ -51,9 +51,10 @@ def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:
     assert {one.state for one in wb.runs()} == {"stopped"}
 
 
+@pytest.mark.full
 def test_a_run_that_has_no_checkpoint_yet_writes_one_when_it_is_to_play(home: Path) -> None:
     run = wb.launch("CartPole-v1", **SMALL)
-    run.wait(updates=1, timeout_s=60)
+    run.wait(updates=1, timeout_s=240)
     assert not run.checkpoints
     evaluation = wb.evaluate(run, episodes=1)
     assert [one.frames for one in run.checkpoints] == [evaluation.checkpoint_frames]
@@ -79,9 +80,9 @@ def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path, mon
 
 def test_a_mean_of_few_episodes_reaches_no_target() -> None:
     wanted = {"episode_return": 10.0}
-    assert not waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=1), wanted)
-    assert waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=20), wanted)
-    assert waiting._reached(RunStatus("one", "training", episode_return=11.0), wanted)
+    assert not waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=1), wanted, 0.0)
+    assert waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=20), wanted, 0.0)
+    assert waiting._reached(RunStatus("one", "training", episode_return=11.0), wanted, 0.0)
 
 
 def test_a_row_of_the_life_before_does_not_say_how_a_resumed_run_is(home: Path) -> None:
@@ -101,8 +102,8 @@ def test_an_interrupted_launch_leaves_the_run_and_says_its_name(home: Path) -> N
         try:
             eventually(lambda: "left" in [run.name for run in wb.runs()] and wb.attach("left").status.supervisor_pid)
             kernel.send_signal(signal.SIGINT)
-            out, _ = kernel.communicate(timeout=30)
+            out, _ = kernel.communicate(timeout=240)
         finally:
             kernel.kill()
     assert out.decode() == "left goes on in the background: wb.attach('left') gives its handle, .stop() ends it.\n"
-    assert wb.attach("left").wait(updates=1, timeout_s=60).state == "training"
+    assert wb.attach("left").wait(updates=1, timeout_s=240).state == "training"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workbench.client.status import RunStatus
 from workbench.client.tables import hyperparameters
 from workbench.config import RunConfig
@@ -19,6 +21,17 @@ def test_a_line_says_the_scores_beside_the_returns() -> None:
     status = RunStatus.from_told("one", {"state": "paused", "frames": 10, "episode_return": 3.0, "episode_score": 0.25,
                                          "evaluation_return": 4.0, "evaluation_score": 1.0})
     assert status.line() == "paused, 10 frames, return 3 (score 0.25), evaluation 4 (score 1)"
+
+
+def test_a_speed_is_that_of_now_or_the_average_and_never_nothing() -> None:
+    moving = RunStatus("one", "training", frames=8000, steps=2000, time_s=4.0, frames_per_second=2400.0,
+                       steps_per_second=600.0)
+    assert moving.speed == "2,400 frames/s (600 steps/s)" and moving.speed in moving.line()
+    ended = replace(moving, state="stopped", frames_per_second=0.0, steps_per_second=0.0)
+    assert ended.speed == "on average 2,000 frames/s (500 steps/s)"
+    just_begun, paused = RunStatus("one", "training"), replace(moving, state="paused")
+    assert just_begun.speed == paused.speed == "" and RunStatus("one", "failed").speed == ""
+    assert "frames/s" not in just_begun.line()
 
 
 def test_a_full_replay_is_no_news_in_a_line() -> None:

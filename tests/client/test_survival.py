@@ -53,7 +53,7 @@ def kill(pid: int | None) -> None:
 
 
 def test_a_run_outlives_the_process_that_launched_it(run: wb.Run) -> None:
-    status = run.wait(updates=run.status.updates + 5, timeout_s=60)
+    status = run.wait(updates=run.status.updates + 5, timeout_s=240)
     assert status.state == "training"
     assert run.events["kind"].iloc[0] == "launch"
 
@@ -70,6 +70,7 @@ def test_a_killed_actor_is_restarted(run: wb.Run) -> None:
     assert "actor-0 restarted after signal 9 (SIGKILL)" in set(run.events["message"])
 
 
+@pytest.mark.full
 def test_an_actor_can_be_restarted_on_demand(run: wb.Run) -> None:
     failures = len(run.events.query("kind == 'error'"))
     before = run.status.actors[1].pid
@@ -84,14 +85,15 @@ def named_while_stopped(run: wb.Run, pid: int | None, says: str) -> None:
     assert pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        eventually(lambda: says in run.status.reason, within_s=40, what=says)
+        eventually(lambda: says in run.status.reason, what=says)
     finally:
         os.kill(pid, signal.SIGCONT)
     eventually(lambda: run.status.reason == "")
 
 
 def test_an_actor_that_hangs_is_named(run: wb.Run) -> None:
-    eventually(lambda: all(actor.steps > 0 for actor in run.status.actors))
+    steps = run.status.actors[0].steps
+    eventually(lambda: run.status.actors[0].steps > steps + 1000)  # of this life
     named_while_stopped(run, run.status.actors[0].pid, "actor 0 has made no step for")
 
 
@@ -109,12 +111,11 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
     down = eventually(lambda: "it ended with signal 9 (SIGKILL)" in (s := run.status).reason and s)
     assert down.reason.startswith("the learner is being restarted")
     assert (down.frames_per_second, down.frames >= before.frames) == (0.0, True)
-    eventually(lambda: wb.runs()[NAME].frames_per_second == 0.0, within_s=5)
+    eventually(lambda: wb.runs()[NAME].frames_per_second == 0.0)
     restored = f"continues from the checkpoint at {made.frames:,} frames"
-    eventually(lambda: restored in set(run.events["message"]), within_s=60)
+    eventually(lambda: restored in set(run.events["message"]))
     after = eventually(
         lambda: (s := run.status).learner_pid not in (None, before.learner_pid) and s.updates > made.updates and s,
-        within_s=60,
     )
     assert after.supervisor_pid == before.supervisor_pid
     assert after.frames > made.frames
@@ -122,24 +123,24 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
     assert "learner restarted after signal 9 (SIGKILL)" in set(events["message"])
 
 
+@pytest.mark.full
 def test_a_paused_run_stays_paused_when_its_learner_dies(run: wb.Run) -> None:
     run.pause()
     made, before = run.checkpoint(), run.status
     assert made.updates == before.updates
     kill(before.learner_pid)
-    eventually(lambda: run.events["message"].iloc[-1].startswith(f"continues from the checkpoint at {made.frames:,}"),
-               within_s=60)
-    paused = eventually(lambda: (s := run.status).state == "paused" and s.reason == "paused by hand" and s, within_s=60)
+    eventually(lambda: run.events["message"].iloc[-1].startswith(f"continues from the checkpoint at {made.frames:,}"))
+    paused = eventually(lambda: (s := run.status).state == "paused" and s.reason == "paused by hand" and s)
     assert paused.updates == before.updates
     run.resume()
-    run.wait(updates=run.status.updates + 2, timeout_s=60)
+    run.wait(updates=run.status.updates + 2, timeout_s=240)
 
 
 def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.Run) -> None:
     made, before = run.checkpoint(), run.hyperparameters["learning_rate"].value
     kill(run.status.supervisor_pid)
-    eventually(lambda: not processes_of(run.path), within_s=10, what="no orphan is left")
-    status = eventually(lambda: (s := run.status).state == "dead" and s, within_s=5)
+    eventually(lambda: not processes_of(run.path), what="no orphan is left")
+    status = eventually(lambda: (s := run.status).state == "dead" and s)
     assert status.reason == f"its supervisor is gone. wb.resume('{NAME}') continues it from its newest checkpoint."
     assert status.frames > 0
     assert (wb.runs()[NAME].state, wb.runs()[NAME].frames_per_second) == ("dead", 0.0)
@@ -147,7 +148,7 @@ def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.
     with pytest.raises(RunNotAlive, match=r"tough is dead: .* wb.resume\('tough'\)"):
         run.tune(learning_rate=1e-3)
     with pytest.raises(RunNotAlive, match="is dead at"):
-        run.wait(frames=10**12, timeout_s=5)
+        run.wait(frames=10**12, timeout_s=240)
     again = wb.resume(NAME, learning_rate=4e-4, actors=1)
     assert again.status.frames >= made.frames
     assert again.hyperparameters["learning_rate"].value == 4e-4
@@ -155,30 +156,38 @@ def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.
     resumed = again.events[again.events["kind"] == "resume"]
     assert resumed["frames"].isna().iloc[-1], "nobody knew yet where the run stood"
     assert again.undo() == {"old": {"actors": 1}, "new": {"actors": 2}}
-    assert again.undo() == {"old": {"learning_rate": 4e-4}, "new": {"learning_rate": before}}
+    undone = again.undo()  # with the end of its warm-up, where that still went on
+    assert (undone["old"]["learning_rate"], undone["new"]["learning_rate"]) == (4e-4, before)
 
 
 def test_a_run_is_supervised_once(run: wb.Run) -> None:
     second = subprocess.run(
-        [sys.executable, "-m", "workbench", "_supervisor", str(run.path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "workbench", "_supervisor", str(run.path)], capture_output=True, text=True, timeout=240
     )
     assert second.returncode == 1
     assert "has a supervisor already" in second.stderr
-    assert run.wait(updates=run.status.updates + 2, timeout_s=60).state == "training"
+    assert run.wait(updates=run.status.updates + 2, timeout_s=240).state == "training"
 
 
+@pytest.mark.full
 def test_a_hangup_is_ignored_and_sigterm_is_an_orderly_stop(run: wb.Run) -> None:
     pid = run.status.supervisor_pid
     assert pid
     os.kill(pid, signal.SIGHUP)
-    assert run.wait(updates=run.status.updates + 2, timeout_s=60).supervisor_pid == pid
+    assert run.wait(updates=run.status.updates + 2, timeout_s=240).supervisor_pid == pid
     os.kill(pid, signal.SIGTERM)
-    eventually(lambda: run.status.state == "stopped", within_s=30)
+    eventually(lambda: run.status.state == "stopped")
     assert run.checkpoints[-1].frames == run.status.frames
-    eventually(lambda: not processes_of(run.path), within_s=10)
+    eventually(lambda: not processes_of(run.path))
+
+
+def zombies() -> set[int]:
+    """Children of this process that ended and that nobody has waited for."""
+    return {one.pid for one in psutil.Process().children() if one.status() == psutil.STATUS_ZOMBIE}
 
 
 def test_stop_writes_a_last_checkpoint_and_ends_everything(run: wb.Run) -> None:
+    before = zombies()  # of tests that came earlier in this process
     status = run.stop()
     assert status.state == "stopped"
     assert processes_of(run.path) == []
@@ -186,22 +195,23 @@ def test_stop_writes_a_last_checkpoint_and_ends_everything(run: wb.Run) -> None:
     assert run.stop().state == "stopped"
     with pytest.raises(RunNotAlive, match="is stopped"):
         run.checkpoint()
-    assert not any(one.status() == psutil.STATUS_ZOMBIE for one in psutil.Process().children())
+    assert zombies() <= before
 
 
 def test_a_finished_run_says_so_and_goes_on_with_more_frames(run: wb.Run) -> None:
     run.tune(total_frames=run.status.frames + 2000)
-    status = run.wait(timeout_s=60)
+    status = run.wait(timeout_s=240)
     assert status.state == "finished"
     assert status.frames >= run.config.total_frames
     assert run.events["kind"].iloc[-1] == "finished"
-    eventually(lambda: not processes_of(run.path), within_s=10)
+    eventually(lambda: not processes_of(run.path))
     with pytest.raises(InvalidInput, match=r"it reached total_frames=.* Give a larger one: wb.resume\('tough', total"):
         wb.resume(NAME)
     again = wb.resume(NAME, total_frames=10**8)
-    assert again.wait(frames=status.frames + 100, timeout_s=60).state == "training"
+    assert again.wait(frames=status.frames + 100, timeout_s=240).state == "training"
 
 
+@pytest.mark.full
 def test_a_full_disk_is_a_warning_and_hides_no_outcome(run: wb.Run) -> None:
     pid = run.status.supervisor_pid
     assert pid
@@ -217,7 +227,7 @@ def test_a_full_disk_is_a_warning_and_hides_no_outcome(run: wb.Run) -> None:
     run._control.call("stop", grace_s=10.0)
     eventually(lambda: not psutil.pid_exists(learner))
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
-    eventually(lambda: not processes_of(run.path), within_s=15)
+    eventually(lambda: not processes_of(run.path))
     assert run.status.state == "stopped"
     assert run.events["kind"].iloc[-1] == "stop"
 
@@ -232,7 +242,7 @@ def test_a_learner_that_dies_again_and_again_without_an_update_fails_the_run(run
             kill(pid)
         return run.status.state == "failed"
 
-    eventually(has_given_up, within_s=60)
+    eventually(has_given_up)
     assert len(died) in (6, 7), "one may have trained before it was killed"
     with pytest.raises(RunFailed, match=r"learner ended with signal 9 \(SIGKILL\) . times. Its log ends:"):
-        run.wait(timeout_s=30)
+        run.wait(timeout_s=240)

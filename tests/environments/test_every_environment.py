@@ -129,7 +129,6 @@ def run_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
         yield made
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", NEEDS)
 def test_an_actor_process_keeps_the_contract_and_repeats_what_its_seed_gives(name, run_of, tmp_path):
     for package in NEEDS[name]:

@@ -22,7 +22,7 @@ from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags, StepBatch
 
-envpool = pytest.importorskip("envpool", reason="football needs envpool: pip install 'rl-workbench[football]'")
+envpool = pytest.importorskip("envpool", reason="the extra football is not installed")
 
 CLOSE = "football/academy_empty_goal_close"
 
@@ -67,6 +67,7 @@ def test_it_keeps_the_contract() -> None:
     assert seen.episodes > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "num_envs", "steps", "kind"), [
     (CLOSE, 3, 200, Flags.TERMINATED), ("football/1_vs_1_easy", 1, 503, Flags.TRUNCATED)])
 def test_a_game_that_ended_begins_anew_in_the_same_step_and_one_cut_off_gives_its_true_last_observation(
@@ -91,6 +92,7 @@ def test_a_game_that_ended_begins_anew_in_the_same_step_and_one_cut_off_gives_it
     assert ends == kind | Flags.START, "the test must see such an end"
 
 
+@pytest.mark.full
 def test_the_number_of_threads_changes_nothing_and_another_seed_does() -> None:
     actions = np.random.default_rng(0).integers(19, size=(150, 4))
     one, two, other = played(actions), played(actions, threads=2), played(actions, seed=4)
@@ -162,9 +164,9 @@ def test_render_gives_the_plan_and_an_ending_is_kept_before_the_next_game() -> N
 
 @pytest.mark.skipif(importlib.util.find_spec("gfootball") is not None, reason="gfootball is installed: it draws")
 def test_frames_of_the_game_itself_and_more_than_envpool_has_say_that_they_need_gfootball() -> None:
-    with pytest.raises(MissingPackage, match=r"frames of the game itself needs gfootball.*football-engine"):
+    with pytest.raises(MissingPackage, match=r"frames of the game itself needs gfootball.*gfootball==2"):
         environments.make(CLOSE, num_envs=1, seed=0, show="frames")
-    with pytest.raises(MissingPackage, match=r"right_players=1 needs gfootball.*football-engine"):
+    with pytest.raises(MissingPackage, match=r"right_players=1 needs gfootball.*gfootball==2"):
         football.check(CLOSE, {"right_players": 1})
 
 

@@ -19,7 +19,7 @@ from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags
 
-pytest.importorskip("gfootball", reason="needs gfootball: pip install 'rl-workbench[football-engine]'")
+pytest.importorskip("gfootball", reason="the extra football-engine is not installed")
 
 CLOSE = "football/academy_empty_goal_close"
 THREE = "football/academy_3_vs_1_with_keeper"
@@ -32,7 +32,7 @@ def made(name: str = CLOSE, *, num_envs: int = 1, seed: int = 0, show: Any = Non
 @pytest.mark.parametrize(("name", "steps", "ends"), [
     (CLOSE, 250, 3), (THREE, 150, 2), ("football/1_vs_1_easy", 502, 2), ("football/11_vs_11_easy_stochastic", 100, 0)])
 def test_both_engines_play_the_same_games_step_by_step(name: str, steps: int, ends: int) -> None:
-    pytest.importorskip("envpool", reason="needs envpool: pip install 'rl-workbench[football]'")
+    pytest.importorskip("envpool", reason="the extra football is not installed")
     rng = np.random.default_rng(5)
     with made(name, num_envs=2, engine="envpool") as one, made(name, num_envs=2, engine="gfootball") as two:
         assert one.spec == two.spec
@@ -134,7 +134,7 @@ def test_rows_that_are_no_whole_games_are_refused() -> None:
 @pytest.mark.parametrize("engine", ["envpool", "gfootball"])
 def test_frames_come_from_a_game_that_is_played_again_in_lock_step(engine: str) -> None:
     if engine == "envpool":
-        pytest.importorskip("envpool", reason="needs envpool: pip install 'rl-workbench[football]'")
+        pytest.importorskip("envpool", reason="the extra football is not installed")
     rng = np.random.default_rng(1)
     with made(show="frames", engine=engine, render_width=160) as games:
         games.reset()

@@ -295,7 +295,7 @@ def test_mujoco_draws_without_a_display_and_nothing_is_chosen_for_one_that_does_
     if chosen:
         environment["MUJOCO_GL"] = chosen
     ran = subprocess.run([sys.executable, "-c", DRAW, show], env={**environment, "PYTHONPATH": os.getcwd()},
-                         capture_output=True, text=True, timeout=120, cwd=tmp_path)
+                         capture_output=True, text=True, timeout=240, cwd=tmp_path)
     assert ran.stdout.strip().splitlines()[-1:] == [printed], ran.stderr
 
 

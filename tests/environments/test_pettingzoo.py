@@ -232,7 +232,7 @@ def test_a_game_whose_package_is_missing_says_which_command_installs_it(monkeypa
     import sys
 
     monkeypatch.setitem(sys.modules, "pettingzoo.butterfly.pistonball_v6", None)
-    with pytest.raises(MissingPackage, match=r'pip install "pettingzoo\[butterfly\]"'):
+    with pytest.raises(MissingPackage, match=r"pip install 'pettingzoo\[butterfly\]'"):
         pettingzoo.check("pettingzoo/butterfly/pistonball_v6", {})
 
 

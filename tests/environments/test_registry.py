@@ -43,7 +43,7 @@ def test_a_missing_package_comes_with_the_command_that_installs_it(monkeypatch):
     found = registry.importlib.util.find_spec
     monkeypatch.setattr(registry.importlib.util, "find_spec",
                         lambda name: None if name in ("mujoco", "absent") else found(name))
-    with pytest.raises(MissingPackage, match=r'pip install "rl-workbench\[mujoco\]"'):
+    with pytest.raises(MissingPackage, match=r"pip install .*'mujoco<5,>=4'"):
         check_name("HalfCheetah-v5")
     with pytest.raises(MissingPackage, match="'absent'"):
         check_name("absent:Thing-v0")
@@ -54,7 +54,7 @@ def test_without_ale_py_an_atari_name_says_what_to_install():
     code = ("import sys; sys.modules['ale_py'] = None\nimport importlib.util as u; f = u.find_spec\n"
             "u.find_spec = lambda name: None if name == 'ale_py' else f(name)\n"
             "from workbench.environments import check_name\ncheck_name('CartPole-v1')\ncheck_name('ALE/Pong-v5')")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
     assert done.stderr.splitlines()[-1].endswith(
         "MissingPackage: environment 'ALE/Pong-v5' needs ale_py, which is not installed: pip install ale-py")
 
@@ -64,7 +64,7 @@ def test_importing_environments_and_stepping_them_loads_no_torch():
             "for name in ('ALE/Pong-v5', 'testing/catch-v0'):\n"
             "    env = make(name, num_envs=1, seed=0); env.reset(); env.step(numpy.zeros(1, int)); env.close()\n"
             "print('torch' in sys.modules)")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout == "False\n"
 
 
@@ -124,7 +124,7 @@ def test_gymnasiums_own_vectors_are_made_by_an_option():
 def test_minigrids_ids_are_known_without_an_import():
     pytest.importorskip("minigrid", reason="the extra minigrid is not installed")
     code = "from workbench.environments import check_name; print(check_name('MiniGrid-Empty-5x5-v0').id)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout == "MiniGrid-Empty-5x5-v0\n"
     with pytest.raises(UnknownName, match="Did you mean 'MiniGrid-Empty-5x5-v0'"):
         check_name("MiniGrid-Empty-5x4-v0")

@@ -136,7 +136,7 @@ open(out, "wb").write(dumps(Wrapped(None, (Fragile,))))
 
 
 def test_an_error_in_a_wrapper_typed_in_a_cell_shows_the_cells_line(tmp_path: Any) -> None:
-    subprocess.run([sys.executable, "-c", KERNEL, CELL, str(tmp_path / "code")], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", KERNEL, CELL, str(tmp_path / "code")], check=True, timeout=240)
     environment = make("CartPole-v1", num_envs=1, seed=0, factory=loads((tmp_path / "code").read_bytes()))
     environment.reset()
     environment.step(np.zeros(1, int))

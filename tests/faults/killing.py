@@ -121,7 +121,7 @@ def stopped_within(pid: int, moment: Callable[[], bool]) -> None:
         process.resume()
         return False
 
-    eventually(hit, within_s=60, what="the learner was never met in that moment")
+    eventually(hit, what="the learner was never met in that moment")
 
 
 def _again(moment: Callable[[], bool]) -> bool:

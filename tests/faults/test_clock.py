@@ -77,7 +77,7 @@ def test_a_run_trains_on_through_a_jump(run: wb.Run, jump: Callable[[float], Non
     before = complete(run)
     for offset in (seconds, 0.0):
         jump(offset)
-        status = run.wait(updates=run.status.updates + 20, timeout_s=60)
+        status = run.wait(updates=run.status.updates + 20, timeout_s=240)
         assert (status.state, status.learner_pid) == ("training", before.learner_pid)
         eventually(lambda: (s := run.status).reason == "" and s.frames_per_second > 0 and s.age_s < 60)
         eventually(lambda: wb.runs()[run.name].state == "training" and wb.runs()[run.name].frames_per_second > 0)
@@ -85,18 +85,20 @@ def test_a_run_trains_on_through_a_jump(run: wb.Run, jump: Callable[[float], Non
     assert messages(run, "error") == []
 
 
+@pytest.mark.full
 def test_training_time_is_no_time_of_day(run: wb.Run, jump: Callable[[float], None]) -> None:
     before = complete(run).time_s
     jump(HOUR_S)
-    run.wait(updates=run.status.updates + 20, timeout_s=60)
+    run.wait(updates=run.status.updates + 20, timeout_s=240)
     jump(-HOUR_S)
-    after = run.wait(updates=run.status.updates + 20, timeout_s=60).time_s
+    after = run.wait(updates=run.status.updates + 20, timeout_s=240).time_s
     jump(0.0)
     assert 0 < after - before < HOUR_S / 2
     times = run.metrics("learner_memory_gb")["time_s"]
     assert times.is_monotonic_increasing
 
 
+@pytest.mark.full
 def test_checkpoints_and_events_keep_their_order_when_the_clock_is_set_back(
     run: wb.Run, jump: Callable[[float], None]
 ) -> None:
@@ -104,14 +106,14 @@ def test_checkpoints_and_events_keep_their_order_when_the_clock_is_set_back(
     jump(HOUR_S)
     ahead = run.checkpoint()
     jump(-HOUR_S)
-    run.wait(updates=ahead.updates + 20, timeout_s=60)
+    run.wait(updates=ahead.updates + 20, timeout_s=240)
     behind = run.checkpoint()
     assert [one.frames for one in run.checkpoints] == sorted(one.frames for one in run.checkpoints)
     assert run.checkpoints[-1].frames >= behind.frames
     assert run.events["frames"].dropna().is_monotonic_increasing
     last = run.stop().frames
     again = wb.resume(run.name)
-    restored = eventually(lambda: messages(again, "restore"), within_s=60)
+    restored = eventually(lambda: messages(again, "restore"))
     assert restored == [f"continues from the checkpoint at {last:,} frames"]
     automatic = [one for one in again.checkpoints if not one.requested]
     assert len(automatic) <= 3 and automatic[-1].frames >= last, "the newest are kept"

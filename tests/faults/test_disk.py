@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,7 +33,7 @@ def disk(home: Path) -> Iterator[Path]:
 def waiting(run: wb.Run) -> wb.RunStatus:
     """The status once training waits for the disk."""
     return eventually(
-        lambda: (s := run.status).state == "paused" and s.reason.startswith(WAITS) and s, within_s=60,
+        lambda: (s := run.status).state == "paused" and s.reason.startswith(WAITS) and s,
         what="the run waits for the disk",
     )
 
@@ -55,13 +57,28 @@ def test_training_waits_while_the_learner_can_store_nothing(home: Path) -> None:
         with run.paused():
             frames = eventually(lambda: (s := run.status).reason == "paused by hand" and s).frames
         assert waiting(run).frames == frames, "nothing is acted or trained meanwhile"
-    after = run.wait(updates=held.updates + 5, timeout_s=60)
+    after = run.wait(updates=held.updates + 5, timeout_s=240)
     assert (after.state, after.learner_pid, after.warning) == ("training", before.learner_pid, "")
     assert any(one.startswith(WAITS) for one in messages(run, "pause"))
     assert "the disk takes what the run makes again; training goes on" in messages(run, "resume")
     check_history(run)
 
 
+def test_training_waits_while_somebody_locks_the_metrics(home: Path) -> None:
+    run = wb.launch("testing/counting-v0", **COUNTING)
+    complete(run)
+    with closing(sqlite3.connect(run.directory.metrics, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        held = waiting(run)
+        assert "database is locked. Another process holds the file" in held.reason
+        assert eventually(lambda: run.status.warning), "the supervisor, too, says what it cannot write"
+        other.execute("ROLLBACK")
+    run.wait(updates=held.updates + 5, timeout_s=240)
+    eventually(lambda: (s := run.status).state == "training" and s.warning == "")
+    check_history(run)
+
+
+@pytest.mark.full
 def test_a_full_disk_stops_nothing_for_good(disk: Path) -> None:
     run = wb.launch("testing/counting-v0", **COUNTING, checkpoint_interval_s=2.0, keep_checkpoints=2)
     complete(run)
@@ -79,11 +96,12 @@ def test_a_full_disk_stops_nothing_for_good(disk: Path) -> None:
         eventually(lambda: (s := run.status).actors[0].alive and s.actors[0].pid != held.actors[0].pid)
         assert run.status.learner_pid == held.learner_pid
     newest = run.checkpoints[-1].updates
-    run.wait(updates=held.updates + 5, timeout_s=60)
+    run.wait(updates=held.updates + 5, timeout_s=240)
     eventually(lambda: run.checkpoints[-1].updates > newest, what="checkpoints are written again")
     check_history(run)
 
 
+@pytest.mark.full
 def test_a_learner_that_dies_on_a_full_disk_goes_on_when_there_is_room(disk: Path) -> None:
     run = wb.launch("testing/counting-v0", **COUNTING)
     before = complete(run)
@@ -91,23 +109,25 @@ def test_a_learner_that_dies_on_a_full_disk_goes_on_when_there_is_room(disk: Pat
     with full(disk):
         os.kill(before.learner_pid, signal.SIGKILL)
         eventually(lambda: run.status.learner_pid not in (None, before.learner_pid))
-    after = run.wait(updates=before.updates + 50, timeout_s=60)
+    after = run.wait(updates=before.updates + 50, timeout_s=240)
     assert after.state == "training"
     eventually(lambda: f"continues from the checkpoint at {made.frames:,} frames" in messages(run, "restore"))
 
 
+@pytest.mark.full
 def test_a_finished_run_waits_for_room_for_its_last_checkpoint(home: Path) -> None:
     run = wb.launch("testing/counting-v0", **COUNTING)
     status = complete(run)
     with no_room_for(status.learner_pid):
         run.tune(total_frames=status.frames + 20)
-        held = eventually(lambda: (s := run.status).reason.startswith(WAITS) and s, within_s=60)
+        held = eventually(lambda: (s := run.status).reason.startswith(WAITS) and s)
         assert held.state in ("training", "paused")
         assert len(run.checkpoints) == 0
-    assert run.wait(timeout_s=60).state == "finished"
+    assert run.wait(timeout_s=240).state == "finished"
     assert run.checkpoints[-1].frames == run.status.frames
 
 
+@pytest.mark.full
 def test_a_stop_without_room_ends_at_once_and_says_what_is_lost(home: Path) -> None:
     run = wb.launch("testing/counting-v0", **COUNTING)
     with no_room_for(complete(run).learner_pid):

@@ -24,8 +24,6 @@ from workbench.client import sweep_folder
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
 
-pytestmark = pytest.mark.timeout(240)
-
 KilledAround = Callable[[str, Callable[[], bool]], None]
 FIELDS = {**SMALL, "actors": 1, "warmup_updates": 0}
 
@@ -82,7 +80,7 @@ def killed_around(kernel: Kernels, run: wb.Run, call_s: float) -> KilledAround:
                 kernel.end(pid)
             finally:
                 supervisor.resume()
-            eventually(check, within_s=60, what=f"the run is between before and after {call}")
+            eventually(check, what=f"the run is between before and after {call}")
 
     return kill_around
 
@@ -120,6 +118,7 @@ def test_tune_and_undo(run: wb.Run, killed_around: KilledAround) -> None:
     killed_around("undo('learning_rate')", taken_back)
 
 
+@pytest.mark.full
 def test_pause_and_resume(run: wb.Run, killed_around: KilledAround) -> None:
     def agree() -> bool:
         told, paused = run.status, run.directory.read()["paused"]
@@ -128,9 +127,10 @@ def test_pause_and_resume(run: wb.Run, killed_around: KilledAround) -> None:
     killed_around("pause()", agree)
     killed_around("resume()", agree)
     run.resume()
-    run.wait(updates=run.status.updates + 5, timeout_s=60)
+    run.wait(updates=run.status.updates + 5, timeout_s=240)
 
 
+@pytest.mark.full
 def test_scale(run: wb.Run, killed_around: KilledAround) -> None:
     def agree() -> bool:
         told = run.status.actors
@@ -140,6 +140,7 @@ def test_scale(run: wb.Run, killed_around: KilledAround) -> None:
     killed_around("scale(actors=1)", agree)
 
 
+@pytest.mark.full
 def test_checkpoint(run: wb.Run, killed_around: KilledAround) -> None:
     before = run.status.updates
 
@@ -147,16 +148,17 @@ def test_checkpoint(run: wb.Run, killed_around: KilledAround) -> None:
         return len(whole_checkpoints(run)) == events_of(run, "checkpoint")
 
     killed_around("checkpoint()", all_are_whole)
-    run.wait(updates=before + 5, timeout_s=60)
+    run.wait(updates=before + 5, timeout_s=240)
 
 
+@pytest.mark.full
 def test_evaluate_and_rollout_leave_no_process_and_nothing_half(run: wb.Run, kernel: Kernels) -> None:
     made = run.checkpoint()
     for entry in ("evaluate", "rollout"):
         pid = kernel.start(f"wb.{entry}({str(made.path)!r})")
-        player = eventually(lambda entry=entry: players(run, entry), within_s=60)[0]
+        player = eventually(lambda entry=entry: players(run, entry))[0]
         kernel.end(pid)
-        eventually(lambda player=player: not player.is_running(), within_s=10, what=f"{entry} plays on")
+        eventually(lambda player=player: not player.is_running(), what=f"{entry} plays on")
     assert run.rollouts == []
     wb.rollout(made, max_steps=20)
     assert len(run.rollouts) == 1
@@ -173,6 +175,7 @@ def players(run: wb.Run, entry: str) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.full
 def test_stop(run: wb.Run, kernel: Kernels) -> None:
     pid = kernel.start("wb.attach('steered').stop()")
     time.sleep(0.05)
@@ -180,8 +183,8 @@ def test_stop(run: wb.Run, kernel: Kernels) -> None:
     time.sleep(0.5)
     if run.status.state == "training":  # it never came to the call, or it will be heard during the next test
         run.stop()
-    eventually(lambda: run.status.state == "stopped", within_s=60)
-    eventually(lambda: not processes_of(run.path), within_s=10)
+    eventually(lambda: run.status.state == "stopped")
+    eventually(lambda: not processes_of(run.path))
     assert run.checkpoints[-1].frames == run.status.frames
 
 
@@ -202,6 +205,7 @@ MAKING = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("call", MAKING)
 def test_what_is_half_made_leaves_no_name_taken(home: Path, run: wb.Run, kernel: Kernels, call: str) -> None:
     if call == "sweep":
@@ -209,7 +213,7 @@ def test_what_is_half_made_leaves_no_name_taken(home: Path, run: wb.Run, kernel:
     folder, code = MAKING[call]
     checked = whole_checkpoints(run)
     pid = kernel.start(HALF_MADE + code)
-    eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, within_s=60)
+    eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     assert any(one.startswith(".") for one in os.listdir(home / folder))
     kernel.end(pid)
     wait_for(pid)
@@ -222,15 +226,16 @@ def test_what_is_half_made_leaves_no_name_taken(home: Path, run: wb.Run, kernel:
     assert len(whole_checkpoints(run)) >= len(checked)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("starts", [False, True])
 def test_a_run_that_was_made_goes_on_or_is_one_resume_away(home: Path, kernel: Kernels, starts: bool) -> None:
     name = "begun" if starts else "made"
     directory = RunDirectory(home / "runs" / name)
     pid = kernel.start(f"wb.launch('CartPole-v1', name={name!r}, **{FIELDS!r})")
     if starts:
-        eventually(lambda: processes_of(directory.path), within_s=30)
+        eventually(lambda: processes_of(directory.path))
     else:
-        eventually(directory.record.exists, within_s=30)
+        eventually(directory.record.exists)
     kernel.end(pid)
     shown: list[str] = []
 
@@ -240,13 +245,14 @@ def test_a_run_that_was_made_goes_on_or_is_one_resume_away(home: Path, kernel: K
         shown.append(now.state)
         return now.state == "dead" or now.supervisor_pid is not None
 
-    eventually(has_settled, within_s=60)
+    eventually(has_settled)
     assert not starts or "dead" not in shown, "it was started, and is shown as dead meanwhile"
     again = wb.resume(name)  # leaves one that lives as it is
-    assert again.wait(updates=5, timeout_s=60).state == "training"
+    assert again.wait(updates=5, timeout_s=240).state == "training"
     again.stop()
 
 
+@pytest.mark.full
 def test_delete(home: Path, kernel: Kernels) -> None:
     for number in range(10):
         name = f"old-{number}"

@@ -25,8 +25,6 @@ from tests.faults.witness import ENVIRONMENT, RUN, evidence, watching
 from workbench import checkpoints
 from workbench.metrics import MetricsReader
 
-pytestmark = pytest.mark.timeout(240)
-
 INTERVAL_S = 2.0  # between checkpoints
 UPDATE_S = 0.01
 SLACK_S = 20.0  # of an update and a checkpoint on a machine that is busy
@@ -45,31 +43,33 @@ def run(seen: Path) -> wb.Run:
 
 def test_before_its_first_checkpoint_a_run_begins_again_and_says_so(run: wb.Run) -> None:
     store = MetricsReader(run.directory.metrics)
-    eventually(lambda: max(store.series("learning_rate")["frames"], default=0) > 0, within_s=60)
+    eventually(lambda: max(store.series("learning_rate")["frames"], default=0) > 0)
     assert whole_checkpoints(run) == []
     run.tune(checkpoint_interval_s=INTERVAL_S)  # of the next life
     kill(run.status.learner_pid)
-    eventually(lambda: restored_from(run) == [0], within_s=60)
-    eventually(lambda: whole_checkpoints(run), within_s=60)
+    eventually(lambda: restored_from(run) == [0])
+    eventually(lambda: whole_checkpoints(run))
     assert "there is no checkpoint yet: begins again at 0 frames" in set(run.events["message"])
     assert unexplained(run.directory) == []
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", [MOMENTS[0], *(pytest.param(one, marks=pytest.mark.full) for one in MOMENTS[1:])])
 def test_a_learner_goes_on_from_its_newest_checkpoint_wherever_it_was_killed(
     run: wb.Run, seen: Path, moment: Moment
 ) -> None:
-    eventually(lambda: whole_checkpoints(run), within_s=60)
+    if run.config.checkpoint_interval_s != INTERVAL_S:  # where this test runs alone
+        run.tune(checkpoint_interval_s=INTERVAL_S)
+    eventually(lambda: whole_checkpoints(run))
     before, restored = run.status, restored_from(run)
     stopped_within(before.learner_pid or 0, moment(run, seen))
     at_s = training_s(run)
     kill(before.learner_pid)
     newest, wrong = checkpoints.newest_good(run.directory.checkpoints)
     assert newest is not None and wrong == []
-    eventually(lambda: len(restored_from(run)) > len(restored), within_s=60)
+    eventually(lambda: len(restored_from(run)) > len(restored))
     assert restored_from(run)[-1] == newest.frames
     assert at_s - newest.time_s <= INTERVAL_S + SLACK_S, "more than an interval is lost"
-    eventually(lambda: whole_checkpoints(run)[-1].frames > newest.frames, within_s=60, what="it does not go on")
+    eventually(lambda: whole_checkpoints(run)[-1].frames > newest.frames, what="it does not go on")
     assert list(run.directory.checkpoints.glob(f".writing-{before.learner_pid}-*")) == [], "half a checkpoint is left"
     assert unexplained(run.directory) == []
     assert evidence(seen).wrong == []

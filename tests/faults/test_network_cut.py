@@ -18,16 +18,16 @@ import pytest
 from tests.conftest import eventually
 from tests.hosts import OtherHost, other_host
 from tests.learner.counting import Rig, check_consecutive, check_unroll
+from tests.played import code_of
 from workbench import rundir
 from workbench.config import RunConfig
-from workbench.environments import by_value, make
+from workbench.environments import make
 from workbench.rundir import RunDirectory
 from workbench.trajectory import EnvironmentSpec
 from workbench.wire import certificates
 from workbench.wire.endpoints import HOST
 
 pytest.importorskip("cryptography")
-pytestmark = pytest.mark.timeout(240)
 
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
 LENGTHS = [5, 8]
@@ -92,7 +92,7 @@ def of_each(rig: Rig, env_ids: range, number: int) -> None:
     """Wait until each of these environments has given `number` more unrolls."""
     have = {env_id: sum(one.env_id == env_id for one in rig.unrolls) for env_id in env_ids}
     while any(sum(one.env_id == env_id for one in rig.unrolls) < have[env_id] + number for env_id in env_ids):
-        rig.collect(len(env_ids), timeout_s=90)
+        rig.collect(len(env_ids), timeout_s=240)
 
 
 def check(rig: Rig, lengths: list[int]) -> None:
@@ -103,6 +103,7 @@ def check(rig: Rig, lengths: list[int]) -> None:
     assert not rig.failures
 
 
+@pytest.mark.full
 def test_a_cut_that_is_short_costs_nothing_but_time(running: Rig, host: OtherHost) -> None:
     of_each(running, range(12), 5)
     before = lives(running)
@@ -123,10 +124,10 @@ def test_a_cut_that_ends_streams_costs_partial_unrolls_alone(running: Rig, host:
     of_each(running, range(12), 5)
     before = lives(running)
     host.cut()
-    eventually(lambda: running.streams.connected == 1, within_s=60, what="the learner misses the actors")
+    eventually(lambda: running.streams.connected == 1, what="the learner misses the actors")
     of_each(running, NEAR, 5)
     host.mend()
-    eventually(lambda: running.streams.connected == 3, within_s=60, what="the actors come back")
+    eventually(lambda: running.streams.connected == 3, what="the actors come back")
     of_each(running, range(12), 5)
     after = lives(running)
     assert after[2] == before[2], "the other actor was disturbed"
@@ -134,7 +135,7 @@ def test_a_cut_that_ends_streams_costs_partial_unrolls_alone(running: Rig, host:
     check(running, LENGTHS)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_step_that_takes_longer_than_anybody_waits_for_an_answer_keeps_its_stream(
     host: OtherHost, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +157,7 @@ def test_a_step_that_takes_longer_than_anybody_waits_for_an_answer_keeps_its_str
 
     slept = str(home / "slept")
     monkeypatch.setenv(HOST, host.here)
-    run, config = made("slow", code={"environment.pkl": by_value.dumps(factory)}, actors=1, envs_per_actor=2,
+    run, config = made("slow", code=code_of(environment=factory), actors=1, envs_per_actor=2,
                        groups_per_actor=1, max_batch=2, unroll_length=7)
     with Rig(run, config, VECTOR).running() as rig, actor(run, 0, host.prefix):
         of_each(rig, range(2), 4)

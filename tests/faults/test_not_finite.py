@@ -44,18 +44,19 @@ FIELDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", FIELDS)
 def test_a_bad_update_now_and_then_costs_only_itself(home: Path, algorithm: str) -> None:
     run = wb.launch(SometimesHuge, algorithm=algorithm, **FIELDS[algorithm])
-    eventually(lambda: sum(one.startswith(SKIPPED) for one in messages(run, "error")) >= 3, within_s=120)
-    status = run.wait(updates=run.status.updates + 20, timeout_s=60)
+    eventually(lambda: sum(one.startswith(SKIPPED) for one in messages(run, "error")) >= 3)
+    status = run.wait(updates=run.status.updates + 20, timeout_s=240)
     assert status.state == "training"
     check_finite(run.checkpoint())
 
 
 def test_a_gradient_that_explodes_is_seen_pauses_the_run_and_leaves_weights_to_go_on_with(home: Path) -> None:
     run = wb.launch(Growing, algorithm="vtrace", **FIELDS["vtrace"], max_gradient_norm=0.0)
-    eventually(lambda: run.status.state == "paused", within_s=120, what="the run pauses by itself")
+    eventually(lambda: run.status.state == "paused", what="the run pauses by itself")
     assert "not finite" in run.status.reason and "max_abs_reward" in run.status.reason
     norms = run.metrics("gradient_norm")["value"]
     assert norms.max() > 1e6 * norms.iloc[0] > 0, "it was there to see before"
@@ -63,5 +64,5 @@ def test_a_gradient_that_explodes_is_seen_pauses_the_run_and_leaves_weights_to_g
     updates = run.status.updates
     run.tune(max_abs_reward=1.0, max_gradient_norm=40.0)
     run.resume()
-    run.wait(updates=updates + 20, timeout_s=60)
+    run.wait(updates=updates + 20, timeout_s=240)
     check_finite(run.checkpoint())

@@ -22,7 +22,7 @@ def run(module_home: Path) -> wb.Run:
 def check_unharmed(run: wb.Run, before: wb.RunStatus) -> None:
     """All processes are those from before, and train on; nothing was counted as a failure."""
     after = eventually(
-        lambda: (s := run.status).updates > before.updates + 3 and s.reason == "" and s, within_s=60,
+        lambda: (s := run.status).updates > before.updates + 3 and s.reason == "" and s,
         what="training goes on",
     )
     assert processes(after) == processes(before)
@@ -40,21 +40,24 @@ def test_a_learner_that_stands_still_is_said_to_be_silent_and_goes_on(run: wb.Ru
     check_unharmed(run, before)
 
 
+@pytest.mark.full
 def test_an_actor_that_stands_still_holds_nobody_back(run: wb.Run) -> None:
     before = complete(run)
     with stopped([processes(before)[2]]):
-        run.wait(updates=run.status.updates + 20, timeout_s=60)
-        eventually(lambda: "actor 0 has made no step for" in run.status.reason, within_s=60)
+        run.wait(updates=run.status.updates + 20, timeout_s=240)
+        eventually(lambda: "actor 0 has made no step for" in run.status.reason)
     check_unharmed(run, before)
 
 
+@pytest.mark.full
 def test_all_actors_that_stand_still_are_named(run: wb.Run) -> None:
     before = complete(run)
     with stopped(processes(before)[2:]):
-        eventually(lambda: (why := run.status.reason).count("has made no step for") == 2 and why, within_s=60)
+        eventually(lambda: (why := run.status.reason).count("has made no step for") == 2 and why)
     check_unharmed(run, before)
 
 
+@pytest.mark.full
 def test_a_run_trains_on_while_its_supervisor_stands_still(run: wb.Run) -> None:
     before = complete(run)
     with stopped([processes(before)[SUPERVISOR]]):
@@ -68,6 +71,7 @@ def test_a_run_trains_on_while_its_supervisor_stands_still(run: wb.Run) -> None:
     check_unharmed(run, before)
 
 
+@pytest.mark.full
 def test_a_whole_run_that_sleeps_goes_on_where_it_was(run: wb.Run) -> None:
     before = complete(run)
     with stopped(processes(before)):
@@ -77,6 +81,7 @@ def test_a_whole_run_that_sleeps_goes_on_where_it_was(run: wb.Run) -> None:
     check_unharmed(run, before)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("times", [25])
 def test_sleeping_and_waking_again_and_again_breaks_nothing(run: wb.Run, times: int) -> None:
     before = complete(run)
@@ -86,10 +91,11 @@ def test_sleeping_and_waking_again_and_again_breaks_nothing(run: wb.Run, times: 
         with stopped(some):
             pass
         with stopped(some[::-1]):
-            eventually(lambda: run.last_status, within_s=1)
+            eventually(lambda: run.last_status)
     check_unharmed(run, before)
 
 
+@pytest.mark.full
 def test_a_stop_that_meets_sleeping_actors_ends_them(run: wb.Run) -> None:
     before = complete(run)
     with stopped(processes(before)[2:]):

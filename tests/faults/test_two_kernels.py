@@ -88,11 +88,12 @@ def _told(kernels: list[subprocess.Popen[str]]) -> Iterator[str]:
         kernel.stdin.write("go\n")
         kernel.stdin.flush()
     for kernel in kernels:
-        out, wrong = kernel.communicate(timeout=120)
+        out, wrong = kernel.communicate(timeout=240)
         assert kernel.returncode == 0, wrong
         yield out.strip()
 
 
+@pytest.mark.full
 def test_changes_of_several_kernels_follow_each_other(run: wb.Run) -> None:
     complete(run)
     first = run.config.value("entropy_cost")
@@ -105,7 +106,7 @@ def test_changes_of_several_kernels_follow_each_other(run: wb.Run) -> None:
     assert run.config.value("entropy_cost") == chain[-1] == run.hyperparameters["entropy_cost"].value
     scales = [one for one in events[events["kind"] == "scale"]["data"]]
     assert [one["old"]["actors"] for one in scales] == [2, *(one["new"]["actors"] for one in scales)][:-1]
-    status = run.wait(updates=run.status.updates + 5, timeout_s=60)
+    status = run.wait(updates=run.status.updates + 5, timeout_s=240)
     assert len(status.actors) == scales[-1]["new"]["actors"] == run.config.actors
     assert len([one for one in messages(run, "checkpoint") if "requested" in one]) == KERNELS
     run.undo("entropy_cost")
@@ -117,22 +118,24 @@ def test_of_two_launches_with_one_name_one_is_refused(run: wb.Run) -> None:
     assert sorted(one.split(":")[0] for one in told) == ["launched", "refused"]
     assert "there is a run 'wanted' already" in " ".join(told)
     wanted = wb.attach("wanted")
-    assert wanted.wait(updates=5, timeout_s=60).state == "training"
+    assert wanted.wait(updates=5, timeout_s=240).state == "training"
     assert messages(wanted, "launch") == ["launched with 2 actors"]
     wanted.stop()
 
 
+@pytest.mark.full
 def test_a_run_that_several_kernels_resume_lives_once(run: wb.Run) -> None:
     run.stop()
     lives = len(messages(run, "resume"))
     told = at_once(RESUME)
-    status = run.wait(updates=run.status.updates + 5, timeout_s=60)
+    status = run.wait(updates=run.status.updates + 5, timeout_s=240)
     for one in told:
         assert one == f"resumed {status.supervisor_pid}" or "is being started by somebody else" in one
     assert any(one.startswith("resumed") for one in told)
     assert len(messages(run, "resume")) - lives == 1
 
 
+@pytest.mark.full
 def test_a_run_that_several_kernels_stop_is_stopped_once(run: wb.Run) -> None:
     if not run.status.alive:
         wb.resume(run.name)

@@ -184,7 +184,7 @@ class Streams:
         self._outbox.put(None)
         self._actor.cancel()
         self._channel.close()
-        self._thread.join(60)
+        self._thread.join(240)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -218,7 +218,7 @@ def _refused(error: grpc.RpcError) -> str:
 
 def _connected(address: str) -> grpc.Channel:
     channel = open_channel(address)
-    grpc.channel_ready_future(channel).result(60)
+    grpc.channel_ready_future(channel).result(240)
     return channel
 
 
@@ -306,7 +306,7 @@ class Calls:
             channel.close()
         for server in self._servers:
             server.stop(0)
-        self._thread.join(10)
+        self._thread.join(240)
         self._supervisor.close()
         with suppress(Exception):
             assert self._learner.writer is not None

@@ -77,7 +77,7 @@ def test_a_message_that_is_too_large_is_refused_and_the_server_goes_on(
     server = serve(address, "secret", calls={"ping": lambda: 1})
     try:
         with open_channel(address) as channel, pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary(method_path("ping"))(bytes(2**21), metadata=token_metadata("secret"), timeout=30)
+            channel.unary_unary(method_path("ping"))(bytes(2**21), metadata=token_metadata("secret"), timeout=240)
         assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert Caller(address, "secret").call("ping") == 1
     finally:

@@ -43,7 +43,7 @@ def ending(address: str, token: str | None, messages: list[bytes]) -> grpc.Statu
 
     with open_channel(address) as channel:
         metadata = () if token is None else token_metadata(token)
-        call = channel.stream_stream(method_path("play"))(sent(), metadata=metadata, timeout=30)
+        call = channel.stream_stream(method_path("play"))(sent(), metadata=metadata, timeout=240)
         try:
             for _ in call:
                 pass
@@ -115,7 +115,7 @@ def test_an_actor_of_another_learner_is_refused_since_its_rows_are_somebody_else
         assert code == grpc.StatusCode.FAILED_PRECONDITION
     with open_channel(second_of_two.address) as channel:
         play, metadata = channel.stream_stream(method_path("play")), token_metadata("secret")
-        call = play(iter([hello(3)]), metadata=metadata, timeout=30)
+        call = play(iter([hello(3)]), metadata=metadata, timeout=240)
         assert Welcome.decode(next(call)).seed == 3
         call.cancel()
 
@@ -127,7 +127,7 @@ def test_whoever_goes_away_before_the_hello_leaves_nothing(
         with open_channel(second_of_two.address) as channel:
             held = threading.Event()
             call = channel.stream_stream(method_path("play"))(
-                iter(lambda held=held: held.wait(30) or b"", b""), metadata=token_metadata("secret"), timeout=0.02)
+                iter(lambda held=held: held.wait(240) or b"", b""), metadata=token_metadata("secret"), timeout=0.02)
             with pytest.raises(grpc.RpcError) as caught:
                 next(call)
             held.set()

@@ -19,7 +19,7 @@ from tests.hosts import OtherHost
 OBJECT_STORE = 80 * 2**20  # bytes; Ray's least is 75 MiB
 _TRIES = 4
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-          "RAY_agent_register_timeout_ms": "60000"}
+          "RAY_agent_register_timeout_ms": "240000"}
 
 
 def add_node(cluster: Any, cpus: int, **more: Any) -> Any:
@@ -115,7 +115,7 @@ def _end(node: subprocess.Popen[str]) -> None:
     """End a node and its processes; one that does not obey is killed, and they see that."""
     node.terminate()
     try:
-        node.wait(20)
+        node.wait(240)
     except subprocess.TimeoutExpired:
         node.kill()
         node.wait()

@@ -6,6 +6,7 @@ Twice: with the interpreter of the tests, and (where build/colab is, see docs/co
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -74,28 +75,20 @@ def test_it_is_kept_without_outputs_and_mounts_drive() -> None:
     assert any('folder = "/content/drive/MyDrive/' in cell.source for cell in cells)
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.full
 def test_it_runs_with_the_newest_jupyter(home: Path, tmp_path: Path) -> None:
     check(home, tmp_path, Path(sys.executable))
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(CHECKOUT)]
-    subprocess.run(command, check=True, capture_output=True)
-    return next(folder.glob("*.whl"))
 
 
 PRINTS = "import importlib.metadata as m; print({n: m.version(n) for n in ('ipykernel', 'ipython', 'ipywidgets', " \
          "'traitlets', 'numpy', 'pandas', 'torch')})"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not COLAB.exists(), reason="build/colab, with Colab's packages, is not there: see docs/colab.md")
-@pytest.mark.timeout(290)
 def test_it_installs_and_runs_with_what_colab_has(home: Path, tmp_path: Path, wheel: Path) -> None:
     before = subprocess.check_output([COLAB, "-c", PRINTS], text=True)
     subprocess.run([COLAB, "-m", "pip", "uninstall", "--quiet", "--yes", "rl-workbench"], check=True,
                    capture_output=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
-    check(home, tmp_path, COLAB, source=str(wheel))
+    check(home, tmp_path, COLAB, source=str(wheel), sha256=hashlib.sha256(wheel.read_bytes()).hexdigest())
     assert subprocess.check_output([COLAB, "-c", PRINTS], text=True) == before

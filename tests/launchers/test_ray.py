@@ -22,8 +22,7 @@ from workbench import rundir
 from workbench.errors import ConnectionLost, WaitTimeout
 from workbench.supervisor import lock
 
-pytestmark = pytest.mark.timeout(240)
-START_S = 90.0
+START_S = 240.0
 # The head has room for the learner, each other node for one actor.
 FIELDS = {**SMALL, "launcher": "ray", "learner_cpus": 2.0, "actor_cpus": 1.0, "total_frames": 10**9,
           "ready_timeout_s": START_S}
@@ -63,6 +62,7 @@ def test_processes_are_where_there_is_room_for_them(run: wb.Run, cluster: Any) -
     assert len(set(map(id, nodes))) == 3
 
 
+@pytest.mark.full
 def test_actors_get_no_more_than_they_need_in_a_folder_of_their_own(run: wb.Run) -> None:
     pid = eventually(lambda: run.status.actors[0].pid)
     bundle = Path(psutil.Process(pid).cmdline()[5])
@@ -72,52 +72,57 @@ def test_actors_get_no_more_than_they_need_in_a_folder_of_their_own(run: wb.Run)
     assert held == {"run.json", "token", "tls/certificate.pem", "endpoints/learner.json", "logs/actor-0.log", "lock"}
 
 
+@pytest.mark.full
 def test_more_actors_than_there_is_room_for_start_when_a_node_comes(run: wb.Run, cluster: Any) -> None:
     run.scale(actors=3)
     eventually(lambda: len(run.status.actors) == 3)
     assert stepping(run) <= {0, 1}
     add_node(cluster, 1)
-    eventually(lambda: stepping(run) == {0, 1, 2}, within_s=60)
+    eventually(lambda: stepping(run) == {0, 1, 2})
 
 
 def test_a_lost_nodes_actors_come_back_elsewhere(run: wb.Run, cluster: Any) -> None:
     run.scale(actors=2)
-    eventually(lambda: stepping(run) == {0, 1}, within_s=30)
+    eventually(lambda: stepping(run) == {0, 1})
+    if len(cluster.list_all_nodes()) < 4:
+        add_node(cluster, 1)  # the elsewhere
     lost = node_of(cluster, run.status.actors[1].pid)
     restarts = run.status.actors[1].restarts
     cluster.remove_node(lost, allow_graceful=False)
     frames = run.status.frames
-    eventually(lambda: run.status.actors[1].restarts > restarts and stepping(run) == {0, 1}, within_s=90)
+    eventually(lambda: run.status.actors[1].restarts > restarts and stepping(run) == {0, 1})
     assert node_of(cluster, run.status.actors[1].pid) is not lost
     assert run.status.frames > frames
     said = " ".join(run.events["message"])
     assert "actor-1 ended with the loss of its node" in said
 
 
+@pytest.mark.full
 def test_the_run_goes_on_when_the_host_of_its_supervisor_is_lost(run: wb.Run) -> None:
     run.checkpoint()
     status = run.status
     host = psutil.Process(status.supervisor_pid).parent()
     assert host is not None and "ProcessHost" in " ".join(host.cmdline())
     host.kill()
-    eventually(lambda: run.status.supervisor_pid not in (None, status.supervisor_pid), within_s=START_S)
+    eventually(lambda: run.status.supervisor_pid not in (None, status.supervisor_pid))
     assert run.wait(frames=status.frames + 500, timeout_s=START_S).state == "training"
 
 
+@pytest.mark.full
 def test_a_dead_supervisor_leaves_no_process_and_the_run_is_resumed(run: wb.Run) -> None:
-    status = eventually(lambda: (now := run.status).learner_pid and all(one.pid for one in now.actors) and now,
-                        within_s=60)
+    status = eventually(lambda: (now := run.status).learner_pid and all(one.pid for one in now.actors) and now)
     processes = [psutil.Process(pid) for pid in (status.learner_pid, *(one.pid for one in status.actors))]
     bundle = Path(processes[1].cmdline()[5])
     os.kill(status.supervisor_pid, signal.SIGKILL)
-    eventually(lambda: run.status.state == "dead", within_s=15)
-    eventually(lambda: all(map(gone, processes)), within_s=12)
+    eventually(lambda: run.status.state == "dead")
+    eventually(lambda: all(map(gone, processes)))
     again = wb.resume("clustered", ready_timeout_s=START_S)
     assert again.config.launcher == "ray"
     assert again.wait(frames=status.frames + 200, timeout_s=START_S).state == "training"
     assert not bundle.exists(), "whoever comes next to the machine removes it"
 
 
+@pytest.mark.full
 def test_the_run_outlives_whoever_launched_it(cluster: Any, run: wb.Run) -> None:
     run.stop(timeout_s=20)  # makes room
     fields = {**FIELDS, "address": cluster.address, "name": "outlives"}
@@ -130,11 +135,12 @@ def test_the_run_outlives_whoever_launched_it(cluster: Any, run: wb.Run) -> None
     kernel.wait()
     attached = wb.attach("outlives")
     frames = attached.status.frames
-    assert attached.wait(frames=frames + 2000, timeout_s=30).state == "training"
+    assert attached.wait(frames=frames + 2000, timeout_s=240).state == "training"
     assert attached.stop(timeout_s=20).state == "stopped"
-    eventually(lambda: not lock.is_alive(attached.directory), within_s=10)
+    eventually(lambda: not lock.is_alive(attached.directory))
 
 
+@pytest.mark.full
 def test_a_launch_without_room_says_so_and_takes_its_wish_back(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.client.start._SUPERVISOR_S", 8.0)
     with pytest.raises(WaitTimeout, match="Ray has no node with 64 CPUs to spare yet"):
@@ -142,6 +148,7 @@ def test_a_launch_without_room_says_so_and_takes_its_wish_back(cluster: Any, mon
     assert wb.attach("large").status.state == "dead"
 
 
+@pytest.mark.full
 def test_a_run_directory_that_the_cluster_does_not_see_is_said(cluster: Any, tmp_path: Path) -> None:
     """The launching process has a disk of its own over the home, as a notebook on another machine would."""
     home = tmp_path / "h"
@@ -149,7 +156,7 @@ def test_a_run_directory_that_the_cluster_does_not_see_is_said(cluster: Any, tmp
     fields = {**FIELDS, "address": cluster.address, "name": "unseen"}
     code = f"import workbench as wb; wb.launch('CartPole-v1', **{fields!r})"
     mounted = f"mount -t tmpfs tmpfs {home} && exec {sys.executable} -c \"$CODE\""
-    told = subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True, text=True, timeout=120,
+    told = subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True, text=True, timeout=240,
                           env={**os.environ, "WORKBENCH_HOME": str(home), "CODE": code})
     if "must be superuser" in told.stderr or "unshare:" in told.stderr:
         pytest.skip("only root can mount")
@@ -157,6 +164,7 @@ def test_a_run_directory_that_the_cluster_does_not_see_is_said(cluster: Any, tmp
     assert "share, at the same path" in told.stderr
 
 
+@pytest.mark.full
 def test_a_cluster_that_does_not_answer_is_said_and_nothing_is_started(home: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -184,10 +192,11 @@ def launched(address: str) -> wb.Run:
     raise lost
 
 
+@pytest.mark.full
 def test_a_launch_through_rays_client(run: wb.Run) -> None:
     run.stop(timeout_s=20)  # makes room
     made = launched(f"ray://127.0.0.1:{CLIENT_PORT}")
     try:
-        assert made.wait(updates=3, timeout_s=60).state == "training"
+        assert made.wait(updates=3, timeout_s=240).state == "training"
     finally:
         made.stop(timeout_s=20)

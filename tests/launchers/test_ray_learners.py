@@ -12,8 +12,9 @@ from tests.conftest import SMALL, eventually
 from tests.launchers.clusters import add_node, ray_cluster
 from tests.launchers.test_ray import node_of
 
-pytestmark = pytest.mark.timeout(280)
-START_S = 90.0
+pytestmark = pytest.mark.full
+
+START_S = 240.0
 
 
 def test_learners_on_two_nodes_come_back_when_one_of_them_is_lost(home: Path) -> None:
@@ -29,10 +30,10 @@ def test_learners_on_two_nodes_come_back_when_one_of_them_is_lost(home: Path) ->
             kept = run.checkpoint()
             cluster.remove_node(lost, allow_graceful=False)
             waits = "waiting for a start on a node of the cluster with 1 CPU, 1 GPU to spare"
-            eventually(lambda: waits in run.status.reason, within_s=60)
+            eventually(lambda: waits in run.status.reason)
             add_node(cluster, 1, num_gpus=1)
             eventually(lambda: (now := run.status).state == "training" and now.updates > kept.updates
-                       and now.frames_per_second > 0 and None not in now.learner_pids, within_s=START_S)
+                       and now.frames_per_second > 0 and None not in now.learner_pids)
             assert not {*before.learner_pids} & {*run.status.learner_pids}
             said = run.events["message"].tolist()
             assert any(one.startswith("learner-1 ended with the loss of its node") for one in said), said

@@ -140,7 +140,7 @@ class Rig:
             self.queue.close()
             self.streams.close()
             server.stop(0)
-            thread.join(5)
+            thread.join(240)
         assert not self.failures, self.failures
 
     def collect(self, number: int, *, timeout_s: float = 60.0) -> None:

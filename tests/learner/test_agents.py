@@ -8,9 +8,10 @@ import pytest
 
 from tests.environments.games import CountingGame
 from tests.learner.counting import actor_of, check_consecutive, check_replayed, check_unroll, rig
+from tests.played import code_of
 from workbench.actor.main import make_groups
 from workbench.config import RunConfig
-from workbench.environments import by_value, make
+from workbench.environments import make
 from workbench.environments.contract import VectorEnvironment
 from workbench.environments.pettingzoo import ParallelVector
 from workbench.errors import OutOfBounds
@@ -122,7 +123,7 @@ def test_scores_of_episodes_are_summed_apart_from_their_returns():
 def test_groups_that_hold_no_whole_games_are_refused_in_words(tmp_path):
     run = RunDirectory(tmp_path)
     run.code.mkdir()
-    write_atomically(run.code / "environment.pkl", by_value.dumps(unchecked))
+    write_atomically(run.code / "environment.pkl", code_of(environment=unchecked)["environment.pkl"])
     config = RunConfig.build("pairs", actors=1, envs_per_actor=6, groups_per_actor=2)
     with pytest.raises(OutOfBounds, match="envs_per_actor=6 must be a multiple of groups_per_actor x 2 = 4"):
         make_groups(config, run)

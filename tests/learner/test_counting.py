@@ -19,9 +19,10 @@ from tests.learner.counting import (
     check_unroll,
     rig,
 )
+from tests.played import code_of
 from workbench import rundir
 from workbench.config import RunConfig
-from workbench.environments import by_value, make
+from workbench.environments import make
 from workbench.environments.gymnasium_vector import GymnasiumVector
 from workbench.trajectory import EnvironmentSpec
 
@@ -130,7 +131,7 @@ def test_where_a_reset_leaves_memory_behind_an_actor_replaces_itself_and_its_sup
     made = str(home / "made.txt")
     config = RunConfig.build("testing/counting-v0", actors=1, envs_per_actor=2, groups_per_actor=1, unroll_length=7)
     run = rundir.create("counting", {"config": config.to_json(), "created": 0.0},
-                        code={"environment.pkl": by_value.dumps(factory)})
+                        code=code_of(environment=factory))
     with actor(run, 0) as process:
         for number in (1, 2, 3):
             with Rig(run, config, VECTOR).running() as running:  # a learner, which then goes away
@@ -138,7 +139,7 @@ def test_where_a_reset_leaves_memory_behind_an_actor_replaces_itself_and_its_sup
             assert Path(made).read_text().split() == [str(process.pid)] * number
         assert process.poll() is None
         process.stdin.close()  # as when its supervisor dies
-        assert process.wait(10) == 0
+        assert process.wait(240) == 0
 
 
 def test_returns_and_lengths_of_episodes_are_the_environments_own():

@@ -13,7 +13,8 @@ from workbench.learner import evaluate
 
 
 def evaluated(checkpoint: Any, episodes: int) -> dict[str, Any]:
-    return evaluate._evaluated(str(checkpoint.path), episodes=episodes, seed=0, greedy=True, protocol=None, starts=None)
+    return evaluate._evaluated(
+        str(checkpoint.path), False, episodes=episodes, seed=0, greedy=True, protocol=None, starts=None)
 
 
 @pytest.mark.parametrize(("episodes", "lengths"), [(1, [2]), (2, [2, 5]), (5, [2, 2, 5, 2, 5])])

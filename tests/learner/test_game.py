@@ -25,8 +25,8 @@ Told = list[dict[str, Any]]
 @contextmanager
 def playing(checkpoint: Checkpoint, folder: Path, **request: Any) -> Iterator[tuple[Game, Told]]:
     told: Told = []
-    game = Game({"source": str(checkpoint.path), "environment": "", "options": {}, "seed": 0, "greedy": True,
-                 "folder": str(folder), "stem": "played", "journal": "", "title": "t", **request},
+    game = Game({"source": str(checkpoint.path), "trust_code": False, "environment": "", "options": {}, "seed": 0,
+                 "greedy": True, "folder": str(folder), "stem": "played", "journal": "", "title": "t", **request},
                 lambda message, picture: told.append(message))
     try:
         game.say(0)

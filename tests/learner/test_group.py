@@ -50,7 +50,8 @@ def test_two_learners_have_the_weights_of_one_with_the_joint_batch(tmp_path: Pat
     assert one["skipped"][0] == (what == "nan"), "NaN in one learner's part skips the update of both"
     for name, array in one.items():
         np.testing.assert_array_equal(two[0][name], two[1][name], err_msg=f"{name} differs between the learners")
-        np.testing.assert_allclose(two[0][name], array, rtol=2e-4, atol=2e-6, err_msg=name)
+        # sums of two parts round otherwise, which the optimizer enlarges where a unit's gradient is nearly 0
+        np.testing.assert_allclose(two[0][name], array, rtol=2e-4, atol=1e-5, err_msg=name)
 
 
 def group_of(size: int, rank: int = 0, folder: Path = Path("/nowhere")) -> Group:

@@ -44,7 +44,7 @@ def test_a_reader_never_sees_half_an_update():
         policy.publish(version)
     stop.set()
     for reader in readers:
-        reader.join(10)
+        reader.join(240)
     assert not wrong, wrong[:3]
     assert policy.version == 299
 

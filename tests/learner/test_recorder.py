@@ -1,8 +1,13 @@
 """Shares of time, speeds, and the sentence that is made of them."""
 
+import os
+
 import numpy as np
+import psutil
 import pytest
 
+from workbench import hardware
+from workbench.learner.idle_cores import IdleCores
 from workbench.learner.inference import Episode
 from workbench.learner.look import Rates, histogram, lag_summary
 from workbench.learner.meters import Meters
@@ -57,6 +62,28 @@ def test_latencies_are_means_in_ms_and_a_group_larger_than_a_batch_fills_it():
 )
 def test_the_hint_names_what_is_waited_for(changed, says):
     assert says in hint({**QUIET, **changed}, on_cpu=True)
+
+
+@pytest.mark.parametrize(("on_cpu", "idle_cores", "says", "keeps_silent_of"), [
+    (True, 0.6, "a GPU or a smaller network would help most", "learner_threads"),
+    (True, 1.3, "would help most; 1.3 cores are idle: learner_threads=3 may help", "batch_size"),
+    (False, 1.3, "a larger batch_size or a smaller network would help most", "learner_threads"),
+])
+def test_another_thread_is_named_only_where_a_core_is_idle_for_it(on_cpu, idle_cores, says, keeps_silent_of):
+    said = hint({**QUIET, "training": 0.95}, on_cpu=on_cpu, idle_cores=idle_cores, threads=2)
+    assert says in said and keeps_silent_of not in said
+
+
+def test_idle_cores_are_those_that_may_be_used_and_known_after_half_a_minute(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2})
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [30.0, 0.0, 90.0, 0.0])
+    looking = IdleCores()
+    seen = [looking.look() for _ in range(31)]
+    assert seen[:29] == [0.0] * 29 and seen[29:] == pytest.approx([0.8, 0.8])
+    monkeypatch.setattr(hardware, "cores", lambda: 1)
+    bounded = IdleCores()
+    assert [bounded.look() for _ in range(31)] == [0.0] * 31
 
 
 def test_the_clock_stands_still_while_paused():

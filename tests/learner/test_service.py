@@ -24,7 +24,7 @@ class Talk:
         self.channel = open_channel(running.run.learner_address())
         rpc = self.channel.stream_stream(method_path("play"))
         metadata = (*token_metadata(running.run.token()), *names_metadata(names))
-        self.replies = rpc(iter(self.outbox.get, None), metadata=metadata, timeout=20)
+        self.replies = rpc(iter(self.outbox.get, None), metadata=metadata, timeout=240)
 
     def __enter__(self):
         return self

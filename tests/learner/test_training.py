@@ -105,11 +105,24 @@ def test_training_goes_on_after_a_checkpoint_as_if_nothing_had_been(tmp_path, op
     expected = torch.rand(3, generator=generator)
     written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
     second, other = trainer_of(config, seed=1), torch.Generator()
-    checkpointing.restore(written, second, other)
+    assert checkpointing.restore(written, second, other)
     for seed in range(3, 6):
         train(second, config, seed=seed)
     assert torch.equal(weights(second), weights(unbroken))
     assert torch.equal(torch.rand(3, generator=other), expected), "the sampling generator goes on too"
+
+
+def test_a_checkpoint_of_another_kind_of_device_restores_all_but_the_random_numbers_of_actions(tmp_path):
+    config = RunConfig.build("x", batch_size=2, unroll_length=4)
+    first, generator = trainer_of(config), torch.Generator().manual_seed(3)
+    train(first, config, seed=0)
+    groups = checkpointing.groups_of(first, generator)
+    groups["rng"]["sampling"] = np.zeros(16, np.uint8)  # the size of a GPU's: seed and offset
+    meta = {"frames": 1, "steps": 1, "updates": 1, "time_s": 1.0, "episodes": 0, "episode_return": None}
+    written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
+    second, before = trainer_of(config, seed=1), generator.get_state()
+    assert not checkpointing.restore(written, second, generator)
+    assert torch.equal(weights(second), weights(first)) and torch.equal(generator.get_state(), before)
 
 
 def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):

@@ -120,7 +120,7 @@ def test_two_threads_compute_at_once_and_nothing_is_compiled_anew():
     thread = threading.Thread(target=act)
     thread.start()
     try:
-        assert begun.wait(100), failures
+        assert begun.wait(240), failures
         train(1)
         checkpointing.groups_of(trainer, torch.Generator())  # the first one compiles its copies
         compiled = device.counters()
@@ -131,7 +131,7 @@ def test_two_threads_compute_at_once_and_nothing_is_compiled_anew():
                 assert all(np.isfinite(one).all() for one in kept["model"].values())
     finally:
         stop.set()
-        thread.join(100)
+        thread.join(240)
     assert not failures
     assert device.counters() == compiled
     assert len({version for version, _ in acted}) > 3
@@ -179,7 +179,6 @@ def _parts(tensor: torch.Tensor) -> list[int]:
 
 
 @needs_xla
-@pytest.mark.timeout(600)
 @pytest.mark.skipif("CPU_NUM_DEVICES" in os.environ, reason="it is what this test starts")
 def test_four_chips_compute_what_one_does():
     """The tests of this file up to here, in a process whose CPU is four devices: that is settled once in a process."""
@@ -191,7 +190,6 @@ def test_four_chips_compute_what_one_does():
 
 
 @needs_xla
-@pytest.mark.timeout(900)
 def test_a_run_on_xla_learns_cartpole_and_compiles_nothing_after_its_first_seconds(home):
     run = wb.launch("CartPole-v1", device="xla", **test_learning.CARTPOLE)
     try:
@@ -210,7 +208,7 @@ def test_a_run_on_xla_learns_cartpole_and_compiles_nothing_after_its_first_secon
 @needs_xla
 def test_a_tpu_is_asked_for_and_there_is_none():
     code = "from workbench.learner.xla import XlaDevice; XlaDevice('tpu', precision='fp32')"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100,
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240,
                            env={**os.environ, "TPU_SKIP_MDS_QUERY": "1"})
     assert ended.returncode == 1 and "OutOfBounds: device='tpu', but XLA" in ended.stderr, ended.stderr[-2000:]
 
@@ -218,7 +216,7 @@ def test_a_tpu_is_asked_for_and_there_is_none():
 @pytest.mark.skipif(HERE, reason="torch_xla is installed")
 @pytest.mark.parametrize("kind", ["xla", "tpu"])
 def test_without_torch_xla_the_error_says_how_to_get_it(kind):
-    with pytest.raises(MissingPackage, match=r"needs torch_xla.*rl-workbench\[tpu\]"):
+    with pytest.raises(MissingPackage, match=r"needs torch_xla.*pip install .*torch-xla\[tpu\]==2"):
         devices.choose(RunConfig.build("x", device=kind), VECTOR)
 
 
@@ -231,4 +229,4 @@ def test_what_xla_cannot_do_is_said_before_the_chip_is_taken(fields):
 def test_only_a_learner_that_is_asked_for_xla_imports_it():
     code = ("import sys, workbench, workbench.learner.learner, workbench.learner.rollout; "
             "sys.exit(any(name.partition('.')[0] == 'torch_xla' for name in sys.modules))")
-    assert subprocess.run([sys.executable, "-c", code], timeout=100).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0

@@ -29,6 +29,7 @@ FITTING = {
     "nature": [ATARI, SMALL, COLOUR],
     "small-cnn": [SMALL, TINY, COLOUR, WIDE],
     "impala-deep": [SMALL, TINY, WIDE],
+    "impala-shallow": [ATARI, COLOUR],
 }
 CASES = [
     pytest.param(f"{name}{memory}", spec, heads, id=f"{title}-{name}{memory}-{spec.name}")

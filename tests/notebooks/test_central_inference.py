@@ -27,7 +27,7 @@ def has_picture(cell: Any) -> bool:
     return any("image/png" in one.get("data", {}) for one in cell.outputs)
 
 
-@pytest.mark.timeout(510)
+@pytest.mark.full
 def test_batches_timeouts_and_actors_move_a_live_run_as_the_lesson_says(module_home: Path, tmp_path: Path) -> None:
     cells, said = execute("02-central-inference", module_home, tmp_path, **SMALL)
 

@@ -13,7 +13,7 @@ from tests.notebooks.lessons import CHECKOUT, cell_with, execute
 FIELDS = {"actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}
 
 
-@pytest.mark.timeout(510)
+@pytest.mark.full
 def test_a_run_goes_on_from_the_folder_that_outlived_its_machine(module_home: Path, tmp_path: Path) -> None:
     drive = tmp_path / "drive"
     cells, said = execute("10-colab-tpu", module_home, tmp_path, folder=str(drive), environment="CartPole-v1",

@@ -11,8 +11,9 @@ from tests.launchers.clusters import ray_cluster
 from tests.notebooks.lessons import cell_with, execute
 from workbench.rundir import RunDirectory
 
+pytestmark = pytest.mark.full
 
-@pytest.mark.timeout(510)
+
 def test_the_calculator_meets_seeds_row_and_runs_of_several_learners_and_on_ray_learn(
     module_home: Path, tmp_path: Path
 ) -> None:

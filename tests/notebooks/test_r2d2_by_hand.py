@@ -9,11 +9,12 @@ import pytest
 from tests.notebooks.lessons import cell_with, execute
 from tests.notebooks.shown import shown_table, shows_a_picture
 
+pytestmark = pytest.mark.full
+
 # The status that counting begins with is up to 1.5 s old: the last of so many updates are of the new ratio alone.
 SMALL = {"corridor": 8, "unroll_length": 5, "burn_in": 2, "solved": 0.8, "ratio_updates": 300}
 
 
-@pytest.mark.timeout(510)
 def test_the_fourth_lesson_learns_a_maze_by_stored_states_and_not_without(module_home: Path, tmp_path: Path) -> None:
     cells, said = execute("04-r2d2-by-hand", module_home, tmp_path, **SMALL)
     reached = {name: float(row["mean return"]) for name, row in shown_table(cell_with(cells, "def until")).items()}

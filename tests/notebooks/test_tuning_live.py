@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import private_home_with_sweeps
 from tests.notebooks.lessons import cell_with, execute
 from workbench import rundir
 from workbench.rundir import ENDED
 
-
-@pytest.fixture
-def sweeping_home() -> Iterator[Path]:
-    yield from private_home_with_sweeps()
+pytestmark = pytest.mark.full
 
 
-@pytest.mark.timeout(510)
 def test_the_lesson_rescues_a_run_and_compares_forks_and_a_sweep(sweeping_home: Path, tmp_path: Path) -> None:
     cells, said = execute("05-tuning-live", sweeping_home, tmp_path,
                           look=6_000, rescue=40_000, trials=4, trial_frames=5_000)

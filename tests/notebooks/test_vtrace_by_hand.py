@@ -9,8 +9,9 @@ import pytest
 from tests.notebooks.lessons import cell_with, execute
 from tests.notebooks.shown import shown_table, shows_a_picture
 
+pytestmark = pytest.mark.full
 
-@pytest.mark.timeout(510)
+
 def test_the_third_lesson_shows_policy_lag_and_what_correcting_for_it_does(module_home: Path, tmp_path: Path) -> None:
     cells, _ = execute("03-vtrace-by-hand", module_home, tmp_path, lag_updates=200, frames=150_000)
     lags = shown_table(cell_with(cells, "updates per unroll"))

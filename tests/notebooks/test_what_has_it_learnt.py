@@ -11,8 +11,9 @@ from tests.notebooks.lessons import cell_with, execute
 from workbench import rundir
 from workbench.rundir import ENDED
 
+pytestmark = pytest.mark.full
 
-@pytest.mark.timeout(510)
+
 def test_the_lesson_finds_where_the_value_is_wrong_and_mends_it(module_home: Path, tmp_path: Path) -> None:
     cells, said = execute("06-what-has-it-learnt", module_home, tmp_path,
                           beginner_frames=1_000, expert_frames=120_000, mending_frames=80_000, episodes=2)

@@ -9,8 +9,9 @@ import pytest
 
 from tests.notebooks.lessons import cell_with, execute
 
+pytestmark = pytest.mark.full
 
-@pytest.mark.timeout(510)
+
 def test_what_is_typed_in_cells_learns_and_mistakes_are_named(module_home: Path, tmp_path: Path) -> None:
     cells, said = execute("07-your-own", module_home, tmp_path, frames=40_000, episodes=10, move_cost=0.5)
     assert re.search(r"EnvironmentFailed: .*'Floats'.*float64", said), "the broken environment"

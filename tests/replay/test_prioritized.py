@@ -336,7 +336,7 @@ def test_another_thread_may_look_all_the_time() -> None:
             replay.learnt(draw(replay, 3, alpha=0.9 + 0.1 * (number % 2)), np.full(3, 2.0 + number), None)
     finally:
         done.set()
-        thread.join(30)
+        thread.join(240)
     look()
     assert not failures
     assert len(ages) > 100

@@ -188,7 +188,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path):
     with pytest.raises(StorageFailed, match="damaged"):
         rollouts.read(tmp_path / "one")
     (tmp_path / "one" / "rollout.json").write_text('{"format": 9}')
-    with pytest.raises(StorageFailed, match="Upgrade"):
+    with pytest.raises(StorageFailed, match="Read it with the version that wrote it"):
         rollouts.read(tmp_path / "one")
 
 

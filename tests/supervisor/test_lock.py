@@ -49,7 +49,7 @@ def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
             assert lock.is_held(path)
         finally:
             child.kill()
-    eventually(lambda: not lock.is_held(path), within_s=5)
+    eventually(lambda: not lock.is_held(path))
 
 
 def test_a_lock_of_a_run_that_is_gone_is_not_found(tmp_path: Path) -> None:

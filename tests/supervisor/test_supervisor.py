@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class Learner:
         return self.told
 
     def pause(self) -> None:
-        self.free.wait(30)
+        self.free.wait(240)
         self.told = {**self.told, "state": "paused"}
 
     def resume(self) -> None:
@@ -101,7 +101,7 @@ def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(
         assert supervisor.status()["frames"] == 90
         assert not pause.done()
         learner.free.set()
-        pause.result(10)
+        pause.result(240)
     supervisor._poll_learner()
     assert supervisor.state == "paused"
 
@@ -116,6 +116,27 @@ def test_a_pause_is_in_the_runs_record_until_it_ends(
     assert learner.told["state"] == "paused", "a learner that missed the pause is told again"
     supervisor.set_paused(False)
     assert run.read()["paused"] is None
+
+
+def test_nobody_sees_what_the_learner_counts_now_with_the_state_it_had_before(
+    supervisor: Supervisor, learner: Learner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner.told |= {"state": "paused", "held": True}
+    supervisor._poll_learner()
+    follow = supervisor._follow
+    with ThreadPoolExecutor(1) as pool:
+        looks: list[Future[dict[str, Any]]] = []
+
+        def looked_at_before(*news: Any, **more: Any) -> None:
+            looks.append(pool.submit(supervisor.status))
+            wait(looks, timeout=0.2)
+            follow(*news, **more)
+
+        monkeypatch.setattr(supervisor, "_follow", looked_at_before)
+        learner.told |= {"state": "training", "held": False, "frames": 90}
+        supervisor._poll_learner()
+        seen = looks[0].result(240)
+    assert (seen["state"], seen["frames"]) == ("training", 90)
 
 
 def test_a_pause_that_the_learner_made_itself_is_kept_with_its_reason(
@@ -167,5 +188,5 @@ def test_changes_made_at_the_same_time_are_all_kept(
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(tune, ["learning_rate", "entropy_cost"]))
     config = run.config()
-    assert learner.tuned == {"learning_rate": 0.02, "entropy_cost": 0.02}
+    assert learner.tuned == {"learning_rate": 0.02, "entropy_cost": 0.02, "warmup_updates": 0}, "a tuned rate ends it"
     assert (config.value("learning_rate"), config.value("entropy_cost")) == (0.02, 0.02)

@@ -35,9 +35,9 @@ def run(module_home: Path) -> Iterator[wb.Run]:
     """A run that has stopped, with three checkpoints of different updates."""
     made = wb.launch("CartPole-v1", name="pole", seed=1, progress=False, **SMALL)
     for updates in (10, 40):
-        made.wait(updates=updates, timeout_s=60, progress=False)
+        made.wait(updates=updates, timeout_s=240, progress=False)
         made.checkpoint()
-    made.wait(updates=made.status.updates + 20, timeout_s=60, progress=False)
+    made.wait(updates=made.status.updates + 20, timeout_s=240, progress=False)
     made.stop()
     yield made
 
@@ -54,11 +54,11 @@ def settled(shown: CheckpointInspector) -> None:
     eventually(lambda: "reading" not in shown.said.value and shown.layers.rows, what="the layers are read")
 
 
-def done(shown: CheckpointInspector, name: str, *, within_s: float = 60.0) -> str:
+def done(shown: CheckpointInspector, name: str) -> str:
     """Click, wait, and what is said then."""
     doing = shown.doings[name]
     doing.button.click()
-    eventually(lambda: not doing.busy and doing.message.value, within_s=within_s, what=name)
+    eventually(lambda: not doing.busy and doing.message.value, what=name)
     assert not doing.button.disabled
     return str(doing.message.value)
 
@@ -169,14 +169,14 @@ def test_a_layer_of_the_second_checkpoint_alone_is_drawn_as_the_seconds(home: Pa
     shown.choose(f"{2:012d}", f"{1:012d}")
     settled(shown)
 
-    def drawn(layer: str) -> list[int]:
-        shown._choose_layer(layer)
-        eventually(lambda: shown.charts.figures["histogram"].title == f"Weights of {layer}")
-        return [len(shown.charts.figures["histogram"].tables[which]["share"]) for which in ("first", "second")]
+    def drawn(layer: str) -> list[bool]:
+        chart = shown.charts.figures["histogram"]
+        return [chart.title == f"Weights of {layer}" and len(chart.tables[which]["share"]) > 0
+                for which in ("first", "second")]
 
-    assert [count > 0 for count in drawn("a")] == [True, True]
-    assert [count > 0 for count in drawn("new")] == [True, False]
-    assert [count > 0 for count in drawn("gone")] == [False, True]
+    for layer, expected in (("a", [True, True]), ("new", [True, False]), ("gone", [False, True])):
+        shown._choose_layer(layer)
+        eventually(lambda layer=layer, expected=expected: drawn(layer) == expected, what=layer)
     shown._choose_layer("nowhere")
     eventually(lambda: "histogram" not in shown.charts.figures)
     shown.close()
@@ -191,8 +191,8 @@ def test_a_closed_inspector_leaves_nothing_in_the_browser(run: wb.Run) -> None:
 
 
 def test_large_numbers_are_said_as_people_say_them(tmp_path: Path) -> None:
-    found = Evaluation("x", tmp_path, 9, 0, True, (21_000.0, 22_000.0), (3, 4))
-    assert "e+" not in figures.interval(found) and "(2 episodes)" in figures.interval(found)
+    found = Evaluation("x", tmp_path, 9, 0, True, (21_000.0, 22_000.0, 2e6, 3e6, 4e6), (3,) * 5)
+    assert "e+" not in figures.interval(found) and "(5 episodes)" in figures.interval(found)
     assert inspector_still._cell(123_456.7) == "123,457"
 
 
@@ -237,7 +237,7 @@ def named(spec: Any) -> Iterator[str]:
 def test_a_saved_notebook_keeps_a_picture_a_table_and_text(inspector: CheckpointInspector, run: wb.Run) -> None:
     bundle = inspector.still()
     assert set(bundle) == {"text/html", "text/plain", "image/png"}
-    assert bundle["text/plain"] == repr(run.checkpoints)
+    eventually(lambda: inspector.still()["text/plain"] == repr(run.checkpoints), what="both in one second of ages")
     for text in (run.checkpoints[0].path.name, "policy.weight", "Gradient norm", "data:image/png"):
         assert text in bundle["text/html"]
     assert "http" not in bundle["text/html"]
@@ -307,7 +307,7 @@ def test_a_fork_starts_with_what_was_typed(inspector: CheckpointInspector, run: 
     fields = inspector.doings["fork"].fields
     fields["name"].value, fields["fields"].value = "shoot", "learning_rate=1e-4, target_entropy=None"
     inspector.choose(run.checkpoints[1].path.name)
-    said = done(inspector, "fork", within_s=120)
+    said = done(inspector, "fork")
     assert "wb.attach(&#x27;shoot&#x27;)" in said, said
     fork = wb.attach("shoot")
     try:
@@ -345,6 +345,7 @@ def test_typed_fields_are_read_as_python_reads_them() -> None:
     assert keywords("  ", reserved={}) == {}
 
 
+@pytest.mark.full
 def test_exporting_makes_a_copy_that_a_run_can_start_from(
     inspector: CheckpointInspector, run: wb.Run, tmp_path: Path
 ) -> None:
@@ -388,15 +389,16 @@ def test_an_export_that_fails_leaves_nothing(run: wb.Run, tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged", "file"]
 
 
+@pytest.mark.full
 def test_playing_shows_one_or_two_episodes_on_the_same_seed(inspector: CheckpointInspector, run: wb.Run) -> None:
     fields = inspector.doings["play"].fields
     fields["seed"].value, fields["steps"].value = 3, 30
-    said = done(inspector, "play", within_s=120)
+    said = done(inspector, "play")
     assert 'role="alert"' not in said and f"{run.checkpoints[-1].path.name}: return" in said
     (player,) = inspector.stage.children
     inspector.other.value = run.checkpoints[0].path.name
     before = set(open_models)
-    said = done(inspector, "play", within_s=120)
+    said = done(inspector, "play")
     assert said.count(": return") == 2
     assert inspector.stage.children[0] is not player
     assert len(set(open_models)) == len(before), "the player before was closed"

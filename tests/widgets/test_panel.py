@@ -19,6 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets import Button, Checkbox, Dropdown, Text, ToggleButton, Widget
 from ipywidgets.widgets.widget import _instances as open_models
 
+from tests.conftest import eventually
 from tests.widgets import recorded
 from workbench import rundir
 from workbench.client.run import Run
@@ -52,13 +53,6 @@ def log(panel: RunPanel) -> str:
     return str(panel.parts.notes.view.value)
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
 def test_every_live_field_has_a_control_with_the_value_in_force(
     algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -90,7 +84,7 @@ def test_what_is_no_number_is_refused_in_words(panel: RunPanel) -> None:
 def test_a_dead_run_says_so_under_the_control_and_how_to_continue(panel: RunPanel) -> None:
     control = panel.controls["learning_rate"]
     control.slider.value = 1e-3
-    until(lambda: control.message.value and "wb.resume" in control.message.value)
+    eventually(lambda: control.message.value and "wb.resume" in control.message.value)
     assert control.slider.value == pytest.approx(6e-4)
     assert "dead" in panel.parts.headline.value
     assert panel.buttons["pause"].disabled and panel.buttons["stop"].disabled
@@ -99,7 +93,7 @@ def test_a_dead_run_says_so_under_the_control_and_how_to_continue(panel: RunPane
 def test_a_button_shows_the_error_it_meets(panel: RunPanel) -> None:
     panel.buttons["checkpoint"].disabled = False
     panel.buttons["checkpoint"].click()
-    until(lambda: "alert" in log(panel))
+    eventually(lambda: "alert" in log(panel))
     assert "is dead" in log(panel)
 
 
@@ -119,7 +113,7 @@ def test_a_checkbox_asks_the_run_and_goes_back_where_it_refuses(
     shown = RunPanel(Run(recorded.r2d2("pong")))
     control = shown.controls["save_replay"]
     control.field.value = True
-    until(lambda: control.message.value and "wb.resume" in control.message.value)
+    eventually(lambda: control.message.value and "wb.resume" in control.message.value)
     assert control.field.value is False
     shown.close()
 
@@ -138,7 +132,7 @@ def test_the_state_is_said_in_plain_words(directory: RunDirectory) -> None:
         assert now.status.state == "training"
         assert snapshot.reason(now) == "training 80% of the time"
         said = snapshot.sentence(now)
-    for part in ("307,200 of 10 M frames (3.1%)", "5,000 frames/s, 1,250 steps/s", "120 episodes", "mean return -20",
+    for part in ("307,200 of 10 M frames (3.1%)", "5,000 frames/s (1,250 steps/s)", "120 episodes", "mean return -20",
                  "policy lag 1.4 updates", "about 32 min left"):
         assert part in said
 
@@ -175,7 +169,7 @@ def test_the_charts_are_those_of_the_run_over_the_axis_that_was_chosen(panel: Ru
     assert {"returns", "speed", "losses", "policy_lag", "bottleneck"} <= shown.keys()
     assert shown["speed"].spec()["layer"] and "hours" not in json.dumps(shown["speed"].spec())
     panel.parts.axis.value = "hours"
-    until(lambda: "hours" in json.dumps(panel.parts.charts.figures["speed"].spec()))
+    eventually(lambda: "hours" in json.dumps(panel.parts.charts.figures["speed"].spec()))
 
 
 def test_a_refresh_of_the_charts_without_anything_new_sends_nothing(panel: RunPanel) -> None:
@@ -198,7 +192,7 @@ def test_one_thread_refreshes_all_panels_and_ends_with_the_last() -> None:
     shown = [Shown(2), Shown(5)]
     for one in shown:
         refresher.add(one)
-    until(lambda: not refresher.running)
+    eventually(lambda: not refresher.running)
     assert [one.lives for one in shown] == [0, 0]
 
 
@@ -215,12 +209,12 @@ def test_what_cannot_be_refreshed_is_dropped_with_a_word_and_the_others_go_on(ca
     with caplog.at_level(logging.ERROR):
         refresher.add(Broken())
         refresher.add(fine)
-        until(lambda: fine.ticks > 3)
+        eventually(lambda: fine.ticks > 3)
     assert "what is broken could not be refreshed" in caplog.text and "no way to show it" in caplog.text
     refresher.remove(fine)
-    until(lambda: not refresher.running)
+    eventually(lambda: not refresher.running)
     refresher.add(again := Busy(0.0))
-    until(lambda: again.ticks)
+    eventually(lambda: again.ticks)
     refresher.remove(again)
 
 
@@ -245,20 +239,20 @@ def test_refreshing_takes_a_small_share_of_the_time_however_many_there_are_and_s
     started = time.monotonic()
     for one in (*heavy, light):
         refresher.add(one)
-    until(lambda: all(one.ticks >= 8 for one in heavy), timeout_s=60)
+    eventually(lambda: all(one.ticks >= 8 for one in heavy))
     took = time.monotonic() - started
     for one in (*heavy, light):
         refresher.remove(one)
     assert sum(one.spent_s for one in heavy) / took < 0.3, "the first ticks all come at once"
     assert light.ticks > 1.5 * max(one.ticks for one in heavy)
-    until(lambda: not refresher.running)
+    eventually(lambda: not refresher.running)
 
 
 def test_what_is_added_again_is_ticked_at_once() -> None:
     refresher, one = Refresher(period_s=60.0), Busy(0.0)
     for ticks in (1, 2):
         refresher.add(one)
-        until(lambda ticks=ticks: one.ticks == ticks)
+        eventually(lambda ticks=ticks: one.ticks == ticks)
     refresher.remove(one)
 
 
@@ -266,7 +260,7 @@ def test_actions_are_done_in_order_and_one_at_a_time() -> None:
     actions, done = Actions(), []
     for number in range(50):
         actions.submit(lambda number=number: done.append(number))
-    until(lambda: len(done) == 50)
+    eventually(lambda: len(done) == 50)
     assert done == list(range(50))
 
 
@@ -274,9 +268,9 @@ def test_an_action_that_fails_holds_up_none_of_those_after_it(caplog: pytest.Log
     actions, done = Actions(), threading.Event()
     with caplog.at_level(logging.ERROR):
         actions.submit(Broken().tick)
-        until(lambda: not actions._working)
+        eventually(lambda: not actions._working)
         actions.submit(done.set)
-        assert done.wait(10)
+        assert done.wait(240)
     assert "no way to show it" in caplog.text
 
 
@@ -299,18 +293,18 @@ class Steered(Run):
         self.may = {name: threading.Event() for name in ("checkpoint", "tune", "undo")}
 
     def checkpoint(self, **_: Any) -> Any:
-        assert self.may["checkpoint"].wait(30)
+        assert self.may["checkpoint"].wait(240)
 
     def stop(self, **_: Any) -> Any:
         return None
 
     def tune(self, **changes: Any) -> dict[str, Any]:
-        assert self.may["tune"].wait(30)
+        assert self.may["tune"].wait(240)
         self._directory.write(config=self.config.with_live(**changes).to_json())
         return {}
 
     def undo(self, name: str | None = None) -> dict[str, Any]:
-        assert self.may["undo"].wait(30)
+        assert self.may["undo"].wait(240)
         return {"old": {"learning_rate": 6e-4}, "new": {"learning_rate": 3e-4}}
 
 
@@ -334,10 +328,10 @@ def test_a_checkpoint_that_is_being_written_holds_up_nothing(
     commands["checkpoint"].click()
     commands["confirm"].click()
     panel.controls["learning_rate"].field.value = "0.002"
-    until(lambda: "stop: done" in log(panel) and "learning_rate: 0.0006 → 0.002" in log(panel))
+    eventually(lambda: "stop: done" in log(panel) and "learning_rate: 0.0006 → 0.002" in log(panel))
     assert "checkpoint …" in log(panel)
     may["checkpoint"].set()
-    until(lambda: "checkpoint: done" in log(panel))
+    eventually(lambda: "checkpoint: done" in log(panel))
 
 
 def test_an_undo_leaves_alone_what_a_person_asked_for_after_it(
@@ -349,10 +343,10 @@ def test_an_undo_leaves_alone_what_a_person_asked_for_after_it(
     panel.parts.changes.undo.click()
     control.field.value = "0.002"
     may["undo"].set()
-    until(lambda: "(undo)" in log(panel))
+    eventually(lambda: "(undo)" in log(panel))
     assert control.pending == 1 and control.field.value == "0.002" and control.value == 3e-4
     may["tune"].set()
-    until(lambda: "learning_rate: 0.0003 → 0.002" in log(panel))
+    eventually(lambda: "learning_rate: 0.0003 → 0.002" in log(panel))
     assert control.pending == 0 and control.field.value == "0.002"
 
 
@@ -412,9 +406,9 @@ def test_a_page_that_shows_up_gets_all_that_is_new_at_once(
     writer.status({**recorded.STATUS, "frames": 400_000})
     writer.close()
     panel.view._view_count = 1
-    until(lambda: "400,000 of 10 M" in panel.parts.progress.value, timeout_s=30)
-    until(lambda: panel.controls["learning_rate"].field.value == "0.001")
-    until(lambda: any(7000.0 in column for table in panel.parts.charts.figures["speed"].tables.values()
+    eventually(lambda: "400,000 of 10 M" in panel.parts.progress.value)
+    eventually(lambda: panel.controls["learning_rate"].field.value == "0.001")
+    eventually(lambda: any(7000.0 in column for table in panel.parts.charts.figures["speed"].tables.values()
                       for column in table.values()))
 
 
@@ -444,11 +438,11 @@ def test_a_run_that_ends_leaves_a_picture_and_comes_back_when_it_is_resumed(
         panel._ipython_display_()
         assert WIDGET in outputs[0]["data"] and "image/png" not in outputs[0]["data"]
         live = outputs[0]["transient"]["display_id"]
-    until(lambda: last(outputs, live).keys() >= {"text/html", "image/png"}, timeout_s=60)
+    eventually(lambda: last(outputs, live).keys() >= {"text/html", "image/png"})
     assert WIDGET not in last(outputs, live)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        until(lambda: last(outputs, live)[WIDGET]["model_id"] == panel.view.model_id
-              if WIDGET in last(outputs, live) else False, timeout_s=60)
+        eventually(lambda: last(outputs, live)[WIDGET]["model_id"] == panel.view.model_id
+              if WIDGET in last(outputs, live) else False)
         assert panel.tick()
 
 
@@ -461,12 +455,12 @@ def test_a_panel_within_another_view_shows_the_end_in_its_widgets_and_comes_back
     panel._vigil = panels._Part(panel._look_out, 0.1)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         panel.view._view_count = 1
-        until(lambda: "training" in panel.parts.headline.value)
+        eventually(lambda: "training" in panel.parts.headline.value)
         assert panel.tick()
-    until(lambda: "dead" in panel.parts.headline.value and not panel.tick())
+    eventually(lambda: "dead" in panel.parts.headline.value and not panel.tick())
     panel.view._view_count = 0
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        until(lambda: "training" in panel.parts.headline.value, timeout_s=30)
+        eventually(lambda: "training" in panel.parts.headline.value)
         assert panel.tick()
     assert not drawn, "nobody looks at that picture"
 
@@ -482,7 +476,7 @@ def test_the_vigil_outlives_everything_but_the_run(
 
     panel._vigil = panels._Part(lambda: False, 60.0)  # only this test looks out
     panel._ipython_display_()
-    until(lambda: panel._resting)
+    eventually(lambda: panel._resting)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         for error in (StorageFailed("the disk went away"), RuntimeError("no picture")):
             with monkeypatch.context() as patched:
@@ -501,7 +495,7 @@ def test_a_run_shows_one_and_the_same_panel_wherever_it_stands(directory: RunDir
     models, live = len(open_models), [one["data"] for one in cell.display_pub.outputs if WIDGET in one["data"]]
     run._ipython_display_()
     assert len(open_models) == models
-    until(lambda: run._panel._frozen)
+    eventually(lambda: run._panel._frozen)
     run._panel.close()
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         run._ipython_display_()
@@ -547,9 +541,9 @@ def test_undo_of_a_dead_run_says_so_under_the_button_that_asked(panel: RunPanel,
     tuned(directory, learning_rate=(6e-4, 1e-3))
     panel.refresh()
     panel.parts.changes.undo.click()
-    until(lambda: "wb.resume" in panel.parts.changes.message.value)
+    eventually(lambda: "wb.resume" in panel.parts.changes.message.value)
     panel.controls["learning_rate"].undo.click()
-    until(lambda: "wb.resume" in panel.controls["learning_rate"].message.value)
+    eventually(lambda: "wb.resume" in panel.controls["learning_rate"].message.value)
 
 
 # What is said

@@ -16,7 +16,8 @@ from workbench.widgets.panel import RunPanel
 
 @pytest.fixture(scope="module")
 def run(module_home: Path) -> Run:
-    return launch("CartPole-v1", name="steered", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
+    fields = {**SMALL, "actors": 1, "warmup_updates": 0}
+    return launch("CartPole-v1", name="steered", total_frames=10**9, progress=False, **fields)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def log(panel: RunPanel) -> str:
 
 
 def test_the_panel_follows_the_run(panel: RunPanel, run: Run) -> None:
-    run.wait(updates=3, timeout_s=60, progress=False)
+    run.wait(updates=3, timeout_s=240, progress=False)
     panel.view._view_count = 1
     eventually(lambda: panel.parts.actor_table.view.rows[0]["steps_per_second"] > 0)
     assert panel.tick()
@@ -98,7 +99,7 @@ def test_the_history_is_whole_in_a_panel_that_a_new_kernel_makes(panel: RunPanel
 
 def test_the_number_of_actors_follows_its_field_and_undo(panel: RunPanel, run: Run) -> None:
     panel.controls["actors"].field.value = "2"
-    eventually(lambda: [one.alive for one in run.status.actors] == [True, True], within_s=60)
+    eventually(lambda: [one.alive for one in run.status.actors] == [True, True])
     eventually(lambda: len(panel.parts.actor_table.view.rows) == 2)
     panel.controls["actors"].field.value = "0"
     assert "actors=0 is out of bounds" in panel.controls["actors"].message.value
@@ -129,7 +130,7 @@ def test_following_a_run_takes_a_small_share_of_a_core(panel: RunPanel, run: Run
     panel.view._view_count = 2  # another page shows it
     ticks, started, cpu_s = [], time.monotonic(), time.process_time()
     panel.parts.progress.observe(lambda change: ticks.append(change), names="value")
-    eventually(lambda: len(ticks) >= 20, within_s=60)
+    eventually(lambda: len(ticks) >= 20)
     took = time.monotonic() - started
     share = (time.process_time() - cpu_s) / took
     print(f"{len(ticks)} refreshes in {took:.1f} s took {share:.1%} of a core")

@@ -36,7 +36,7 @@ def kernel() -> Iterator[BlockingKernelClient]:
 def printed(kernel: BlockingKernelClient, code: str) -> str:
     """All that a cell's output shows, errors too."""
     shown: list[dict[str, Any]] = []
-    kernel.execute_interactive(code, output_hook=lambda message: shown.append(message["content"]), timeout=60)
+    kernel.execute_interactive(code, output_hook=lambda message: shown.append(message["content"]), timeout=240)
     return "".join(one.get("text", "") or one.get("evalue", "") for one in shown)
 
 
@@ -44,7 +44,7 @@ def control(kernel: BlockingKernelClient, kind: str, **content: Any) -> dict[str
     """What the kernel replies to a request of that kind on its control channel."""
     request = kernel.session.msg(kind, content)
     kernel.control_channel.send(request)
-    while (reply := kernel.control_channel.get_msg(timeout=60))["parent_header"]["msg_id"] != request["msg_id"]:
+    while (reply := kernel.control_channel.get_msg(timeout=240))["parent_header"]["msg_id"] != request["msg_id"]:
         pass
     assert reply["content"]["status"] == "ok", reply["content"]
     return reply["content"]

@@ -80,7 +80,7 @@ def test_a_button_is_obeyed_in_a_thread_and_its_row_says_so_meanwhile() -> None:
     go, done = threading.Event(), []
 
     def act(key: str, action: str) -> str:
-        assert go.wait(10)
+        assert go.wait(240)
         done.append((key, action, threading.current_thread() is threading.main_thread()))
         return "it is stopped"
 
@@ -115,7 +115,7 @@ def test_what_goes_wrong_with_a_row_that_went_away_is_said_under_the_table() -> 
     go = threading.Event()
 
     def act(key: str, action: str) -> None:
-        go.wait(10)
+        go.wait(240)
         raise ValueError("it is gone")
 
     shown = table(on_action=act)
@@ -130,7 +130,7 @@ def test_rows_wait_for_themselves_alone() -> None:
 
     def act(key: str, action: str) -> None:
         if key == "a":
-            first.wait(10)
+            first.wait(240)
         done.append(key)
 
     shown = table(on_action=act)

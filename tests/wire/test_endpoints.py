@@ -30,7 +30,7 @@ from workbench.wire.endpoints import reaching
 from workbench.wire.rpc import Caller
 run = RunDirectory(Path(sys.argv[1]))
 caller = Caller(reaching(run, "learner"), run.token())
-print(caller.address.partition(":")[0], caller.call("add", a=1, b=2, timeout_s=5))
+print(caller.address.partition(":")[0], caller.call("add", a=1, b=2, timeout_s=240))
 """
 
 
@@ -163,10 +163,10 @@ def test_another_machine_reaches_a_run_by_the_bundle_of_an_actor(
             (shutil.copytree if given == "endpoints" else shutil.copy2)(run.path / given, bundle / given)
         command = [*elsewhere.prefix, sys.executable, "-c", CALL, str(bundle)]
         try:
-            without = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            without = subprocess.run(command, capture_output=True, text=True, timeout=240)
             assert "the certificate to reach it by is not to be had" in without.stderr
             certificates.keep(bundle, run.certificate.read_bytes())
-            told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            told = subprocess.run(command, capture_output=True, text=True, timeout=240)
             assert told.stdout.split() == [elsewhere.here, "3"], told.stderr
         finally:
             server.stop(0)

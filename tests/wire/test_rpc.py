@@ -120,7 +120,7 @@ import sys, grpc
 from workbench.wire.rpc import method_path, open_channel, token_metadata
 try:
     open_channel(sys.argv[1]).unary_unary(method_path("add"))(
-        bytes(200 * 2**20), metadata=token_metadata("guess"), timeout=60)
+        bytes(200 * 2**20), metadata=token_metadata("guess"), timeout=240)
 except grpc.RpcError as error:
     print(error.code().name)
 """
@@ -152,7 +152,7 @@ def call():
         caller.call("one")
 for _ in range(2):
     threading.Thread(target=call, daemon=True).start()
-codes = [subprocess.run(["true"], preexec_fn=lambda: None, timeout=30).returncode for _ in range(300)]
+codes = [subprocess.run(["true"], preexec_fn=lambda: None, timeout=240).returncode for _ in range(300)]
 print(sum(code != 0 for code in codes), flush=True)
 os._exit(0)
 """
@@ -160,7 +160,7 @@ os._exit(0)
     process = subprocess.Popen([sys.executable, "-c", busy, address], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, env=environment, start_new_session=True)
     try:
-        said, complaints = process.communicate(timeout=100)
+        said, complaints = process.communicate(timeout=240)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # with a child that hangs in its fork

@@ -27,7 +27,7 @@ from workbench.config import RunConfig
 from workbench.environments.by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMismatch, WorkbenchError
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 from workbench.wire import grpc
 from workbench.wire.endpoints import learner_name, reach
 from workbench.wire.lifeline import end_with_parent, leave_error
@@ -45,10 +45,12 @@ def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]
     """
     groups = min(config.groups_per_actor, config.envs_per_actor)
     sizes = [len(part) for part in np.array_split(np.arange(config.envs_per_actor), groups)]
+    sealed.check_module(run.code, config.environment)
     factory = load_factory(run.code / "environment.pkl")
     made = [
         environments.make_configured(
-            config, num_envs=size, seed=config.seed, threads=config.actor_threads, factory=factory
+            config, num_envs=size, seed=config.seed, threads=config.actor_threads, processes=config.actor_processes,
+            factory=factory,
         )
         for size in sizes
     ]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.checkpoints import anatomy, tensorfile
 from workbench.checkpoints.tensorfile import Tensors
 from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName
+from workbench.rundir import files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +42,7 @@ class Checkpoint:
         requested: whether a person asked for it; such a one is never pruned.
         created: unix time in s; grows from each checkpoint of a run to the next.
         meta: environment, config, network, parameters, as given to `write`.
+        trust_code: whether code that lies with it may run, though nobody knows who wrote it; see `rundir.sealed`.
     """
 
     path: Path
@@ -55,6 +55,7 @@ class Checkpoint:
     created: float
     meta: dict[str, Any] = field(repr=False, hash=False)
     files: dict[str, dict[str, Any]] = field(repr=False, hash=False)
+    trust_code: bool = field(default=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         gained = "" if self.episode_return is None else f", episode_return={self.episode_return:.4g}"
@@ -126,7 +127,7 @@ class Checkpoint:
         path, expected = self.path / name, self.files[name]
         with ExitStack() as stack:
             try:
-                file = stack.enter_context(_opened(path))
+                file = stack.enter_context(files.opened(path))
                 size, checksum = os.fstat(file.fileno()).st_size, ""
                 if size == expected["size_bytes"]:
                     checksum = hashlib.file_digest(file, "sha256").hexdigest()
@@ -155,15 +156,6 @@ class Checkpoint:
         UnknownName.
         """
         return _table(anatomy.differences(self, other, group=group), anatomy.Difference)
-
-
-def _opened(path: Path) -> BufferedReader:
-    """The file, for reading. Raises OSError where it is no plain file: a pipe would let one wait for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a plain file", str(path))
-    return os.fdopen(descriptor, "rb")
 
 
 def _table(rows: Iterator[Any], kind: type) -> pd.DataFrame:
@@ -206,7 +198,7 @@ def digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def at(path: Path) -> Checkpoint:
+def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
     """The checkpoint in that folder; its files are verified when they are loaded.
 
     Raises InvalidInput where there is none, CheckpointCorrupt where its meta.json is damaged.
@@ -216,11 +208,8 @@ def at(path: Path) -> Checkpoint:
         raise InvalidInput(f"there is no checkpoint in {path}.")
     meta = path / META
     try:
-        with _opened(meta) as file:
-            if (size := os.fstat(file.fileno()).st_size) > LARGEST_META:
-                raise ValueError(f"{size:,} bytes are too many")
-            content = json.loads(file.read())
-        return _from_meta(path, content)
+        content = json.loads(files.content(meta, largest=LARGEST_META))
+        return replace(_from_meta(path, content), trust_code=trust_code)
     except OSError as error:
         raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -230,7 +219,7 @@ def at(path: Path) -> Checkpoint:
 def _from_meta(path: Path, content: dict[str, Any]) -> Checkpoint:
     if content["format"] != FORMAT:
         raise CheckpointCorrupt(f"{path / META} has format {content['format']!r:.20}, and this version of rl-workbench "
-                                f"knows {FORMAT}. Upgrade it: pip install -U rl-workbench")
+                                f"knows {FORMAT}. Read it with the version that wrote it, or with a newer one.")
     expected = content.pop("sha256")
     if digest(content) != expected:
         raise CheckpointCorrupt(f"{path / META} was changed after it was written: wrong checksum. {_REMEDY}")

@@ -6,7 +6,9 @@ It is read from the run's directory alone, so it can be made of a run that train
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 from workbench import checkpoints
 from workbench.client import card_curve, card_sections
 from workbench.client.card_sections import Row
-from workbench.client.changes import changes
+from workbench.client.changes import Change, changes
 from workbench.client.control import checked, stored_status
 from workbench.client.status import RunStatus
 from workbench.config import RunConfig
@@ -54,13 +56,14 @@ class Card:
     @property
     def markdown(self) -> str:
         """The page as Markdown, with the curve as SVG in it."""
-        parts = [f"# {self.name}", _escaped(self.summary)]
+        parts = [f"# {_escaped(self.name)}", _escaped(self.summary)]
         if self.curve:
             parts.append(f"<p>\n{self.curve}\n</p>")
         for section in self.sections:
             lines = [f"| {' | '.join(map(_escaped, row))} |" for row in section.rows]
             parts += [f"## {section.title}", "\n".join(["| | | |", "|---|---|---|", *lines])]
-        return "\n\n".join([*parts, "## Again", f"```python\n{self.code}\n```"]) + "\n"
+        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", self.code)), default=0))
+        return "\n\n".join([*parts, "## Again", f"{fence}python\n{self.code}\n{fence}"]) + "\n"
 
     @property
     def html(self) -> str:
@@ -125,7 +128,10 @@ def _as_launched(config: RunConfig, events: Sequence[Mapping[str, Any]]) -> RunC
     before: dict[str, Any] = {}
     for one in changes(events):
         before.setdefault(one.name, one.old)
-    return config.replaced(**before)
+    for name, value in before.items():
+        with suppress(InvalidInput):  # of an event that no run writes
+            config = config.replaced(**{name: value})
+    return config
 
 
 def _summary(status: RunStatus, config: RunConfig) -> str:
@@ -152,17 +158,35 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
         given["preset"] = "none"  # its fields stand here
     given |= {name: config.value(name) for name in config.all_settings()
               if name not in (*given, "environment", "wrappers") and config.value(name) != defaults.value(name)}
-    typed = [kind for kind, there in record.get("code", {}).items() if there]
+    typed = [kind for kind in ("environment", "network") if record.get("code", {}).get(kind)]
     lines = [f"# {' and '.join(typed)} typed in a cell: give your own code again"] if typed else []
     lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
     lines += [f"                {name}={value!r}," for name, value in given.items()]
     lines[-1] = lines[-1].removesuffix(",") + ")"
     for one in changes(events):
+        if not _is_written(one, config):
+            continue
         call = f"run.scale(actors={one.new!r})" if one.name == "actors" else f"run.tune({one.name}={one.new!r})"
         lines.append(f"run.wait(frames={one.frames}); {call}" if one.frames else call)
     return "\n".join(lines)
 
 
+def _is_written(change: Change, config: RunConfig) -> bool:
+    """Whether a run writes such a change: of a field, to a value of its type. Whoever sends a run can write others."""
+    try:
+        config.replaced(**{change.name: change.new})
+    except InvalidInput:
+        return False
+    return True
+
+
+# What Markdown would read as its own: a mark anywhere, an underscore at the edge of a word, and at the beginning what
+# opens a list or draws a line.
+_MARKUP = re.compile(r"[\\`*\[\]|~#$]|(?<![^\W_])_|_(?![^\W_])|^[-+=:]")
+_NUMBERED = re.compile(r"^(\d{1,9})(?=[.)])")
+
+
 def _escaped(text: str) -> str:
-    """Text for a cell of a Markdown table."""
-    return html.escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
+    """Text for a title or a cell of a table in Markdown, which shows it letter by letter."""
+    text = _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+    return html.escape(_NUMBERED.sub(r"\1\\", text), quote=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +14,7 @@ from workbench.config import RunConfig, settings
 from workbench.environments.atari import AtariOptions, atari_options
 from workbench.environments.atari_scores import scores_of
 from workbench.environments.registry import known_ids
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor import budget
 from workbench.trajectory import EnvironmentSpec
 
@@ -57,8 +55,8 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
     for kept in evaluations.kept(directory):
         one = kept.evaluation
         low, high = one.confidence_interval
-        sure = "" if math.isinf(low) else f" [{low:.4g}, {high:.4g}], 95 %"
-        human = "" if one.human_normalized is None else f", {100 * one.human_normalized:.4g} % human-normalized"
+        sure = f", no interval: {one.no_interval}" if one.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"
+        human = "" if one.human_normalized is None else f", {100 * one.human_normalized:.3g} % human-normalized"
         how = f", {one.protocol}{f' with {one.differs}' if one.differs else ''}" if one.protocol else ""
         yield (f"evaluated at {one.checkpoint_frames:,} frames", f"{one.mean:.4g}{sure}{human}",
                f"{len(one.returns)} episodes, IQM {one.iqm:.4g}, seed {one.seed}, "
@@ -113,9 +111,8 @@ def run(
     yield "preset", str(record.get("preset") or "none"), ""
     if (parent := directory.parent()) is not None:
         yield "begins with", f"{parent['take']} of {parent['checkpoint']}", ""
-    for file in sorted(directory.code.glob("*.pkl")):
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        yield f"{file.stem} typed in a cell", f"code/{file.name}", f"SHA-256 {digest}"
+    for file in sealed.files_in(directory.code):
+        yield f"{file.stem} typed in a cell", f"code/{file.name}", f"SHA-256 {sealed.fingerprint(file)}"
 
 
 def hyperparameters(config: RunConfig) -> Iterator[Row]:

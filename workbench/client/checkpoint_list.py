@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.checkpoints import Checkpoint
 from workbench.client import showing
@@ -14,6 +14,7 @@ from workbench.tables import Columns, Table
 
 if TYPE_CHECKING:
     from workbench.client.run import Run
+    from workbench.rundir import RunDirectory
 
 _COLUMNS: Columns = {
     "checkpoint": lambda one: one.path.name,
@@ -26,21 +27,34 @@ _COLUMNS: Columns = {
 }
 
 
+class Owner(Protocol):
+    """Whose checkpoints they are: a run, or the package (see `pretrained`). Its directory keeps their evaluations."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def directory(self) -> RunDirectory: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
+    def fork(self, checkpoint: Checkpoint, *, name: str | None, replay: bool, progress: bool | None,
+             **changes: Any) -> Run: ...
+
+
 class Checkpoints(list[Checkpoint]):
     """The checkpoints of a run as they are on disk now, oldest first."""
 
-    def __init__(self, found: Iterable[Checkpoint], run: Run) -> None:
+    def __init__(self, found: Iterable[Checkpoint], owner: Owner) -> None:
         super().__init__(found)
-        self._run = run
+        self._owner = owner
 
     @property
     def table(self) -> Table[Checkpoint]:
         """The same as a table of text."""
-        return Table(self, _COLUMNS, empty=f"{self._run.name} has no checkpoint yet")
+        return Table(self, _COLUMNS, empty=f"{self._owner.name} has no checkpoint yet")
 
     def inspect(self) -> Any:
         """The inspector, also what a cell shows: layers, differences, evaluation, play, fork and export."""
-        return showing.widget("inspector").CheckpointInspector(self._run)
+        return showing.widget("inspector").CheckpointInspector(self._owner)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -1,7 +1,8 @@
 """A client's connection to a run's supervisor, and the files to read when there is none.
 
 Every way in which a run can be out of reach is one clear error: RunNotFound (its directory is gone), AccessDenied
-(its token was readable by others), RunNotAlive (it ended, or its supervisor is dead; with the remedy).
+(it is another user's, or its token is not one's own alone), RunNotAlive (it ended, or its supervisor is dead; with
+the remedy).
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Control:
 
     def _called(self, method: str, timeout_s: float, arguments: dict[str, Any]) -> Any:
         name = self.directory.name
+        self.directory.check_own()
         self._refuse_ended()
         caller = self._open()
         try:
@@ -90,7 +92,7 @@ class Control:
     def status(self) -> RunStatus:
         """How the run is now; from its files if its supervisor is gone. Raises RunNotFound, AccessDenied."""
         name, state = self.directory.name, self.directory.read()["state"]
-        if state in ENDED:
+        if state in ENDED or self.directory.owner:
             return stored_status(self.directory)
         try:
             return RunStatus.from_told(name, self.call("status", timeout_s=5.0))
@@ -99,7 +101,7 @@ class Control:
 
 
 def stored_status(directory: RunDirectory) -> RunStatus:
-    """The last known state, from files alone: no network. Raises RunNotFound."""
+    """The last known state, from files alone: no network, no secret. Raises RunNotFound."""
     record = directory.read()
     try:
         kept = MetricsReader(directory.metrics).status()
@@ -110,7 +112,11 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     error = record.get("error")
     better: dict[str, Any] = {"age_s": age_s, "error": f"{error['type']}: {error['message']}" if error else None}
     state = record["state"]
-    if state not in ENDED and not lock.is_alive(directory):
+    owner = directory.owner
+    if owner:
+        better["reason"] = f"the run is {owner}: this is what its files say."
+    # another user's lock cannot be asked; a supervisor that lives wrote its status just now
+    if state not in ENDED and not (age_s <= _STALE_S if owner else lock.is_alive(directory)):
         if directory.read()["state"] in ENDED:  # it came to its end between the two looks
             return stored_status(directory)
         state, better["reason"], better["actors"] = "dead", _dead(directory.name), ()

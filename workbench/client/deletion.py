@@ -16,6 +16,7 @@ from workbench import rundir
 from workbench.client.control import checked, stored_status
 from workbench.errors import RunAlive, StorageFailed, WorkbenchError
 from workbench.rundir import ENDED, RunDirectory
+from workbench.rundir.files import make_private
 from workbench.supervisor import lock
 
 
@@ -37,7 +38,7 @@ def moved(path: Path, trash: Path) -> Path:
     names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
     there = next(one for name in names if not (one := trash / name).exists())
     try:
-        trash.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(trash)
         os.rename(path, there)
     except OSError as error:
         other = error.errno == errno.EXDEV

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from workbench.checkpoints import Checkpoint
 from workbench.client import evaluation_statistics, own_process
 from workbench.client.run import Run
-from workbench.client.start import chosen_checkpoint
+from workbench.client.start import to_play
 from workbench.config import Setting
 from workbench.environments import atari_game
 from workbench.environments.atari_protocols import PROTOCOLS, Protocol, protocol_of
@@ -21,6 +22,7 @@ from workbench.errors import InvalidInput, UnknownName
 from workbench.trajectory import Array
 
 _EPISODES = 10  # where nobody says
+_FEWEST = 5  # episodes whose spread says how sure their mean is
 
 
 def _median_episode(returns: Array) -> Array:
@@ -28,6 +30,7 @@ def _median_episode(returns: Array) -> Array:
     return np.asarray(np.median(returns[..., 0], -1))
 
 
+_NONE = (-math.inf, math.inf)
 _OVER_EPISODES = {"iqm": evaluation_statistics.iqm, "mean": evaluation_statistics.mean, "median": _median_episode}
 
 
@@ -67,8 +70,21 @@ class Evaluation:
 
     @property
     def confidence_interval(self) -> tuple[float, float]:
-        """95 % confidence interval of the mean return (Student's t); (-inf, inf) for one episode."""
-        return evaluation_statistics.student_interval(np.array(self.returns))
+        """95 % confidence interval of the mean return (Student's t); (-inf, inf) where there is `no_interval`."""
+        return _NONE if self.no_interval else evaluation_statistics.student_interval(np.array(self.returns))
+
+    @property
+    def no_interval(self) -> str:
+        """Why these episodes tell no interval, in words; "" if they do. Equal returns have no spread to tell it by."""
+        if len(self.returns) < _FEWEST:
+            return f"fewer than {_FEWEST} episodes"
+        return "all returns are equal" if len(set(self.returns)) == 1 else ""
+
+    @property
+    def uncertainty(self) -> str:
+        """The confidence interval of the mean return as it is shown: "[1.2, 3.4]", or why there is none."""
+        low, high = self.confidence_interval
+        return f"(no interval: {self.no_interval})" if self.no_interval else f"[{low:.4g}, {high:.4g}]"
 
     @property
     def iqm(self) -> float:
@@ -81,13 +97,14 @@ class Evaluation:
         """Percentile bootstrap interval over episodes of a statistic of the return: "iqm", "mean" or "median".
 
         It is about other episodes of this policy. How other training runs would come out, `wb.aggregate` says of
-        several. (-inf, inf) for one episode. Raises UnknownName, OutOfBounds.
+        several. (-inf, inf) where there is `no_interval`. Raises UnknownName, OutOfBounds.
         """
         of = _OVER_EPISODES.get(statistic)
         if of is None:
             raise UnknownName.among("statistic", str(statistic), _OVER_EPISODES)
-        return evaluation_statistics.bootstrap_interval(
+        found = evaluation_statistics.bootstrap_interval(
             np.array(self.returns)[:, None], of, confidence=confidence, resamples=resamples, seed=seed)
+        return _NONE if self.no_interval else found
 
     @property
     def human_normalized(self) -> float | None:
@@ -101,14 +118,13 @@ class Evaluation:
         return human_normalized(self.environment, self.mean, starts=starts)
 
     def __repr__(self) -> str:
-        low, high = self.confidence_interval
         normalized = self.human_normalized
-        human = "" if normalized is None else f", {100 * normalized:.4g} % human-normalized"
+        human = "" if normalized is None else f", {100 * normalized:.3g} % human-normalized"
         score = "" if self.mean_score is None else f", mean score {self.mean_score:.4g}"
         how = "" if self.protocol is None else f", {self.protocol}{f' with {self.differs}' if self.differs else ''}"
         return (
             f"Evaluation({self.environment} at {self.checkpoint_frames:,} frames: mean return {self.mean:.4g} "
-            f"[{low:.4g}, {high:.4g}], {len(self.returns)} episodes{score}{human}{how})"
+            f"{self.uncertainty}, {len(self.returns)} episodes{score}{human}{how})"
         )
 
 
@@ -121,6 +137,7 @@ def evaluate(
     protocol: str | None = None,
     starts: str | Path | None = None,
     timeout_s: float | None = None,
+    trust_code: bool = False,
 ) -> Evaluation:
     """Returns and lengths of `episodes` whole episodes; the same for the same seed.
 
@@ -131,19 +148,21 @@ def evaluate(
         protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",
             "human-starts"; see `environments.atari_protocols`. None: as the run's own environment is.
         starts: for human starts, a file of recorded actions; see `environments.atari_starts`.
+        trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
 
     Raises:
         InvalidInput, CheckpointCorrupt: no good checkpoint there, or the protocol is not for it.
+        AccessDenied: it needs code that no launch of yours on this machine wrote.
         EnvironmentFailed, NetworkFailed: with the traceback.
         WorkbenchError: the process ended without a result, or not within `timeout_s`.
     """
-    found = chosen_checkpoint(checkpoint)
+    found = to_play(checkpoint, trust_code=trust_code)
     chosen = None if protocol is None else protocol_of(protocol)
     usual = _checked_starts(found, chosen, starts)
     number = usual if episodes is None else episodes
     differs = "" if chosen is None else chosen.differences(full_action_space=_all_actions(found))
     request = {
-        "checkpoint": str(found.path),
+        **own_process.of(found),
         "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
         "greedy": Setting("greedy", bool, True, "").check(greedy),

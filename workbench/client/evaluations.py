@@ -18,6 +18,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.client.evaluation import Evaluation
 from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory, gone
+from workbench.rundir.files import LARGEST_LIST, content
 
 FILE = "evaluations.jsonl"
 
@@ -63,7 +64,7 @@ def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation
 def kept(directory: RunDirectory) -> list[Kept]:
     """The evaluations of a run, oldest first; lines that are no evaluation are left out."""
     try:
-        lines = (directory.path / FILE).read_bytes().splitlines()
+        lines = content(directory.path / FILE, largest=LARGEST_LIST).splitlines()
     except OSError:
         return []
     found = [_read(directory, line) for line in lines if line]
@@ -77,5 +78,5 @@ def _read(directory: RunDirectory, line: bytes) -> Kept | None:
         path = directory.checkpoints / Path(told["checkpoint"]).name
         sums = {name: tuple(told.get(name, ())) for name in ("returns", "lengths", "scores")}
         return Kept(**{**plain, "evaluation": Evaluation(**{**told, "checkpoint": path, **sums})})
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

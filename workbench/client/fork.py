@@ -29,7 +29,7 @@ from workbench.client.start import (
 )
 from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 
 # What weights depend on, and what a stored unroll depends on besides.
 _WEIGHTS = (
@@ -50,19 +50,20 @@ def fork(
     wait_ready: bool,
     ready_timeout_s: float,
     progress: bool | None,
+    trust_code: bool,
     changes: dict[str, Any],
 ) -> Run:
     """See `Run.fork`."""
     place = launchers.by_name(moved_to(run.config, launcher, address).launcher)
     directory = forked(run, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
-                       changes=changes)
+                       trust_code=trust_code, changes=changes)
     return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
 
 
 def forked(
     run: Run, checkpoint: Checkpoint | str | Path | None, place: launchers.Launcher, *, name: str | None,
     replay: bool = False, launcher: str | None = None, address: str | None = None, state: str = "starting",
-    changes: dict[str, Any],
+    trust_code: bool = False, changes: dict[str, Any],
 ) -> RunDirectory:
     """The directory of a fork, which is not started; `state` as in `new_record`. Raises as `Run.fork`."""
     changes = with_opponent(changes)
@@ -72,7 +73,7 @@ def forked(
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, replay=replay, changes=changes)
     before = RunConfig.from_json(source.meta["config"])
-    changed = _changed(before, changes, frames=source.frames, replay=replay)
+    changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
     launchers.checked(place, config)
     if replay and not source.has_replay:
@@ -83,7 +84,7 @@ def forked(
     meta = {"config": config.to_json(), "reason": "fork", "fork": parent}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
     preset = run.directory.read().get("preset")
-    code = {path.name: path.read_bytes() for path in run.directory.code.glob("*.pkl")}
+    code = sealed.every(run.directory.code, trust_code=Setting("trust_code", bool, False, "").check(trust_code))
     return created(
         name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset, state=state), code, place,
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
@@ -115,7 +116,7 @@ def _source(run: Run, given: Checkpoint | str | Path | None, *, replay: bool, ch
         return _own(run.directory, given)
     status = run.status
     if status.alive:
-        _changed(run.config, changes, frames=status.frames, replay=replay)  # before anything is written
+        config_of_fork(run.config, changes, frames=status.frames, replay=replay)  # before anything is written
         with closing(Control(run.directory)) as control:
             try:
                 return written_checkpoint(control, "fork", replay=True if replay else None, timeout_s=REPLAY_S)
@@ -134,7 +135,7 @@ def _own(directory: RunDirectory, given: Checkpoint | str | Path) -> Checkpoint:
     return found
 
 
-def _changed(before: RunConfig, changes: dict[str, Any], *, frames: int, replay: bool) -> RunConfig:
+def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, replay: bool) -> RunConfig:
     """The fork's configuration. Raises InvalidInput for what a fork at `frames` frames cannot change."""
     known = before.all_settings()
     for name in changes:

@@ -16,7 +16,7 @@ from workbench.client.game_process import GameProcess
 from workbench.client.keyboard import KeyMap, keymap
 from workbench.client.rollout import Rollout, load
 from workbench.client.run import Run
-from workbench.client.start import chosen_checkpoint, stem_of
+from workbench.client.start import stem_of, to_play
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, RunNotFound, UnknownName, WorkbenchError
 from workbench.rollouts import JOURNAL, read_journal
@@ -283,6 +283,7 @@ def play(
     turns: bool | None = None,
     greedy: bool = True,
     environment_options: Mapping[str, Any] | None = None,
+    trust_code: bool = False,
 ) -> Game:
     """A game to play by the keyboard in a cell, with the agent's advice beside; or by `step` in a program.
 
@@ -300,8 +301,10 @@ def play(
         turns: whether time waits for the person's keys; None: where there is no action that does nothing.
         greedy: whether the agent takes the likeliest action, or samples.
         environment_options: of an environment by name.
+        trust_code: let code that was typed in a cell for the run execute as you, wherever the run comes from.
 
     Raises:
+        AccessDenied: it needs code that no launch of yours on this machine wrote.
         InvalidInput, CheckpointCorrupt: no such source, or wrong keys.
         MissingPackage, EnvironmentFailed, NetworkFailed: with the traceback.
     """
@@ -311,33 +314,33 @@ def play(
     how: dict[str, Any] = {"keys": keys, "frames_per_second": rate.check(frames_per_second),
                            "turns": Setting("turns", bool, None, "", optional=True).check(turns)}
     if isinstance(source, str | Path) and str(source).endswith(JOURNAL):
-        return resumed(Path(source), **how)
-    found = _source(source, chosen["options"])
+        return resumed(Path(source), trust_code=trust_code, **how)
+    found = _source(source, chosen["options"], trust_code)
     stem = f"played-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1_000_000 % 1000:03}"
     if isinstance(found, Checkpoint):
         kept = rollouts.kept_in(found, stem)
-        place = {"source": str(found.path), "environment": ""}
+        place = {"source": str(found.path), "trust_code": found.trust_code, "environment": ""}
         spec, config = found.meta["environment"], found.meta["config"]
         title = f"{spec['name']} with {config['algorithm']} at {found.frames:,} frames"
     else:
         kept = rundir.home() / "rollouts" / f"{stem_of(found)}-{stem}"
-        place, title = {"source": "", "environment": found}, found
+        place, title = {"source": "", "trust_code": False, "environment": found}, found
     request = {**chosen, **place, "folder": str(kept.parent), "stem": kept.name, "journal": "", "title": title}
     return Game(request, title=title, **how)
 
 
-def resumed(journal: Path, **how: Any) -> Game:
-    """The game that goes on where a journal ends. Raises InvalidInput, EnvironmentFailed."""
+def resumed(journal: Path, *, trust_code: bool = False, **how: Any) -> Game:
+    """The game that goes on where a journal ends. Raises InvalidInput, AccessDenied, EnvironmentFailed."""
     path = journal.expanduser().absolute()
     request = read_journal(path)[0]
     how = {"keys": None, "turns": None, "frames_per_second": None, **how}
-    return Game({**request, "journal": str(path)}, title=request["title"], **how)
+    return Game({**request, "journal": str(path), "trust_code": trust_code}, title=request["title"], **how)
 
 
-def _source(given: Checkpoint | Run | str | Path, options: Mapping[str, Any]) -> Checkpoint | str:
+def _source(given: Checkpoint | Run | str | Path, options: Mapping[str, Any], trust_code: bool) -> Checkpoint | str:
     """The checkpoint, or the name of an environment. Raises InvalidInput."""
     try:
-        found = chosen_checkpoint(given)
+        found = to_play(given, trust_code=trust_code)
     except RunNotFound as error:
         try:
             environments.check_name(str(given), options)

@@ -18,8 +18,10 @@ from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import suppress
 from typing import Any
 
+from workbench import rundir
 from workbench.client import own_process
 from workbench.errors import WorkbenchError, by_name
+from workbench.rundir.files import place_or
 
 START_S, ANSWER_S, END_S = 180.0, 60.0, 10.0
 _TAIL_BYTES = 4000
@@ -43,7 +45,7 @@ class GameProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            start_new_session=True)  # an interrupt is for the cell
+            cwd=place_or(rundir.home()), start_new_session=True)  # an interrupt is for the cell
         self._writing, self._numbers = threading.Lock(), itertools.count(1)
         first: Future[dict[str, Any]] = Future()
         self._asked: dict[int, Future[dict[str, Any]]] = {0: first}

@@ -20,7 +20,8 @@ class RunSummary:
     Attributes:
         age_s: seconds since the run was launched.
         created: when that was, in unix s.
-        state: as in `RunStatus`.
+        state: as in `RunStatus`; or "damaged", where its files cannot be read.
+        problem: why they cannot.
     """
 
     name: str
@@ -33,15 +34,16 @@ class RunSummary:
     episode_return: float | None
     steps_per_second: float = 0.0
     created: float = 0.0
+    problem: str = ""
 
 
 _COLUMNS: Columns = {
     "name": lambda row: row.name,
     "state": lambda row: row.state,
-    "age": lambda row: duration(row.age_s),
+    "age": lambda row: duration(row.age_s) if row.created else "",
     "environment": lambda row: row.environment,
     "algorithm": lambda row: row.algorithm,
-    "frames": lambda row: f"{row.frames:,}",
+    "frames": lambda row: "" if row.problem else f"{row.frames:,}",
     "frames/s": lambda row: f"{row.frames_per_second:,.0f}" if row.state == "training" else "",
     "return": lambda row: "" if row.episode_return is None else f"{row.episode_return:.4g}",
 }
@@ -67,19 +69,27 @@ def runs() -> Runs:
 
     In a notebook it goes on following the runs, can be sorted, and stops, resumes, deletes or shows a run by a button.
     """
-    rows = []
-    for directory in rundir.every():
-        try:
-            rows.append(summary(directory))
-        except (RunNotFound, StorageFailed):
-            continue  # deleted in this moment, or damaged
+    found, damaged = rundir.listed()
+    rows = [row for directory in (*found, *damaged) if (row := summary(directory)) is not None]
     return Runs(rows, _COLUMNS, empty=f"no runs in {rundir.home() / 'runs'}")
 
 
-def summary(directory: rundir.RunDirectory) -> RunSummary:
-    """How a run is, from its files alone. Raises RunNotFound, StorageFailed."""
+def summary(directory: rundir.RunDirectory) -> RunSummary | None:
+    """How a run is, from its files alone; None: it was deleted in this moment. One damaged run hides no other."""
+    try:
+        return _summary(directory)
+    except RunNotFound:
+        return None
+    except StorageFailed as error:
+        return RunSummary(directory.name, "damaged", 0.0, "", "", 0, 0.0, None, problem=str(error))
+
+
+def _summary(directory: rundir.RunDirectory) -> RunSummary:
     record, status = directory.read(), stored_status(directory)
-    config, created = record["config"], record.get("created", time.time())
+    config, created = record.get("config", {}), record["created"]
+    for name in ("environment", "algorithm"):
+        if type(config.get(name)) is not str:
+            raise StorageFailed(f"{directory.record} is damaged: its config has no {name}.")
     return RunSummary(
         directory.name,
         status.state,

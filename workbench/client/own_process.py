@@ -9,14 +9,22 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from workbench import rundir
+from workbench.checkpoints import Checkpoint
 from workbench.errors import WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
+from workbench.rundir.files import place_or
 
 
 def command_of(entry: str, request: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     """`python -m workbench <entry> <request>`, and the variables of a process that sees no accelerator."""
     command = [sys.executable, "-P", "-m", "workbench", entry, json.dumps(request)]
     return command, {**clean_environment(os.environ, sys.path), "CUDA_VISIBLE_DEVICES": ""}
+
+
+def of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a request says of a checkpoint."""
+    return {"checkpoint": str(checkpoint.path), "trust_code": checkpoint.trust_code}
 
 
 def answer_of(
@@ -30,7 +38,8 @@ def answer_of(
     its_end, our_end = os.pipe()  # see wire.lifeline
     try:
         done = subprocess.run(
-            command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s
+            command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s,
+            cwd=place_or(rundir.home()),
         )
     except subprocess.TimeoutExpired:
         raise WorkbenchError(f"the {what} did not end within {timeout_s:g} s. {remedy}") from None

@@ -7,6 +7,7 @@ action. The new episode that environments begin at once is no part of it.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from workbench import observations, rollouts
 from workbench.checkpoints import Checkpoint
 from workbench.client import film, own_process, showing
 from workbench.client.run import Run
-from workbench.client.start import chosen_checkpoint
+from workbench.client.start import to_play
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.rollouts import StoredFrames
@@ -199,6 +200,7 @@ def rollout(
     saliency: str | None = None,
     render: bool = True,
     timeout_s: float | None = None,
+    trust_code: bool = False,
 ) -> Rollout:
     """One episode, in a process of its own on the CPU; or one that is kept already, where given its folder.
 
@@ -215,14 +217,16 @@ def rollout(
         render: whether to keep frames: in colour and full size for Atari; drawn by the environment where it can
             (`render_mode="rgb_array"`); else its observation, where that is an image. What is missing for it, such as
             pygame, is said in `Rollout.note`.
+        trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
 
     Raises:
         InvalidInput, CheckpointCorrupt: no good checkpoint there.
+        AccessDenied: it needs code that no launch of yours on this machine wrote.
         EnvironmentFailed, NetworkFailed: with the traceback.
         StorageFailed: the disk is full.
         WorkbenchError: the process ended without a result, or not within `timeout_s`. Nothing is kept then.
     """
-    if isinstance(checkpoint, str | Path) and rollouts.folder_of(Path(checkpoint).expanduser()):
+    if isinstance(checkpoint, str | Path) and rollouts.folder_of(Path(os.path.expanduser(checkpoint))):
         return load(Path(checkpoint))
     asked = {
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
@@ -231,10 +235,10 @@ def rollout(
         "saliency": Setting("saliency", str, None, "", choices=SALIENCIES, optional=True).check(saliency),
         "render": Setting("render", bool, True, "").check(render),
     }
-    found = chosen_checkpoint(checkpoint)
+    found = to_play(checkpoint, trust_code=trust_code)
     target = rollouts.kept_in(found, _name(**asked))
     with rollouts.replacing(target) as folder:
-        request = {"checkpoint": str(found.path), "folder": str(folder), **asked}
+        request = {**own_process.of(found), "folder": str(folder), **asked}
         own_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",
                               remedy="Play fewer steps: max_steps=1000.")
     return load(target)

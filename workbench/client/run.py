@@ -150,21 +150,28 @@ class Run:
         evaluation_return: float | None = None,
         episode_score: float | None = None,
         evaluation_score: float | None = None,
+        seconds: float | None = None,
         timeout_s: float | None = None,
         progress: bool | None = None,
     ) -> RunStatus:
         """The status when the first of the given targets is reached; without a target, when the run has ended.
 
+            run.wait(episode_return=475, seconds=60)    # as soon as it is that good, but not longer than a minute
+
         Interrupting it leaves the run alone.
 
         Args:
+            frames, updates: of the run since its beginning, not of this wait.
             episode_return, evaluation_return: mean of the last 100 episodes of environments that train, or that
                 evaluate (see `evaluation_envs_per_actor`), once there are 20 since the learner started.
             episode_score, evaluation_score: likewise, of an environment that tells a score beside a shaped reward.
+            seconds: of waiting, on the clock, whatever the run does meanwhile; a target as the others are.
+            timeout_s: seconds after which to give up with an error; None: never.
             progress: whether to show a bar; None: where a person looks on.
 
         Raises:
-            InvalidInput: `evaluation_return` or `evaluation_score` of a run in which no environment evaluates.
+            InvalidInput: `evaluation_return` or `evaluation_score` of a run in which no environment evaluates;
+                OutOfBounds for `seconds` below 0 or above 31 days.
             RunFailed: the run failed; says why, with the traceback.
             RunNotAlive: it ended, or its supervisor died, before the target.
             WaitTimeout: `timeout_s` has passed; the run goes on.
@@ -177,7 +184,7 @@ class Run:
             waiting.until(
                 self._control, frames=frames, updates=updates, episode_return=episode_return,
                 evaluation_return=evaluation_return, episode_score=episode_score, evaluation_score=evaluation_score,
-                timeout_s=timeout_s, progress=progress,
+                seconds=seconds, timeout_s=timeout_s, progress=progress,
             )
         )  # fmt: skip
 
@@ -235,6 +242,8 @@ class Run:
     def tune(self, **changes: Any) -> dict[str, Any]:
         """Change live fields while the run learns; {"old", "new"}. See `hyperparameters`.
 
+        A learning rate holds at once: where the run still warms up, that ends (`warmup_updates` becomes 0).
+
         Raises UnknownName, NotLive or OutOfBounds, and then changes nothing.
         """
         if not changes:
@@ -277,6 +286,7 @@ class Run:
         wait_ready: bool = True,
         ready_timeout_s: float = 180.0,
         progress: bool | None = None,
+        trust_code: bool = False,
         **changes: Any,
     ) -> Run:
         """A new run that goes on from a checkpoint of this one, with fields changed; this one is left as it is.
@@ -291,18 +301,21 @@ class Run:
             name: of the new run; None: the first free one, such as pong-r2d2-1-fork-1.
             replay: whether to take the replay along.
             launcher, address: where it lives, see `wb.launch`; None: where this one does.
+            trust_code: let code that was typed in a cell for this run execute as you, wherever the run comes from.
             changes: any fields but those that the weights must fit (environment, algorithm, network and so on). With
                 another `optimizer`, the optimizer starts afresh.
 
         Raises:
             InvalidInput, RunExists, CheckpointCorrupt, StorageFailed: nothing was started.
+            AccessDenied: it needs code that no launch of yours on this machine wrote; nothing was started.
             as `wb.launch` for what happens while it starts.
         """
         from workbench.client.fork import fork
 
         return fork(
             self, checkpoint, name=name, replay=replay, launcher=launcher, address=address,
-            wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress, changes=changes,
+            wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress, trust_code=trust_code,
+            changes=changes,
         )
 
     def restart_actor(self, index: int, *, kill: bool = False) -> None:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from workbench.checkpoints import Checkpoint
 from workbench.client import machine, waiting
 from workbench.client.control import Control, stored_status
 from workbench.client.run import Run
-from workbench.config import ALGORITHMS, NETWORKS, RunConfig
+from workbench.config import ALGORITHMS, NETWORKS, RunConfig, Setting
+from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments import by_value
 from workbench.environments.presets import NONE, preset_of, with_preset
 from workbench.environments.wrapping import Wrapped, Wrapper, checked_wrappers
@@ -32,14 +34,12 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
-from workbench.rundir import ENDED, Parent, RunDirectory
+from workbench.rundir import ENDED, Parent, RunDirectory, sealed
 from workbench.supervisor import budget, lock
 
 Factory = Callable[..., Any]
 
-DEVICE = "WORKBENCH_DEVICE"  # that kernels of a kind of machine set: the device where none is given
-
-_SUPERVISOR_S = 60.0  # its start, and up to 10 s for the processes of a dead one to end
+_SUPERVISOR_S = 180.0  # its start on a busy machine, and up to 10 s for the processes of a dead one to end
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -85,7 +85,7 @@ def launch(
         WaitTimeout: it does not train after `ready_timeout_s`; it goes on.
     """
     place = launchers.by_name(launcher)
-    fields = {"device": os.environ.get(DEVICE, "auto"), **fields, "launcher": launcher, "address": address}
+    fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
     config, code, chosen = checked_config(environment, algorithm, network, preset, wrappers, fields)
     launchers.checked(place, config)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
@@ -103,30 +103,39 @@ def resume(
     wait_ready: bool = True,
     ready_timeout_s: float = 180.0,
     progress: bool | None = None,
+    trust_code: bool = False,
     **changes: Any,
 ) -> Run:
     """A stopped, failed, finished or dead run, started again from its newest good checkpoint; a live one as it is.
 
     Args:
         launcher, address: where it goes on, see `launch`; None: where it was.
-        changes: live fields and `actors`, to go on with.
+        trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
+            it counts as yours.
+        changes: live fields and `actors`, to go on with; a learning rate ends a warm-up, as `Run.tune` says.
 
     Raises:
         RunNotFound: with the nearest name.
         InvalidInput: a change is wrong, the run has reached total_frames, or what it starts from was deleted before
             it had a checkpoint of its own; nothing was started.
+        AccessDenied: it is somebody else's, or needs code that no launch of yours on this machine wrote.
         as `launch` for what happens while it starts.
     """
     directory = rundir.find(name)
+    directory.check_own()
     moved = moved_to(directory.config(), launcher, address)
     place, control = launchers.by_name(moved.launcher), Control(directory)
     if directory.read()["state"] == "stopping":
         waiting.until_ended(control, ready_timeout_s)
     if _answers(control):
         return _changed(Run(directory), changes)
-    config = _with_changes(moved_to(directory.config(), launcher, address), changes)
+    moved = moved_to(directory.config(), launcher, address)
+    config = _with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     _check_goes_on(directory, config)
     _check_parent(directory)
+    trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+    sealed.check(directory.code, config.environment, trust_code=trust_code)
+    sealed.check(directory.opponent.code, trust_code=trust_code)
     launchers.checked(place, config)
 
     def prepare() -> None:
@@ -171,16 +180,26 @@ def checked_config(
         if around.wrappers:
             environments.check_wrappable(label)
     made_by = around if around.wrappers else factory
+    if config.actor_processes > 1:
+        environments.check_processes(label, config.environment_options, made_by)
     shipped = {"environment.pkl": made_by, "network.pkl": network if callable(network) else None}
     code = {file: by_value.dumps(one) for file, one in shipped.items() if one is not None}
+    if factory is None and (package := label.rpartition(":")[0]):
+        code[sealed.MODULE] = package.encode()
+    code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if chosen is None else chosen.name
 
 
 def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
-    """`fields` with the folder of the checkpoint that `opponent` stands for. Raises InvalidInput, CheckpointCorrupt."""
+    """`fields` with the folder of the checkpoint that `opponent` stands for.
+
+    Raises InvalidInput, CheckpointCorrupt, and AccessDenied where its network was typed in a cell by somebody else.
+    """
     if fields.get("opponent") is None:
         return fields
-    return {**fields, "opponent": str(chosen_checkpoint(fields["opponent"]).path)}
+    found = chosen_checkpoint(fields["opponent"])
+    sealed.read(found.path.parents[1] / "code" / "network.pkl")
+    return {**fields, "opponent": str(found.path)}
 
 
 def _label(factory: Any) -> str:
@@ -193,17 +212,34 @@ def _label(factory: Any) -> str:
     return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
 
 
-def chosen_checkpoint(given: Checkpoint | Run | str | Path) -> Checkpoint:
+def chosen_checkpoint(given: Checkpoint | Run | str | Path, *, trust_code: bool = False) -> Checkpoint:
     """The checkpoint itself, the one in a folder, or a run's newest good one; verified but for its replay.
 
-    A run that lives and has none yet writes one now. Raises InvalidInput.
+    A run that lives and has none yet writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
     """
+    trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+    if not isinstance(given, Checkpoint | Run | str | Path):
+        raise InvalidInput(f"{given!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
     if isinstance(given, Run):
-        return _newest_or_first(given)
-    if not isinstance(given, Checkpoint) and not (Path(given) / "meta.json").exists():
-        return _newest_or_first(Run(_run_of(given)))
-    found = given if isinstance(given, Checkpoint) else checkpoints.at(Path(given))
-    found.verify(replay=False)
+        found = _newest_or_first(given)
+    elif not isinstance(given, Checkpoint) and not os.path.exists(Path(given) / "meta.json"):
+        found = _newest_or_first(Run(_run_of(given)))
+    else:
+        found = given if isinstance(given, Checkpoint) else checkpoints.at(Path(given))
+        found.verify(replay=False)
+    return replace(found, trust_code=trust_code)
+
+
+def to_play(given: Checkpoint | Run | str | Path, *, trust_code: bool) -> Checkpoint:
+    """As `chosen_checkpoint`, for playing in its environment.
+
+    Raises AccessDenied for code that the process which plays would refuse (`rundir.sealed`), before there is one.
+    """
+    found = chosen_checkpoint(given, trust_code=trust_code)
+    run = RunDirectory(found.path.parents[1])
+    if run.record.exists():
+        sealed.all_code(run.code, trust_code=trust_code)
+    sealed.check_module(run.code, str(found.meta["config"]["environment"]), trust_code=trust_code)
     return found
 
 
@@ -222,8 +258,8 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
 
 
 def _run_of(given: str | Path) -> RunDirectory:
-    path = Path(given).expanduser()
-    if path.is_absolute() and not (path / "run.json").exists():
+    path = Path(os.path.expanduser(given))
+    if path.is_absolute() and not os.path.exists(path / "run.json"):
         raise InvalidInput(f"there is no checkpoint in {path}.")
     return rundir.find(given)
 

@@ -10,6 +10,9 @@ from typing import Any
 from workbench.client.tables import duration
 
 ALIVE = ("starting", "training", "paused", "stopping")
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "int": (int, float), "float": (float, int), "str": (str,), "bool": (bool,), "None": (type(None),),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,11 @@ class RunStatus:
         episode_score, evaluation_score: the same means of what the environment itself counts, where it tells a score
             beside a shaped reward; else None.
         policy_lag: updates between acting and learning, mean.
+        learning_rate: that of now, warm-up and decay included; None: not known.
         replay_unrolls, replay_capacity: unrolls in the replay, and what it holds at most; None without replay.
         device_memory_gb, device_memory_total_gb: GiB in use and there: the accelerator's, or (on a CPU) the learner
             process's and the machine's; None: not known.
+        learner_threads: threads of training on a CPU; 0: not known yet.
         bottleneck: share of time that each part waits or works, by part.
         episodes_in_mean: episodes behind `episode_return`; None: not known.
         hint: what holds the run back, and what may help, in one sentence.
@@ -83,11 +88,13 @@ class RunStatus:
     episode_score: float | None = None
     evaluation_score: float | None = None
     policy_lag: float | None = None
+    learning_rate: float | None = None
     replay_unrolls: int | None = None
     replay_capacity: int | None = None
     actors: tuple[ActorStatus, ...] = ()
     device: str = ""
     precision: str = ""
+    learner_threads: int = 0
     device_memory_gb: float | None = None
     device_memory_total_gb: float | None = None
     bottleneck: Mapping[str, float] = field(default_factory=dict)
@@ -106,13 +113,18 @@ class RunStatus:
 
     @classmethod
     def from_told(cls, name: str, told: Mapping[str, Any], **known_better: Any) -> RunStatus:
-        """From what a supervisor said; what this version does not know is left out."""
-        fields = {one.name for one in dataclasses.fields(cls)}
-        said = told.get("actors", {})
-        actors = tuple(_actor(int(index), said[index]) for index in sorted(said, key=int))
-        kept = {key: value for key, value in told.items() if key in fields}
-        kept["learner_pids"] = tuple(told.get("learner_pids", ()))
-        return cls(**{**kept, "state": told.get("state", "starting"), "name": name, "actors": actors, **known_better})
+        """From what a supervisor said; what this version does not know, or cannot be, is left out."""
+        kept = _fitting(cls, told)
+        said = {int(index): one for index, one in _mapping(told.get("actors")).items() if index.isdecimal()}
+        pids = told.get("learner_pids")
+        found = {
+            "name": name, "state": kept.get("state", "starting"),
+            "actors": tuple(_actor(index, _mapping(said[index])) for index in sorted(said)),
+            "learner_pids": tuple(pids) if isinstance(pids, list | tuple) else (),
+            "bottleneck": {key: share for key, share in _mapping(told.get("bottleneck")).items()
+                           if type(share) in _KINDS["float"]},
+        }
+        return cls(**{**kept, **found, **known_better})
 
     @property
     def alive(self) -> bool:
@@ -127,11 +139,25 @@ class RunStatus:
         most = "" if self.replay_capacity is None else f" of {self.replay_capacity:,.0f}"
         return f"{self.replay_unrolls:,.0f}{most} unrolls"
 
+    @property
+    def speed(self) -> str:
+        """In words: that of now while it trains, the average once it has ended; "" where there is none."""
+        if self.state == "training":
+            return _speed(self.frames_per_second, self.steps_per_second)
+        if self.alive or not self.time_s:
+            return ""
+        return f"on average {_speed(*self.mean_speed)}" if self.frames else ""
+
+    @property
+    def mean_speed(self) -> tuple[float, float]:
+        """Frames and steps per second of training, over the whole run."""
+        return (self.frames / self.time_s, self.steps / self.time_s) if self.time_s else (0.0, 0.0)
+
     def line(self) -> str:
         """State, progress and returns in one line, without the name; the replay while it fills."""
         parts = [self.state, f"{self.frames:,} frames"]
-        if self.state == "training":
-            parts.append(f"{self.frames_per_second:,.0f} frames/s ({self.steps_per_second:,.0f} steps/s)")
+        if self.state == "training" and self.speed:
+            parts.append(self.speed)
         if self.episode_return is not None:
             parts.append(f"return {self.episode_return:.4g}{_score(self.episode_score)}")
         if self.evaluation_return is not None:
@@ -146,10 +172,24 @@ class RunStatus:
         return f"RunStatus({self.name}: {self.line()})"
 
 
+def _speed(frames_per_second: float, steps_per_second: float) -> str:
+    return f"{frames_per_second:,.0f} frames/s ({steps_per_second:,.0f} steps/s)" if frames_per_second else ""
+
+
 def _score(score: float | None) -> str:
     return "" if score is None else f" (score {score:.4g})"
 
 
 def _actor(index: int, said: Mapping[str, Any]) -> ActorStatus:
-    fields = {one.name for one in dataclasses.fields(ActorStatus)}
-    return ActorStatus(**{**{key: value for key, value in said.items() if key in fields}, "index": index})
+    return ActorStatus(**{**_fitting(ActorStatus, said), "index": index})
+
+
+def _mapping(said: Any) -> Mapping[str, Any]:
+    return said if isinstance(said, dict) else {}
+
+
+def _fitting(cls: type, told: Mapping[str, Any]) -> dict[str, Any]:
+    """What `told` says of plain fields, where it is of a field's type: files may be damaged, or a stranger's."""
+    kinds = {one.name: [kind for part in str(one.type).split(" | ") for kind in _KINDS.get(part, ())]
+             for one in dataclasses.fields(cls)}
+    return {name: value for name, value in told.items() if type(value) in kinds.get(name, ())}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from workbench.client.sweep_space import Space, checked_space, to_json
 from workbench.client.sweep_start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.client.tables import duration
 from workbench.config import RunConfig
+from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.wrapping import Wrapper
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
 from workbench.supervisor import budget
@@ -40,8 +40,8 @@ _LONGEST_NAME = 90  # its runs' are longer
 _COLUMNS: Columns = {
     "name": lambda row: row.name,
     "state": lambda row: row.state,
-    "age": lambda row: duration(row.age_s),
-    "trials": lambda row: f"{row.over} of {row.trials}",
+    "age": lambda row: "" if row.problem else duration(row.age_s),
+    "trials": lambda row: "" if row.problem else f"{row.over} of {row.trials}",
     "metric": lambda row: row.metric,
     "best": lambda row: "" if row.best_value is None else f"{row.best_value:.4g}",
     "best run": lambda row: row.best_run,
@@ -96,7 +96,7 @@ def sweep(
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
         RunFailed: its process ended while it started.
     """
-    fields = {"device": os.environ.get(start.DEVICE, "auto"), **fields, "launcher": launcher, "address": address}
+    fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
     config, code, chosen = start.checked_config(environment, algorithm, network, preset, wrappers, fields)
     given = {*fields, *(["network"] if network is not None else [])}
     found = checked_space(space, config, given)
@@ -132,10 +132,16 @@ def attach_sweep(name: str | Path) -> Sweep:
 
 def sweeps() -> Table[SweepStatus]:
     """All sweeps, newest first, as a table; `sweeps()["name"]` finds one. Raises MissingPackage without Optuna."""
+    found, damaged = sweep_folder.listed()
     rows = []
-    for folder in sweep_folder.every():
-        with suppress(RunNotFound, StorageFailed):  # deleted in this moment, or damaged
+    for folder in found:
+        try:
             rows.append(Sweep(folder).status)
+        except RunNotFound:
+            continue
+        except StorageFailed as error:
+            damaged[folder] = str(error)
+    rows += [SweepStatus.damaged(folder.name, why) for folder, why in damaged.items()]
     return Table(rows, _COLUMNS, empty=f"no sweeps in {sweep_folder.folder()}")
 
 

@@ -12,13 +12,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
+from workbench.errors import HomeNotWritable, RunExists, RunNotFound, WorkbenchError
 from workbench.rundir import Parent, RunDirectory, read_record, write_atomically, write_record
+from workbench.rundir.files import check_fields
 from workbench.supervisor import lock
+
+_FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all needed, with what a value of each may be
+    "created": (float, int), "state": (str,), "error": (dict, NoneType), "config": (dict,), "space": (dict,),
+    "trials": (int,), "parallel": (int,), "metric": (str,), "goal": (str,), "sampler": (str,), "seed": (int,),
+    "parent": (dict, NoneType), "lives": (int,),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,9 @@ class SweepFolder:
     def read(self) -> dict[str, Any]:
         """sweep.json. Raises RunNotFound, or StorageFailed if it is damaged."""
         try:
-            return read_record(self.record)
+            record = read_record(self.record)
+            check_fields(record, _FIELDS, self.record, needed=_FIELDS)
+            return record
         except FileNotFoundError:
             raise RunNotFound(f"{self.path} is gone: there is no sweep in it. wb.sweeps() lists the sweeps.") from None
 
@@ -156,19 +166,22 @@ def create(
 
 def find(name: str | Path) -> SweepFolder:
     """The sweep of that name or folder. Raises RunNotFound with the nearest name."""
-    for path in (folder() / str(name), Path(name).expanduser().absolute()):
-        if (path / "sweep.json").exists():
-            return SweepFolder(path)
-    near = difflib.get_close_matches(str(name), [one.name for one in every()], n=1)
+    if not isinstance(name, str | Path):
+        raise RunNotFound(f"{name!r:.100} is no sweep's name or folder. wb.sweeps() lists the sweeps.")
+    with suppress(OSError, RuntimeError):  # too long for a name, no such user, a working directory that was deleted
+        for path in (folder() / name, Path(name).expanduser().absolute()):
+            if (path / "sweep.json").exists():
+                return SweepFolder(path)
+    near = difflib.get_close_matches(str(name), [path.parent.name for path in folder().glob("[!.]*/sweep.json")], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise RunNotFound(f"there is no sweep {str(name)!r} in {folder()}.{hint} wb.sweeps() lists the sweeps.")
 
 
 def every() -> list[SweepFolder]:
     """All sweeps in the home, newest first; without those whose sweep.json is damaged."""
-    created = {}
-    for path in folder().glob("[!.]*/sweep.json"):
-        sweep = SweepFolder(path.parent)
-        with suppress(RunNotFound, StorageFailed):
-            created[sweep] = sweep.read().get("created", 0)
-    return sorted(created, key=lambda one: created[one], reverse=True)
+    return listed()[0]
+
+
+def listed() -> tuple[list[SweepFolder], dict[SweepFolder, str]]:
+    """All sweeps in the home, newest first; and those whose sweep.json is damaged, with what is wrong with it."""
+    return rundir.newest_first(SweepFolder(path.parent) for path in folder().glob("[!.]*/sweep.json"))

@@ -16,6 +16,7 @@ from workbench.client.sweep_folder import SweepFolder
 from workbench.client.sweep_space import Space, from_json
 from workbench.client.sweep_start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.client.sweep_study import Trial
+from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
     MissingPackage,
@@ -25,7 +26,8 @@ from workbench.errors import (
     RunNotFound,
     WaitTimeout,
 )
-from workbench.rundir import ENDED
+from workbench.rundir import ENDED, sealed
+from workbench.rundir.files import tail
 from workbench.supervisor import lock
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class SweepStatus:
 
     Attributes:
         state: starting, running, stopping, stopped, finished, failed, or dead: its process is gone, and `resume` goes
-            on.
+            on; or "damaged": its files cannot be read.
         trials: runs that there are to be; those that have begun are running, finished, pruned or failed.
         best_value, best_run: of the best trial so far, or None and "".
         error: what made it fail; else None.
@@ -68,6 +70,16 @@ class SweepStatus:
     best_run: str
     error: str | None
     age_s: float
+
+    @classmethod
+    def damaged(cls, name: str, why: str) -> SweepStatus:
+        """Of a sweep whose files cannot be read."""
+        return cls(name, "damaged", 0, 0, 0, 0, 0, "", None, "", why, 0.0)
+
+    @property
+    def problem(self) -> str:
+        """Why its files cannot be read; "" where they can."""
+        return self.error or "" if self.state == "damaged" else ""
 
     @property
     def over(self) -> int:
@@ -216,10 +228,7 @@ class Sweep:
     @property
     def log(self) -> str:
         """The end of what its process wrote."""
-        try:
-            return self._folder.log.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
-        except OSError:
-            return ""
+        return tail(self._folder.log, _LOG_BYTES)
 
     def wait(self, *, timeout_s: float | None = None, progress: bool | None = None) -> SweepStatus:
         """The status when the sweep has ended. Interrupting it leaves the sweep alone.
@@ -286,7 +295,9 @@ class Sweep:
                         run.stop(timeout_s=timeout_s)
             self._folder.write(state="stopped")
 
-    def resume(self, *, trials: int | None = None, parallel: int | None = None) -> Sweep:
+    def resume(
+        self, *, trials: int | None = None, parallel: int | None = None, trust_code: bool = False
+    ) -> Sweep:
         """Go on with a sweep that was stopped, failed, died or finished; this handle. One that runs is left as it is.
 
         Trials that were under way go on where they are: a run that lives is watched, one that was stopped or died is
@@ -294,8 +305,10 @@ class Sweep:
 
         Args:
             trials, parallel: from now on; None: as before.
+            trust_code: let code that was typed in a cell for it execute as you, wherever the sweep comes from.
 
-        Raises OutOfBounds; InvalidInput if all trials are done; RunAlive for changes while it runs.
+        Raises AccessDenied for such code that no launch of yours on this machine wrote; OutOfBounds;
+        InvalidInput if all trials are done; RunAlive for changes while it runs.
         """
         record = self._folder.read()
         changes = {key: value for key, value in (("trials", trials), ("parallel", parallel)) if value is not None}
@@ -311,6 +324,10 @@ class Sweep:
             sharing_the_machine(self._folder.config(), self._space, parallel)
         if self.status.over >= (wanted := changes.get("trials", record["trials"])):
             raise InvalidInput(f"{self.name} has done its {wanted} trials. {self._remedy(record, wanted)}")
+        trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+        runs = [self._folder.run(trial.number) for trial in self.trials]
+        for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):
+            sealed.check(code, self._folder.config().environment, trust_code=trust_code)
         begin(self._folder, **changes)
         return self
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.config import NETWORKS, RunConfig
 from workbench.config.settings import Setting
-from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 
 SCALES = ("linear", "log")
 
@@ -172,5 +172,8 @@ def to_json(space: Space) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Space:
-    """The space that `to_json` wrote."""
-    return {name: Choice(tuple(one["choices"])) if "choices" in one else Span(**one) for name, one in data.items()}
+    """The space that `to_json` wrote. Raises StorageFailed for anything else."""
+    try:
+        return {name: Choice(tuple(one["choices"])) if "choices" in one else Span(**one) for name, one in data.items()}
+    except (TypeError, ValueError) as error:
+        raise StorageFailed(f"space={data!r:.100} is no space of a sweep: {error!s:.100}.") from None

@@ -8,9 +8,10 @@ import sys
 import time
 from typing import Any
 
+from workbench import hardware
 from workbench.client.sweep_folder import SweepFolder
 from workbench.client.sweep_space import Space
-from workbench.config import RunConfig
+from workbench.config import RunConfig, chosen
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.supervisor import lock
@@ -34,14 +35,14 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
     if config.launcher != "local":
         check_count("parallel", parallel, MOST_TRIALS)
         return config
-    cores = len(os.sched_getaffinity(0))
+    cores = hardware.cores()
     check_count("parallel", parallel, cores, f"This machine has {cores} cores, and each run needs one.")
     if parallel > 1 and config.device in ("tpu", "xla"):
         raise OutOfBounds(f"parallel={parallel}: device={config.device!r} belongs to one run at a time. Give "
                           "parallel=1.")
     if config.learner_threads or "learner_threads" in space:
         return config
-    return config.replaced(learner_threads=max(1, cores // (2 * parallel)))
+    return config.replaced(learner_threads=chosen.training_threads(cores=cores, learners=parallel))
 
 
 def begin(folder: SweepFolder, **changes: Any) -> None:

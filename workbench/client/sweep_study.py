@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench import extras
 from workbench.client.sweep_folder import SweepFolder
 from workbench.client.sweep_space import Choice, Space, from_json
 from workbench.client.sweep_value import MARKS
@@ -72,7 +73,7 @@ def optuna() -> ModuleType:
     try:
         import optuna as package
     except ModuleNotFoundError as error:
-        raise MissingPackage(f"a sweep needs {error.name}. Install it: pip install 'rl-workbench[sweep]'") from None
+        raise MissingPackage(f"a sweep needs {error.name}. Install it: {extras.install('sweep')}") from None
     package.logging.set_verbosity(package.logging.ERROR)
     return package
 
@@ -101,8 +102,9 @@ def opened(sweep: SweepFolder, *, sampling: bool = False) -> Study:
 
 
 def _storage(sweep: SweepFolder, *, new: bool = False) -> Any:
-    if not new and not sweep.study.exists():
-        raise StorageFailed(f"{sweep.study} is gone. The sweep's runs are not affected: wb.runs().")
+    if not new and not sweep.study.is_file():
+        gone = "no plain file" if sweep.study.exists() else "gone"
+        raise StorageFailed(f"{sweep.study} is {gone}. The sweep's runs are not affected: wb.runs().")
     package = optuna()
     waiting = {"connect_args": {"timeout": _TIMEOUT_S}}
     try:

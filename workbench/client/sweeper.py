@@ -21,7 +21,7 @@ from workbench.client.sweep_space import from_json
 from workbench.client.sweep_trial import DELETED, Watched
 from workbench.config import RunConfig
 from workbench.errors import RunExists, RunNotFound, WorkbenchError
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 
 PERIOD_S = 0.5
 HOPELESS = 3  # trials that failed one after the other, before any other outcome; the sweep ends
@@ -36,7 +36,7 @@ class Sweeper:
         record = sweep.read()
         self._sweep, self._record = sweep, record
         self._config = RunConfig.from_json(record["config"])
-        self._code = {path.name: path.read_bytes() for path in sweep.code.glob("*.pkl")}
+        self._code = sealed.every(sweep.code)
         self._parent = sweep.parent()
         self._place = launchers.by_name(self._config.launcher)
         self._study = sweep_study.opened(sweep, sampling=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.client.control import Control
 from workbench.client.progress import Progress, interactive
 from workbench.client.status import RunStatus
+from workbench.config import Setting
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
 from workbench.rundir import ENDED
 from workbench.supervisor import lock
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from workbench.launchers.contract import Launched
 
 _POLL_S = 0.2
+_SECONDS = Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True)
 
 
 def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[tuple[RunStatus, bool]]:
@@ -69,21 +72,23 @@ def until(
     evaluation_return: float | None,
     episode_score: float | None,
     evaluation_score: float | None,
+    seconds: float | None,
     timeout_s: float | None,
     progress: bool | None,
 ) -> RunStatus:
     """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
+    began, seconds = time.monotonic(), _SECONDS.check(seconds)
     targets = {
         "frames": frames, "updates": updates, "episode_return": episode_return, "evaluation_return": evaluation_return,
-        "episode_score": episode_score, "evaluation_score": evaluation_score,
+        "episode_score": episode_score, "evaluation_score": evaluation_score, "seconds": seconds,
     }  # fmt: skip
     wanted = {key: value for key, value in targets.items() if value is not None}
     status = control.status()
     with _bar(control, status, wanted, interactive() if progress is None else progress) as bar:
-        unit = "updates" if "updates" in wanted and "frames" not in wanted else "frames"
-        for status, late in _looks(control.status, timeout_s):
-            bar.show(getattr(status, unit), status.line())
-            if _reached(status, wanted) and status.state != "failed":
+        for status, late in _looks(control.status, _first_of(seconds, timeout_s)):
+            waited_s = time.monotonic() - began
+            bar.show(_so_far(status, _unit(wanted), waited_s), status.line())
+            if _reached(status, wanted, waited_s) and status.state != "failed":
                 return status
             if status.state in (*ENDED, "dead"):
                 return _ended(control, status, wanted)
@@ -95,14 +100,31 @@ def until(
 
 
 def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: bool) -> Progress:
-    unit = "updates" if "updates" in wanted and "frames" not in wanted else "frames"
+    unit = _unit(wanted)
     total = wanted.get(unit)
     if not wanted:
         total = control.directory.config().total_frames
-    return Progress(status.name, unit=unit, total=total, start=getattr(status, unit), shown=shown)
+    called = "s" if unit == "seconds" else unit
+    return Progress(status.name, unit=called, total=total, start=_so_far(status, unit, 0.0), shown=shown)
 
 
-def _reached(status: RunStatus, wanted: dict[str, float]) -> bool:
+def _unit(wanted: dict[str, float]) -> str:
+    """What the bar counts: the first of these that is a target."""
+    return next((one for one in ("frames", "updates", "seconds") if one in wanted), "frames")
+
+
+def _so_far(status: RunStatus, unit: str, waited_s: float) -> float:
+    return waited_s if unit == "seconds" else float(getattr(status, unit))
+
+
+def _first_of(seconds: float | None, timeout_s: float | None) -> float | None:
+    """When to look for the last time."""
+    return min((one for one in (seconds, timeout_s) if one is not None), default=None)
+
+
+def _reached(status: RunStatus, wanted: dict[str, float], waited_s: float) -> bool:
+    if waited_s >= wanted.get("seconds", math.inf):
+        return True
     episodes = {
         "episode_return": status.episodes_in_mean, "evaluation_return": status.evaluation_episodes,
         "episode_score": status.episodes_in_mean, "evaluation_score": status.evaluation_episodes,
@@ -110,6 +132,7 @@ def _reached(status: RunStatus, wanted: dict[str, float]) -> bool:
     return any(
         getattr(status, name) is not None and getattr(status, name) >= target
         for name, target in wanted.items()
+        if name != "seconds"
         if (behind := episodes.get(name)) is None or behind >= LEAST_EPISODES
     )
 

@@ -35,7 +35,8 @@ class LearningConfig:
     learning_rate: float = setting(1e-4, "learning rate (at the start, if it decays)", low=0.0, high=1.0, live=True,
                                    scale="log")
     warmup_updates: int = setting(0, "updates in which the learning rate rises from 0; Adam's first steps all "
-                                  "point one way and overshoot", unit="updates", low=0, high=1_000_000)
+                                  "point one way and overshoot. A learning rate that is tuned meanwhile holds at once",
+                                  unit="updates", low=0, high=1_000_000, live=True)
     learning_rate_schedule: str = setting("constant", "constant, or linear to 0 at total_frames",
                                           choices=("constant", "linear"), source="SEED dmlab: linear")
     adam_beta1: float = setting(0.9, "Adam's β1", low=0.0, high=0.9999, source="SEED football")

@@ -8,12 +8,12 @@ from typing import Any
 
 from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
 from workbench.config.settings import Setting, setting, settings, validate
-from workbench.errors import NotLive, OutOfBounds, UnknownName
+from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
 # Names of networks, here because whoever checks a run's input must not load torch; a test compares them.
 NETWORKS = (
-    "football", "football-lstm", "impala-deep", "impala-deep-lstm", "mlp", "mlp-lstm", "nature", "nature-lstm",
-    "small-cnn", "small-cnn-lstm",
+    "football", "football-lstm", "impala-deep", "impala-deep-lstm", "impala-shallow", "impala-shallow-lstm", "mlp",
+    "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
 REPLAY_S = 1800.0  # for a large replay to reach a slow disk
@@ -87,6 +87,9 @@ class RunConfig:
     learner_threads: int = setting(0, "threads of training on a CPU; 0: chosen by the machine", unit="threads", low=0,
                                    high=256)
     actor_threads: int = setting(1, "threads that step the environments of one actor", unit="threads", low=1, high=256)
+    actor_processes: int = setting(1, "processes that step the environments of each group of an actor, where those are "
+                                   "slow and written in Python; 1: the actor's own", unit="processes",
+                                   low=1, high=4096)
     checkpoint_interval_s: float = setting(600.0, "time between checkpoints", unit="s", low=1.0, high=1e7, live=True,
                                            scale="log", source="SEED: 1800 s")
     keep_checkpoints: int = setting(10, "automatic checkpoints kept; those asked for are always kept",
@@ -158,6 +161,12 @@ class RunConfig:
                               f"or change a live field: {live}.")
         return self.replaced(**changes)
 
+    def ending_warm_up(self, changes: dict[str, Any], updates: int) -> dict[str, Any]:
+        """The changes of live fields, with the end of a warm-up that still goes on after so many updates: a learning
+        rate that is set is the one in use, unless `warmup_updates` is set beside it."""
+        ends = "learning_rate" in changes and updates < self.value("warmup_updates")
+        return {**changes, "warmup_updates": changes.get("warmup_updates", 0)} if ends else changes
+
     def replaced(self, /, **changes: Any) -> RunConfig:
         """A copy with any fields changed, by flat names. Raises UnknownName or OutOfBounds."""
         own, theirs = _split(type(self.hyperparameters), changes)
@@ -178,9 +187,15 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RunConfig:
-        """The configuration that `to_json` wrote. Raises UnknownName or OutOfBounds for anything else."""
-        rest = {key: value for key, value in data.items() if key != "hyperparameters"}
-        return cls.build(**{**rest, **data["hyperparameters"]})
+        """The configuration that `to_json` wrote. Raises InvalidInput (UnknownName, OutOfBounds) for anything else."""
+        try:
+            rest = {key: value for key, value in data.items() if key != "hyperparameters"}
+            fields = {**rest, **data["hyperparameters"]}
+            return cls.build(fields.pop("environment"), **fields)
+        except WorkbenchError:
+            raise
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"config={data!r:.100} is no configuration of a run: {error!r:.100}.") from None
 
 
 def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -16,6 +16,7 @@ from workbench.environments.contract import VectorEnvironment
 from workbench.environments.registry import (
     atari_game,
     check_name,
+    check_processes,
     check_wrappable,
     make,
     make_configured,
@@ -31,6 +32,7 @@ __all__ = [
     "VectorEnvironment",
     "atari_game",
     "check_name",
+    "check_processes",
     "check_wrappable",
     "make",
     "make_configured",

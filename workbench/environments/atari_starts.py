@@ -29,6 +29,7 @@ from workbench.environments.area import area_matrix
 from workbench.environments.atari import FRAME_STACK, FRAMES_PER_STEP, RAW_FRAMES_PER_SECOND, SCREEN, AtariOptions
 from workbench.environments.contract import Array, Ending, checked_actions
 from workbench.errors import InvalidInput
+from workbench.rundir.files import LARGEST_LIST, content
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 ALL_ACTIONS = 18  # of the joystick
@@ -48,10 +49,10 @@ class Starts:
 def read_starts(path: Path, *, game: str) -> Starts:
     """The starts in a file, for `game`. Raises InvalidInput that says what is wrong with it."""
     try:
-        told = json.loads(path.expanduser().read_bytes())
+        told = json.loads(content(path.expanduser(), largest=LARGEST_LIST))
     except OSError as error:
         raise InvalidInput(f"cannot read the starts in {path}: {error.strerror}. {_FORM}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path} is no JSON: {error}. {_FORM}") from None
     if not isinstance(told, dict) or set(told) != {"game", "frames_per_action", "starts"}:
         keys = sorted(told) if isinstance(told, dict) else type(told).__name__

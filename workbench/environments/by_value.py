@@ -2,16 +2,14 @@
 
 cloudpickle sends classes and functions of `__main__` by value. With them travel the source lines of the cells that
 define them, since a traceback elsewhere would show none, and the kernel's import path, so that a module beside the
-notebook is found. Nothing here may meet bytes from the network or from a checkpoint: loading runs code.
+notebook is found. Loading runs code: which file's may run is decided in `rundir.sealed`.
 """
 
 from __future__ import annotations
 
 import io
 import linecache
-import os
 import pickle
-import stat
 import sys
 import traceback
 import types
@@ -22,7 +20,9 @@ from typing import Any
 import cloudpickle
 
 from workbench.environments.wrapping import Wrapped
-from workbench.errors import AccessDenied, EnvironmentFailed, InvalidInput
+from workbench.errors import EnvironmentFailed, InvalidInput
+from workbench.rundir import sealed
+from workbench.rundir.files import absolute
 
 Factory = Callable[..., Any]
 
@@ -56,19 +56,18 @@ def dumps(factory: Factory | Wrapped) -> bytes:
             "windows, generators) inside it, not outside."
         ) from error
     sources = {name: linecache.getlines(name) for name in sorted(collector.filenames)}
-    path = [str(Path(entry).absolute()) for entry in sys.path]
-    return cloudpickle.dumps((sources, path, file.getvalue()))  # type: ignore[no-any-return]
+    return cloudpickle.dumps((sources, absolute(sys.path), file.getvalue()))  # type: ignore[no-any-return]
 
 
 def loads(data: bytes) -> Any:
     """The factory, or the wrappers, that `dumps` was given.
 
-    Runs the code in `data`: only for files that this user alone could write.
+    Runs the code in `data`: only for what `rundir.sealed` gave, or what this process's own parent sent.
 
     Its source lines show in tracebacks of this process afterwards. Raises EnvironmentFailed if its code cannot be
     loaded here, for instance because it imports a module that is not found.
     """
-    sources, path, payload = pickle.loads(data)  # noqa: S301  # the user's own file, see above
+    sources, path, payload = pickle.loads(data)  # noqa: S301  # see above
     sys.path.extend(entry for entry in path if entry not in sys.path and Path(entry).exists())
     for name, lines in sources.items():
         if lines and not Path(name).exists():
@@ -82,16 +81,11 @@ def loads(data: bytes) -> Any:
             + traceback.format_exc().rstrip()) from error
 
 
-def load_factory(path: Path) -> Any:
-    """The factory, or the wrappers, in a run's own file; None if there is no such file.
+def load_factory(path: Path, *, trust_code: bool = False) -> Any:
+    """The factory, or the wrappers, in a run's file; None if there is no such file.
 
-    Raises AccessDenied if the file is not this user's, or if others could have written it.
+    Raises AccessDenied for code that this user's own launches did not write here, unless the user trusts it; see
+    `rundir.sealed`.
     """
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
-        raise AccessDenied(f"{path} holds code and is not yours alone: it is not loaded. If you trust it: "
-                           f"chown it to yourself and chmod 600 {path}")
-    return loads(path.read_bytes())
+    code = sealed.read(path, trust_code=trust_code)
+    return None if code is None else loads(code)

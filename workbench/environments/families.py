@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from workbench import extras
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import MissingPackage
 
@@ -47,13 +49,20 @@ class Family:
         prefix: how its names begin.
         title: what it is, in words.
         packages: any one of them is enough.
-        install: the command that installs the usual one.
+        extra: of this distribution, that installs the usual one.
+        remedy: what to do instead where there is no such extra.
     """
 
     prefix: str
     title: str
     packages: tuple[str, ...]
-    install: str
+    extra: str = ""
+    remedy: str = ""
+
+    @property
+    def install(self) -> str:
+        """The command that installs the usual package."""
+        return self.remedy or extras.install(self.extra)
 
     @property
     def installed(self) -> bool:
@@ -73,12 +82,11 @@ class Family:
 
 
 FAMILIES = (
-    Family("football/", "Google Research Football", ("envpool", "gfootball"), 'pip install "rl-workbench[football]"'),
-    Family("vizdoom/", "ViZDoom, first-person", ("vizdoom",), 'pip install "rl-workbench[doom]"'),
+    Family("football/", "Google Research Football", ("envpool", "gfootball"), extra="football"),
+    Family("vizdoom/", "ViZDoom, first-person", ("vizdoom",), extra="doom"),
     Family("dmlab/", "DeepMind Lab, first-person", ("deepmind_lab",),
-           "build it from github.com/google-deepmind/lab; there is no wheel"),
-    Family("pettingzoo/", "PettingZoo's parallel environments", ("pettingzoo",),
-           'pip install "rl-workbench[multi-agent]"'),
+           remedy="build it from github.com/google-deepmind/lab; there is no wheel"),
+    Family("pettingzoo/", "PettingZoo's parallel environments", ("pettingzoo",), extra="multi-agent"),
 )
 
 
@@ -94,14 +102,21 @@ class Package:
     Attributes:
         starts: how a name begins, or its entry point's module.
         package: by which name it is imported.
-        install: the command that installs it.
+        requirement: what pip installs for it.
+        extra: of this distribution, that installs it, where there is one.
         brings_ids: whether its ids are in Gymnasium's registry only once it was imported.
     """
 
     starts: tuple[str, ...]
     package: str
-    install: str
+    requirement: str = ""
+    extra: str = ""
     brings_ids: bool = False
+
+    @property
+    def install(self) -> str:
+        """The command that installs it."""
+        return extras.install(self.extra) if self.extra else shlex.join(["pip", "install", self.requirement])
 
     @property
     def installed(self) -> bool:
@@ -110,15 +125,15 @@ class Package:
 
 
 PACKAGES = (
-    Package(("ALE/", "ale_py"), "ale_py", "pip install ale-py"),
-    Package(("gymnasium.envs.box2d",), "Box2D", 'pip install "gymnasium[box2d]"'),
-    Package(("gymnasium.envs.mujoco",), "mujoco", 'pip install "rl-workbench[mujoco]"'),
-    Package(("gymnasium.envs.phys2d", "gymnasium.envs.tabular"), "jax", 'pip install "gymnasium[jax]"'),
-    Package(("MiniGrid-", "BabyAI-", "minigrid"), "minigrid", 'pip install "rl-workbench[minigrid]"', brings_ids=True),
-    Package(("pettingzoo/atari/",), "multi_agent_ale_py", 'pip install "pettingzoo[atari]"'),
-    Package(("pettingzoo/butterfly/pistonball",), "pymunk", 'pip install "pettingzoo[butterfly]"'),
-    Package(("pettingzoo/sisl/multiwalker",), "Box2D", 'pip install "pettingzoo[sisl]"'),
-    Package(("pettingzoo/sisl/pursuit",), "scipy", 'pip install "pettingzoo[sisl]"'),
+    Package(("ALE/", "ale_py"), "ale_py", "ale-py"),
+    Package(("gymnasium.envs.box2d",), "Box2D", "gymnasium[box2d]"),
+    Package(("gymnasium.envs.mujoco",), "mujoco", extra="mujoco"),
+    Package(("gymnasium.envs.phys2d", "gymnasium.envs.tabular"), "jax", "gymnasium[jax]"),
+    Package(("MiniGrid-", "BabyAI-", "minigrid"), "minigrid", extra="minigrid", brings_ids=True),
+    Package(("pettingzoo/atari/",), "multi_agent_ale_py", "pettingzoo[atari]"),
+    Package(("pettingzoo/butterfly/pistonball",), "pymunk", "pettingzoo[butterfly]"),
+    Package(("pettingzoo/sisl/multiwalker",), "Box2D", "pettingzoo[sisl]"),
+    Package(("pettingzoo/sisl/pursuit",), "scipy", "pettingzoo[sisl]"),
 )
 
 

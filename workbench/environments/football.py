@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workbench import extras
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
 from workbench.environments.contract import Show, VectorEnvironment
@@ -24,7 +25,7 @@ from workbench.errors import MissingPackage, OutOfBounds, UnknownName
 from workbench.trajectory import EnvironmentSpec, Part
 
 PREFIX = "football/"
-_INSTALL = 'pip install "rl-workbench[football-engine]"'
+_INSTALL = {"envpool": ("football",), "gfootball": ("football-engine", "--no-build-isolation")}  # docs/environments.md
 
 # Players of the left and the right team that can be controlled (gfootball 2.10.2, scenarios/*.py).
 SCENARIOS = {
@@ -167,5 +168,4 @@ def _has(package: str) -> bool:
 def _require(package: str, what: str) -> None:
     """Raises MissingPackage where `what` needs a package that is not installed."""
     if not _has(package):
-        install = _INSTALL if package == "gfootball" else 'pip install "rl-workbench[football]"'
-        raise MissingPackage(f"{what} needs {package}, which is not installed: {install}")
+        raise MissingPackage(f"{what} needs {package}, which is not installed: {extras.install(*_INSTALL[package])}")

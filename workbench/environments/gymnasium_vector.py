@@ -34,6 +34,7 @@ class GymnasiumVector:
 
     Args:
         keeps_endings: for somebody to look at: how episodes end is kept for `ending`.
+        first_index: what messages call the first one, where others are stepped in other processes.
 
     Attributes:
         left_out: members of the observation that are words, which no network gets to see, such as MiniGrid's mission.
@@ -42,9 +43,10 @@ class GymnasiumVector:
     """
 
     def __init__(
-        self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False
+        self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False,
+        first_index: int = 0,
     ) -> None:
-        self.num_envs = num_envs
+        self.num_envs, self._first_index = num_envs, first_index
         self.keeps_endings = keeps_endings
         self._endings: dict[int, Ending] = {}  # of the last step, by index
         self._seed = seed
@@ -73,7 +75,10 @@ class GymnasiumVector:
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """The first step of a new episode everywhere."""
-        seeds = seeds_of(self._seed if seed is None else seed, self.num_envs)
+        return self.reset_each(seeds_of(self._seed if seed is None else seed, self.num_envs))
+
+    def reset_each(self, seeds: Array) -> StepBatch:
+        """As `reset`, by one seed for each."""
         batch = StepBatch(self._empty(self.num_envs), np.zeros(self.num_envs, np.float32),
                           np.full(self.num_envs, Flags.START, np.uint8))
         shown = [self._kept(self._reset_one(index, one_seed)) for index, one_seed in enumerate(seeds.tolist())]
@@ -124,8 +129,9 @@ class GymnasiumVector:
     def _frame(self, index: int, observation: Array) -> Array | None:
         env = self._envs[index]
         draws = getattr(env, "render_mode", None) == "rgb_array"
-        drawn = called(self._name, index, "render", env.render) if draws else None
-        return picture_of(observation, self.spec) if drawn is None else frame_of(self._name, index, drawn)
+        drawn = called(self._name, self._first_index + index, "render", env.render) if draws else None
+        return picture_of(observation, self.spec) if drawn is None else frame_of(
+            self._name, self._first_index + index, drawn)
 
     def close(self) -> None:
         """Closes every environment; an error in one of them does not keep the others open."""
@@ -135,7 +141,7 @@ class GymnasiumVector:
         return np.empty((rows, *self._layout.shape), self._layout.dtype)
 
     def _built(self, build: Callable[[], Any], index: int) -> Any:
-        env = called(self._name, index, "constructor", build)
+        env = called(self._name, self._first_index + index, "constructor", build)
         for method in ("reset", "step", "observation_space", "action_space"):
             if not hasattr(env, method):
                 raise self._broken(index, "constructor", f"it made {env!r}, which has no {method!r}: not a "
@@ -147,7 +153,7 @@ class GymnasiumVector:
         try:
             result = self._envs[index].step(action)
         except Exception as error:
-            raise raised(self._name, index, "step", error) from error
+            raise raised(self._name, self._first_index + index, "step", error) from error
         try:
             observation, reward, terminated, truncated, _ = result
         except (TypeError, ValueError):
@@ -176,7 +182,7 @@ class GymnasiumVector:
         try:
             result = env.reset() if seed is None else env.reset(seed=seed)
         except Exception as error:
-            raise raised(self._name, index, "reset", error) from error
+            raise raised(self._name, self._first_index + index, "reset", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
             raise self._broken(index, "reset", f"it must return (observation, info), not {short(result)}")
         return result[0]
@@ -226,7 +232,7 @@ class GymnasiumVector:
             raise self._broken(*whose(wrong[0]), f"observation has the value {wrong[1]}, which is not finite")
 
     def _broken(self, index: int, where: str, rule: str) -> EnvironmentFailed:
-        return broken(self._name, index, where, rule)
+        return broken(self._name, self._first_index + index, where, rule)
 
 
 def _where(batch: StepBatch, index: int) -> str:

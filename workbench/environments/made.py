@@ -21,7 +21,7 @@ from workbench.trajectory import EnvironmentSpec
 
 
 def vector_of(
-    name: str, factory_call: Callable[..., Any], *, num_envs: int, seed: int, show: Show
+    name: str, factory_call: Callable[..., Any], *, num_envs: int, seed: int, show: Show, first_index: int = 0
 ) -> VectorEnvironment:
     """`num_envs` environments behind the contract, from what `factory_call` makes.
 
@@ -32,6 +32,7 @@ def vector_of(
         name: how messages call it.
         factory_call: the factory with the user's options in it, such as functools.partial(factory, **options).
         show: see `registry.make`; whether a single environment draws itself is up to what is in `factory_call`.
+        first_index: what messages call the first one, see `spread`.
 
     Raises InvalidInput for something that is no environment we know, OutOfBounds for a wrong number of them,
     EnvironmentFailed for what it raises, and ShapeMismatch.
@@ -44,7 +45,7 @@ def vector_of(
     else:
         def build(seed: int) -> Any:
             return factory_call()  # no seed: each of N would be given the same
-    first = called(name, None if "num_envs" in parameters else 0, "constructor", build, seed)
+    first = called(name, None if "num_envs" in parameters else first_index, "constructor", build, seed)
     keeps_endings = show is not None
     if isinstance(getattr(first, "spec", None), EnvironmentSpec):
         _check_number(first, name, num_envs)
@@ -68,7 +69,20 @@ def vector_of(
         from workbench.environments.pettingzoo import ParallelVector
 
         return ParallelVector(name, one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings)
-    return GymnasiumVector(name, one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings)
+    return GymnasiumVector(
+        name, one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings, first_index=first_index)
+
+
+def check_spreadable(made: VectorEnvironment | Callable[..., Any] | None, name: str) -> None:
+    """Raises OutOfBounds where processes cannot share the environments `name`.
+
+    Args:
+        made: some of them; or what makes them, where none is made yet, and None for what steps many by its name.
+    """
+    several = isinstance(made, VectorEnvironment) and not isinstance(made, GymnasiumVector)
+    if made is None or several or (callable(made) and "num_envs" in inspect.signature(made).parameters):
+        raise OutOfBounds(f"actor_processes is for environments that are stepped one by one in Python, and {name} "
+                          "steps several at once. Leave it out; actor_threads or more actors may help.")
 
 
 def vector_by_id(

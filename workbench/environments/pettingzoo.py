@@ -90,7 +90,7 @@ def _module(name: str) -> Any:
     except ImportError as error:  # some raise a plain one, with a text of their own
         family = short_name.partition(".")[0]
         raise MissingPackage(f'environment {name!r} needs a package that is not installed ({error}): '
-                             f'pip install "pettingzoo[{family}]"') from None
+                             f"pip install 'pettingzoo[{family}]'") from None
 
 
 # --- the vector -------------------------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from workbench.environments.atari import AtariVector, atari_options
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.families import family_of, importing, package_of
 from workbench.environments.looks import drawing
-from workbench.environments.made import vector_by_id, vector_of
+from workbench.environments.made import check_spreadable, vector_by_id, vector_of
 from workbench.environments.wrapping import Factory, Wrapped
 from workbench.errors import InvalidInput, MissingPackage, UnknownName
+from workbench.interrupts import deferred
 
 _factories: dict[str, Factory] = {}
 
@@ -44,6 +45,7 @@ def make(
     num_envs: int,
     seed: int,
     threads: int = 1,
+    processes: int = 1,
     options: Mapping[str, Any] | None = None,
     factory: Factory | Wrapped | None = None,
     frame_stack: int = 0,
@@ -55,6 +57,7 @@ def make(
         name: see the module; with a factory only a label.
         seed: of `reset` where that gets none.
         threads: native threads; Atari, football and ViZDoom use more than one.
+        processes: that share environments written in Python, see `spread`; 1: this one steps them.
         options: of Atari (`atari.AtariOptions`) or of the family, else keyword arguments of `gymnasium.make` or of the
             factory; `vectorization_mode` ("sync", "async", "vector_entry_point") takes `gymnasium.make_vec` instead.
         factory: a gymnasium.Env class, or a callable that returns an environment (see `made.vector_of`); with wrappers
@@ -66,15 +69,15 @@ def make(
     Raises:
         UnknownName, OutOfBounds, InvalidInput, MissingPackage, ShapeMismatch, EnvironmentFailed.
     """
-    made = _vector(name, num_envs=num_envs, seed=seed, threads=threads, options=dict(options or {}), factory=factory,
-                   show=show)
+    made = _vector(name, num_envs=num_envs, seed=seed, threads=threads, processes=processes,
+                   options=dict(options or {}), factory=factory, show=show)
     if frame_stack:
         made.spec = dataclasses.replace(made.spec, frame_stack=frame_stack)
     return made
 
 
 def make_configured(
-    config: RunConfig, *, num_envs: int, seed: int, threads: int = 1,
+    config: RunConfig, *, num_envs: int, seed: int, threads: int = 1, processes: int = 1,
     factory: Factory | Wrapped | None = None, show: Show = None,
 ) -> VectorEnvironment:
     """`num_envs` copies of a run's environment, as its configuration says.
@@ -85,17 +88,23 @@ def make_configured(
         raise InvalidInput(f"the wrappers around {config.environment} ({config.wrappers}) were typed for its run and "
                            "are not exported with a checkpoint: play the checkpoint in its run.")
     return make(
-        config.environment, num_envs=num_envs, seed=seed, threads=threads, options=config.environment_options,
-        factory=factory, frame_stack=config.frame_stack, show=show,
+        config.environment, num_envs=num_envs, seed=seed, threads=threads, processes=processes,
+        options=config.environment_options, factory=factory, frame_stack=config.frame_stack, show=show,
     )
 
 
 def _vector(
-    name: str, *, num_envs: int, seed: int, threads: int, options: dict[str, Any], factory: Factory | Wrapped | None,
-    show: Show,
+    name: str, *, num_envs: int, seed: int, threads: int, processes: int, options: dict[str, Any],
+    factory: Factory | Wrapped | None, show: Show,
 ) -> VectorEnvironment:
     num_envs = Setting("num_envs", int, 1, "", low=1, high=65_536).check(num_envs)
     call = factory_call(name, options, factory=factory, drawn=show == "frames")
+    if processes > 1:
+        check_spreadable(call, name)
+        assert call is not None
+        from workbench.environments.spread import SpreadVector  # loads multiprocess
+
+        return SpreadVector(name, call, num_envs=num_envs, seed=seed, processes=processes, show=show)
     if call is not None:
         return vector_of(name, call, num_envs=num_envs, seed=seed, show=show)
     family = family_of(name)
@@ -147,6 +156,11 @@ def check_wrappable(name: str) -> None:
     if family_of(name) is not None or _is_atari(_spec(name)):
         raise InvalidInput(f"wrappers cannot go around {name}, which steps many games at once. Use its options "
                            "(environment_options=...), or give a function that makes one Gymnasium environment.")
+
+
+def check_processes(name: str, options: Mapping[str, Any], factory: Factory | Wrapped | None = None) -> None:
+    """Raises OutOfBounds for environments that processes cannot share; and as `check_name`. Makes none."""
+    check_spreadable(factory_call(name, dict(options), factory=factory), name)
 
 
 def register_environment(name: str, factory: Factory) -> None:
@@ -236,7 +250,8 @@ def _spec(name: str) -> Any:
 
 def _known_ids() -> Mapping[str, Any]:
     """Gymnasium's registry, with ALE's and our testing ids in it."""
-    import gymnasium
+    with deferred():
+        import gymnasium
 
     registry: Mapping[str, Any] = gymnasium.registry
     if "ALE/Pong-v5" not in registry and importlib.util.find_spec("ale_py") is not None:
@@ -286,5 +301,5 @@ def _made(name: str, options: Mapping[str, Any]) -> Any:
     return gymnasium.make(spec, **{"disable_env_checker": True, **options})
 
 
-__all__ = ["Factory", "atari_game", "check_name", "check_wrappable", "known_ids", "make", "make_configured",
-           "register_environment", "registered_factory", "registered_names"]
+__all__ = ["Factory", "atari_game", "check_name", "check_processes", "check_wrappable", "known_ids", "make",
+           "make_configured", "register_environment", "registered_factory", "registered_names"]

@@ -23,7 +23,8 @@ from workbench.errors import OutOfBounds, RunNotAlive
 from workbench.launchers.threads import ThreadLife, Work
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
-from workbench.supervisor import lock
+from workbench.rundir.files import tail
+from workbench.supervisor import ledger, lock
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire import certificates
@@ -105,9 +106,7 @@ class InlineRun:
 
     def logs(self) -> str:
         """The last lines that it wrote."""
-        with suppress(OSError):
-            return (self.run.logs / "supervisor.log").read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
-        return ""
+        return tail(self.run.logs / "supervisor.log", _TAIL_BYTES)
 
     def _guarded(self) -> None:
         try:
@@ -122,7 +121,8 @@ class InlineRun:
             print(f"{self.run.name} has a supervisor already", file=sys.stderr)
             return 1
         try:
-            supervisor = self._supervisor = Supervisor(self.run, MetricsWriter(self.run.metrics), place=self.place)
+            writer = MetricsWriter(self.run.metrics, wait_s=ledger.WAIT_S)
+            supervisor = self._supervisor = Supervisor(self.run, writer, place=self.place)
             if self._ending.is_set():
                 self.stop()
             server = serve_run(self.run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8)

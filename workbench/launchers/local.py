@@ -16,6 +16,7 @@ from pathlib import Path
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
+from workbench.rundir.files import absolute, place_or, tail
 from workbench.supervisor import lock
 from workbench.wire import certificates
 
@@ -47,6 +48,7 @@ class LocalLauncher:
                 stdout=output,
                 stderr=output,
                 env=self.environment(),
+                cwd=place_or(run.path),
                 start_new_session=True,
                 pass_fds=starting,
             )
@@ -76,10 +78,7 @@ class LocalProcess:
 
     def logs(self) -> str:
         """The last lines that it wrote."""
-        try:
-            return self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
-        except OSError:
-            return ""
+        return tail(self._log, _TAIL_BYTES)
 
 
 def clean_environment(environment: Mapping[str, str], path: list[str]) -> dict[str, str]:
@@ -92,5 +91,5 @@ def clean_environment(environment: Mapping[str, str], path: list[str]) -> dict[s
     paths = sysconfig.get_paths()
     installed = {*(paths[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
                  *site.getsitepackages(), site.getusersitepackages()}
-    own = [str(Path(entry or ".").absolute()) for entry in path if entry not in installed]
+    own = absolute(entry for entry in path if entry not in installed)
     return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(own))}

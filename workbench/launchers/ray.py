@@ -17,10 +17,12 @@ import time
 import weakref
 from typing import IO, Any
 
+from workbench import extras
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, MissingPackage, WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
 from workbench.rundir import RunDirectory
+from workbench.rundir.files import tail
 from workbench.wire import certificates
 
 _CONNECT_S = 60.0
@@ -38,8 +40,8 @@ class RayLauncher:
         """See `Launcher`. Raises MissingPackage, or ConnectionLost if no cluster answers; it never starts one."""
         for package in ("ray", "cryptography"):
             if importlib.util.find_spec(package) is None:
-                raise MissingPackage(f"launcher='ray' needs {package}. Install it: pip install 'rl-workbench[ray]', "
-                                     "the same version as on the cluster.")
+                raise MissingPackage(f"launcher='ray' needs {package}. Install it, Ray in the cluster's version: "
+                                     f"{extras.install('ray')}")
         self._helper = _Helper(config.address or "auto")
 
     def check_name(self, name: str) -> None:
@@ -79,10 +81,7 @@ class RayProcess:
                     "what there is: end something, or add a node.")
         error = (self._helper.told.get("over") or {}).get("error")
         why = f"{error['type']}: {error['message']}\n" if error else ""
-        try:
-            return why + self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
-        except OSError:
-            return why
+        return why + tail(self._log, _TAIL_BYTES)
 
 
 class _Helper:

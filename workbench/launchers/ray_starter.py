@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import AccessDenied, ConnectionLost, WorkbenchError
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor.ray_host import Task, host_options, inherited
 from workbench.supervisor.ray_place import connected, get_group, group_name, in_group, learners_group
 from workbench.wire.endpoints import SUPERVISOR
@@ -71,7 +71,8 @@ def _start(path: str) -> Any:
     """The host of the run's supervisor; it outlives this process."""
     run = RunDirectory(Path(path))
     digest = hashlib.sha256((run.path / "token").read_bytes()).hexdigest()
-    task = Task(SUPERVISOR, str(run.path), ("_supervisor", "RUN"), digest, 1, inherited())
+    environment = {**inherited(), sealed.VOUCHED: sealed.vouched(run.code)}
+    task = Task(SUPERVISOR, str(run.path), ("_supervisor", "RUN"), digest, 1, environment)
     _remove(run)
     group, resources = learners_group(run)
     _say(placed={"needs": str(resources)})

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from workbench.errors import WorkbenchError
+from workbench.rundir.files import tail
 from workbench.supervisor.processes import BackOff, Ending
 from workbench.wire.lifeline import FATAL
 
@@ -156,9 +157,7 @@ class ThreadLife:
 
     def log_tail(self) -> str:
         """The last lines of the log."""
-        with suppress(OSError):
-            return self.log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
-        return ""
+        return tail(self.log, _LOG_TAIL_BYTES)
 
     def _note(self, text: str) -> None:
         with suppress(OSError), open(self.log, "a") as log:

@@ -48,16 +48,17 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
 
 def restore(
     checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False
-) -> None:
+) -> bool:
     """Put a checkpoint's arrays back; with `weights_only` the network's alone. Raises CheckpointCorrupt.
 
+    Returns whether `generator` goes on where the checkpoint's was: a GPU's has a state of another size than a CPU's.
     A fork with another optimizer has no state of the old one.
     """
     try:
         trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
         trainer.algorithm.prepare(trainer.network)
         if weights_only:
-            return
+            return False
         trainer.algorithm.load_state(_tensors(checkpoint.load("algorithm")))
         if "optimizer" in checkpoint.groups:
             groups = trainer.optimizer.state_dict()["param_groups"]
@@ -65,12 +66,14 @@ def restore(
             trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
-        generator.set_state(rng["sampling"])
+        if goes_on := rng["sampling"].shape == generator.get_state().shape:
+            generator.set_state(rng["sampling"])
     except (RuntimeError, KeyError, ValueError) as error:
         raise CheckpointCorrupt(
             f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
             f"or with the environment, network and optimizer that it was written with."
         ) from None
+    return goes_on
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, Array]:

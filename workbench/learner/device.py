@@ -7,7 +7,6 @@ float32 unless asked otherwise, and without CUDA graphs, which forbid it to look
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
@@ -15,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from workbench import hardware
 from workbench.algorithms.batch import Batch
-from workbench.config import RunConfig
+from workbench.config import RunConfig, chosen
 from workbench.errors import OutOfBounds
 from workbench.trajectory import Array, EnvironmentSpec
 
@@ -136,16 +136,11 @@ class Device:
 
 def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False) -> Device:
     """The device that `config` asks for. Raises OutOfBounds or MissingPackage if this machine lacks it."""
-    if config.device == "auto":  # what whoever started this machine's processes found
-        config = config.replaced(device=os.environ.get("WORKBENCH_DEVICE") or "auto")
-    kind = config.device
-    if kind == "auto":
-        kind = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = chosen.device(config.device, has_cuda=torch.cuda.is_available())
     if kind == "cuda" and not torch.cuda.is_available():
         raise OutOfBounds("device='cuda', but torch finds no CUDA device here. Choose device='cpu' or 'auto'.")
-    precision = config.precision
-    if precision == "auto":
-        precision = "bf16" if spec.shows_images and not own_network and _has_bf16(kind) else "fp32"
+    precision = chosen.precision(config.precision, images=spec.shows_images, own_network=own_network,
+                                 bf16=_has_bf16(kind))
     if kind in ("xla", "tpu"):
         from workbench.learner.xla import for_run  # takes the chip
 
@@ -178,13 +173,5 @@ def _of_kind(name: str, *, precision: str, own_network: bool) -> Device:
 
 
 def _has_bf16(kind: str) -> bool:
-    if kind == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if kind in ("xla", "tpu"):
-        return True
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
-def training_threads(config: RunConfig) -> int:
-    """Threads of the training loop: as asked, or half of the cores (the rest steps environments and infers)."""
-    return config.learner_threads or max(1, len(os.sched_getaffinity(0)) // 2)
+    capability = torch.cuda.get_device_capability() if kind == "cuda" else None
+    return chosen.has_bf16(kind, instructions=hardware.instructions(), capability=capability)

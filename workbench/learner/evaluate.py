@@ -19,7 +19,8 @@ from workbench.environments.atari import AtariOptions
 from workbench.environments.atari_protocols import protocol_of
 from workbench.environments.atari_starts import AtariFromStarts, read_starts
 from workbench.environments.contract import VectorEnvironment
-from workbench.learner.player import Player, answer, load_player, make_environment
+from workbench.learner.player import Player, answer, code_of, load_player, make_environment
+from workbench.rundir import sealed
 from workbench.trajectory import ENDS, EnvironmentSpec, Flags
 
 _LARGEST_GROUP = 8  # environments stepped together, if a game has no more agents
@@ -70,9 +71,9 @@ def main(request: str) -> int:
 
 
 def _evaluated(
-    checkpoint: str, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None
+    checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None
 ) -> dict[str, Any]:
-    found = checkpoints.at(Path(checkpoint))
+    found = checkpoints.at(Path(checkpoint), trust_code=trust_code)
     spec = EnvironmentSpec.from_json(found.meta["environment"])
     num_envs = max(1, min(episodes, _LARGEST_GROUP) // spec.agents) * spec.agents
     if protocol is None:
@@ -93,6 +94,7 @@ def _by_protocol(
     """The checkpoint's game as Atari's protocol `name` has it, for `episodes` episodes in all."""
     config = RunConfig.from_json(checkpoint.meta["config"])
     config = config.replaced(environment_options={**config.environment_options, **protocol_of(name).options})
+    sealed.check_module(code_of(checkpoint), config.environment, trust_code=checkpoint.trust_code)
     game = environments.atari_game(config.environment)
     if starts is None or game is None:
         return environments.make_configured(config, num_envs=num_envs, seed=seed)

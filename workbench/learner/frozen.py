@@ -6,12 +6,13 @@ network's code where that was typed in a cell.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import InvalidInput
-from workbench.rundir import RunDirectory, write_atomically
+from workbench.rundir import RunDirectory, sealed, write_atomically
 
 
 def kept(run: RunDirectory, path: str) -> Checkpoint:
@@ -21,9 +22,9 @@ def kept(run: RunDirectory, path: str) -> Checkpoint:
         given = _at(path)
         own.code.mkdir(mode=0o700, parents=True, exist_ok=True)
         theirs = RunDirectory(given.path.parent.parent)
-        code = theirs.code / "network.pkl"
-        if theirs.record.exists() and code.exists():
-            write_atomically(own.code / "network.pkl", code.read_bytes())
+        code = sealed.every(theirs.code) if theirs.record.exists() else {}
+        if "network.pkl" in code:
+            write_atomically(own.code / "network.pkl", code["network.pkl"])
         write_atomically(own.record, b"{}")  # the code beside it is this user's, and may be loaded
         checkpoints.copy(given, own.checkpoints, without=[group for group in given.groups if group != "model"])
     return checkpoints.every(own.checkpoints)[-1]
@@ -40,7 +41,7 @@ def known(checkpoint: Checkpoint, path: str) -> Checkpoint:
         raise InvalidInput(f"{checkpoint.path} was trained against an opponent, which lies with its run: play a "
                            "checkpoint in that run, where it was exported from.")
     found = checkpoints.every(run.opponent.checkpoints)
-    return found[-1] if found else _at(path)
+    return replace(found[-1] if found else _at(path), trust_code=checkpoint.trust_code)
 
 
 def _at(path: str) -> Checkpoint:

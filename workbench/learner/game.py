@@ -40,15 +40,17 @@ class Game:
     """One episode after another in one environment.
 
     Args:
-        request: `client.game.play` makes it. source: path of a checkpoint, or ""; environment and options, of a game
-            without one; seed, greedy; folder: where episodes are kept, under names that begin as `stem` says; journal:
+        request: `client.game.play` makes it. source: path of a checkpoint, or ""; trust_code: of it;
+            environment and options, of a game without one;
+            seed, greedy; folder: where episodes are kept, under names that begin as `stem` says; journal:
             of an episode to go on with, or "".
     """
 
     def __init__(self, request: dict[str, Any], tell: Tell) -> None:
         self._tell, self._request = tell, request
         self._folder, self._greedy = Path(request["folder"]), request["greedy"]
-        self._checkpoint: Checkpoint | None = checkpoints.at(Path(request["source"])) if request["source"] else None
+        self._checkpoint: Checkpoint | None = None if not request["source"] else checkpoints.at(
+            Path(request["source"]), trust_code=request["trust_code"])
         self._open, self._recording = ExitStack(), ExitStack()
         self._kept: str | None = None
         self._rest: Action | None = None

@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench import algorithms, checkpoints, networks
+from workbench import algorithms, checkpoints, hardware, networks
 from workbench.algorithms.base import Loss
 from workbench.checkpoints import Checkpoint
-from workbench.config import RunConfig
+from workbench.config import RunConfig, chosen
 from workbench.environments.by_value import load_factory
 from workbench.errors import CheckpointCorrupt, ConnectionLost, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.learner import checkpointing, frozen, roles
 from workbench.learner.batcher import Batcher
 from workbench.learner.checkpointing import Counters
 from workbench.learner.commands import Commands
-from workbench.learner.device import Device, choose, for_inference, training_threads
+from workbench.learner.device import Device, choose, for_inference
 from workbench.learner.echo import Echo
 from workbench.learner.group import Group, Word
 from workbench.learner.inference import Episode, Inference
@@ -130,7 +130,9 @@ class Learner:
             check_same_environment(EnvironmentSpec.from_json(self.group.given(self.spec.to_json())), self.spec)
         config, hyperparameters = self.config, self.hyperparameters
         roles.check(config, self.spec)
-        torch.set_num_threads(max(1, training_threads(config) // (self.group.here if self.group else 1)))
+        self.threads = chosen.training_threads(config.learner_threads, cores=hardware.cores(),
+                                               learners=self.group.here if self.group else 1)
+        torch.set_num_threads(self.threads)
         torch.manual_seed(config.seed)
         factory = load_factory(self.run_directory.code / "network.pkl")
         self.device = choose(config, self.spec, own_network=factory is not None)
@@ -240,9 +242,9 @@ class Learner:
             checkpointing.restore(found, self.trainer, generator, weights_only=True)
             self._took = {"path": str(found.path), "weights_only": True}
             return Counters()
-        checkpointing.restore(found, self.trainer, generator)
-        self._took = {"path": str(found.path), "weights_only": False}
         counters = Counters.of(found)
+        sampling_goes_on = checkpointing.restore(found, self.trainer, generator)
+        self._took = {"path": str(found.path), "weights_only": False}
         self.trainer.updates = counters.updates
         if self.stretches is not None:
             self.stretches.begun = counters.updates
@@ -251,6 +253,9 @@ class Learner:
         said = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(found)}"
         if "optimizer" not in found.groups:
             said += "; the optimizer is another one and starts afresh"
+        if not sampling_goes_on:
+            generator.manual_seed(self._seed(1) + counters.updates)
+            said += "; the device is of another kind, and the random numbers of actions begin anew"
         progress = Progress(counters.frames, counters.steps, counters.updates, counters.time_s)
         self._event("fork" if forked else "restore", said, progress=progress, data=forked)
         return counters
@@ -570,10 +575,15 @@ class Learner:
                 "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale, "watch": self.watch}
 
     def status(self) -> dict[str, Any]:
-        """Counters as they are now, speeds and means of the last second; see the recorder."""
-        told: dict[str, Any] = {"state": self.state, "reason": self.reason, "writing_replay": self._writing_replay,
-                                "held": bool(self.storage.hold)}
-        return {**self.recorder.status, **told, **asdict(self.progress)} if self._ready.is_set() else told
+        """Counters as they are now, speeds and means of the last second, all of one state; see the recorder."""
+        while True:
+            state = self.state
+            told: dict[str, Any] = {"state": state, "reason": self.reason, "writing_replay": self._writing_replay,
+                                    "held": bool(self.storage.hold)}
+            if self._ready.is_set():
+                told = {**self.recorder.status, **told, **asdict(self.progress)}
+            if self.state == state:  # else it changed between: counters of training are none of a pause
+                return told
 
     @property
     def state(self) -> str:

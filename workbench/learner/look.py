@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -112,6 +113,13 @@ class Looking:
         self._actor_rates = Rates()
         self._process = psutil.Process()
 
+    def _memory_gb(self) -> float:
+        """NaN where the process has no descriptor left to ask with: no reason to end."""
+        try:
+            return self._process.memory_info().rss / 2**30  # type: ignore[no-any-return, unused-ignore]
+        except OSError:
+            return math.nan
+
     def look(self, heard: int = 0) -> Look:
         """What happened since the last one, and episodes from number `heard` on."""
         learner = self._learner
@@ -120,7 +128,7 @@ class Looking:
         scalars = {
             **means, **lag_summary(lags), **replay,
             "queue_occupancy": len(learner.experience.queue) / learner.experience.queue.capacity,
-            "learner_memory_gb": self._process.memory_info().rss / 2**30,
+            "learner_memory_gb": self._memory_gb(),
             "accelerator_memory_gb": learner.device.memory_gb(),
             "accelerator_total_gb": learner.device.total_memory_gb(),
             **learner.device.counters(),

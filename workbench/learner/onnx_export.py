@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workbench import checkpoints
+from workbench import checkpoints, extras
 from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
 from workbench.learner.player import Policy, answer, load_policy
 from workbench.networks.memory import ResettingLSTM
@@ -31,11 +31,11 @@ def main(request: str) -> int:
     return answer(request, _exported)
 
 
-def _exported(checkpoint: str, target: str) -> dict[str, Any]:
+def _exported(checkpoint: str, trust_code: bool, target: str) -> dict[str, Any]:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: pip install 'rl-workbench[onnx]'")
-    policy = load_policy(checkpoints.at(Path(checkpoint)))
+        raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: {extras.install('onnx')}")
+    policy = load_policy(checkpoints.at(Path(checkpoint), trust_code=trust_code))
     return {"inputs": write(policy, Path(target))}
 
 

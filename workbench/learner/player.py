@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from workbench.environments.by_value import Factory, load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.learner import frozen, roles
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
 
 _NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
@@ -157,14 +158,21 @@ def make_environment(
 ) -> VectorEnvironment:
     """The environment that a checkpoint was trained in, with the same options; `show`: see `environments.make`."""
     config = RunConfig.from_json(checkpoint.meta["config"])
+    sealed.check_module(code_of(checkpoint), config.environment, trust_code=checkpoint.trust_code)
     factory = _typed(checkpoint, "environment")
     return environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory, show=show)
+
+
+def code_of(checkpoint: Checkpoint) -> Path:
+    """Where code that was typed in a cell for its run lies, if it lies in a run."""
+    return RunDirectory(checkpoint.path.parent.parent).code
 
 
 def _typed(checkpoint: Checkpoint, kind: str) -> Factory | None:
     """What was typed in a cell for its run; None for an exported checkpoint, wherever that lies."""
     run = RunDirectory(checkpoint.path.parent.parent)
-    return load_factory(run.code / f"{kind}.pkl") if run.record.exists() else None
+    file = run.code / f"{kind}.pkl"
+    return load_factory(file, trust_code=checkpoint.trust_code) if run.record.exists() else None
 
 
 def answer(request: str, play: Callable[..., dict[str, Any]]) -> int:

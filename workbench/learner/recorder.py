@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 
 from workbench.errors import WorkbenchError
+from workbench.learner.idle_cores import IdleCores
 from workbench.learner.inference import Episode
 from workbench.learner.look import Look, Rates, joined, unpacked_episode
 from workbench.learner.meters import Sums
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _INTERVAL_S = 1.0
 _ASK_S = 2.0  # for another learner to tell what it did
 _SILENT_S = 5.0
+_WHOLE_CORE = 0.9  # idle, below which another thread takes from actors and inference
 
 
 class Clock:
@@ -108,11 +110,14 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: 
     }
 
 
-def hint(parts: Mapping[str, float], *, on_cpu: bool) -> str:
-    """One sentence on what the learner waits for, and what may help."""
+def hint(parts: Mapping[str, float], *, on_cpu: bool, idle_cores: float = 0.0, threads: int = 1) -> str:
+    """One sentence on what the learner waits for, and what may help; another thread only where a core is idle for it.
+    """
     if parts["training"] >= 0.8:
-        more = "a GPU or learner_threads" if on_cpu else "a larger batch_size or a smaller network"
-        return f"training {parts['training']:.0%} of the time: {more} would help most"
+        more = "a GPU" if on_cpu else "a larger batch_size"
+        room = f"; {idle_cores:.1f} cores are idle: learner_threads={threads + 1} may help"
+        return (f"training {parts['training']:.0%} of the time: {more} or a smaller network would help most"
+                f"{room if on_cpu and idle_cores >= _WHOLE_CORE else ''}")
     if parts["environments"] >= 0.7:
         return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
     if parts["inference"] >= 0.7:
@@ -183,6 +188,7 @@ class Recorder:
         self._learner, self._writer, self._peers = learner, writer, peers
         self._rates = Rates()
         self._closed = threading.Event()
+        self._idle_cores = IdleCores()
         self._look()
 
     def loop(self) -> None:
@@ -226,10 +232,13 @@ class Recorder:
         self.status = {
             **counters, **speeds, **episodes, "time_s": progress.time_s,
             "replay_unrolls": unrolls, "replay_capacity": capacity,
-            "policy_lag": scalars.get("policy_lag_mean"), "device": learner.device.kind,
-            "precision": learner.device.precision, "actors": look.actors, "bottleneck": parts,
+            "policy_lag": scalars.get("policy_lag_mean"), "learning_rate": scalars["learning_rate"],
+            "device": learner.device.kind, "precision": learner.device.precision, "learner_threads": learner.threads,
+            "actors": look.actors, "bottleneck": parts,
             **memory(scalars, accelerator_total_gb=total_gb),
-            "warning": self._stored(), "hint": hint(parts, on_cpu=learner.device.kind == "cpu"),
+            "warning": self._stored(),
+            "hint": hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.look(),
+                         threads=learner.threads),
         }
 
     def _stored(self) -> str:

@@ -45,9 +45,10 @@ def main(request: str) -> int:
 
 
 def _played(
-    checkpoint: str, folder: str, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool
+    checkpoint: str, trust_code: bool, folder: str, seed: int, greedy: bool, max_steps: int, saliency: str | None,
+    render: bool,
 ) -> dict[str, Any]:
-    found = checkpoints.at(Path(checkpoint))
+    found = checkpoints.at(Path(checkpoint), trust_code=trust_code)
     with ExitStack() as stack:
         stage = opened(lambda show: trained_in(found, seed=seed, show=show), seed=seed, render=render)
         environment = stack.enter_context(closing(stage.environment))

@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from workbench import extras
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
 from workbench.learner.device import Device
 from workbench.trajectory import Array
-
-_INSTALL = "It needs a Python environment of its own: pip install 'rl-workbench[tpu]' (docs/tpu.md), or choose another."
 
 
 class XlaDevice(Device):
@@ -184,6 +183,11 @@ def _package(kind: str) -> Any:
     try:
         return importlib.import_module("torch_xla")
     except ModuleNotFoundError as error:
-        raise MissingPackage(f"device={kind!r} needs torch_xla, which is not installed. {_INSTALL}") from error
+        raise MissingPackage(f"device={kind!r} needs torch_xla, which is not installed. {_remedy()}") from error
     except (ImportError, OSError) as error:  # built for another torch
-        raise MissingPackage(f"torch_xla does not fit torch {torch.__version__}: {error}. {_INSTALL}") from error
+        raise MissingPackage(f"torch_xla does not fit torch {torch.__version__}: {error}. {_remedy()}") from error
+
+
+def _remedy() -> str:
+    return (f"It needs a Python environment of its own (docs/tpu.md), with the workbench and: {extras.install('tpu')}. "
+            "Or choose another device.")

@@ -6,10 +6,11 @@ and may be used from any thread.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,21 @@ import numpy.typing as npt
 from workbench.metrics import schema, series
 from workbench.metrics.series import Series
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _PROGRESS = ("frames", "steps", "updates", "time_s")
+
+
+def _decoding(method: Callable[Concatenate[MetricsReader, P], R]) -> Callable[Concatenate[MetricsReader, P], R]:
+    """`method`, which raises StorageFailed where the file holds values of other types."""
+
+    @functools.wraps(method)
+    def decoded(self: MetricsReader, /, *arguments: P.args, **named: P.kwargs) -> R:
+        with schema.decoding(self._path):
+            return method(self, *arguments, **named)
+
+    return decoded
 
 
 class MetricsReader:
@@ -26,10 +41,12 @@ class MetricsReader:
     def __init__(self, path: Path):
         self._path = Path(path)
 
+    @_decoding
     def names(self) -> list[str]:
         """Names of all series, sorted."""
-        return [name for (name,) in self._rows("SELECT name FROM names ORDER BY name")]
+        return [str(name) for (name,) in self._rows("SELECT name FROM names ORDER BY name")]
 
+    @_decoding
     def series(
         self, name: str, *, since_update: int | None = None, max_points: int | None = None
     ) -> dict[str, npt.NDArray[Any]]:
@@ -48,6 +65,7 @@ class MetricsReader:
                 return series.empty()
             return series.read(connection, name, since_update=since_update, max_points=max_points)
 
+    @_decoding
     def newer(
         self, since: Mapping[str, int], *, max_points: int
     ) -> dict[str, tuple[Series, npt.NDArray[Any]]]:
@@ -59,11 +77,13 @@ class MetricsReader:
             return {name: series.newer(connection, name, first=first, max_points=max_points)
                     for name, first in since.items()}
 
+    @_decoding
     def means(self, name: str, *, points: int) -> dict[str, npt.NDArray[Any]]:
         """As `series`, all float64: at most so many points, each the mean of a stretch of equally many rows."""
         with schema.reading(self._path) as connection:
             return series.empty() if connection is None else series.means(connection, name, points=points)
 
+    @_decoding
     def episodes(self, *, since_id: int = 0) -> dict[str, npt.NDArray[Any]]:
         """Arrays id, frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, score, oldest first.
 
@@ -81,13 +101,15 @@ class MetricsReader:
         }
         return {name: np.array(column, kinds.get(name, np.int64)) for name, column in zip(names, columns, strict=True)}
 
+    @_decoding
     def events(self, *, since_id: int = 0) -> list[dict[str, Any]]:
         """Events, oldest first: id, time (unix, s), kind, message, data, and frames ... time_s or None."""
         names = ("id", "time", "kind", "message", *_PROGRESS, "data")
         rows = self._rows(f"SELECT {', '.join(names)} FROM events WHERE id > ? ORDER BY id", since_id)
         found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [{**event, "data": json.loads(event["data"])} for event in found]
+        return [_event(one) for one in found]
 
+    @_decoding
     def distribution(self, name: str) -> dict[str, Any] | None:
         """The newest histogram of that name: edges float64 [N+1], counts int64 [N], frames ... time_s; or None."""
         rows = self._rows(f"SELECT edges, counts, {', '.join(_PROGRESS)} FROM distributions WHERE name = ?", name)
@@ -97,11 +119,20 @@ class MetricsReader:
         bins = {"edges": np.array(json.loads(edges), np.float64), "counts": np.array(json.loads(counts), np.int64)}
         return {**bins, **dict(zip(_PROGRESS, progress, strict=True))}
 
+    @_decoding
     def status(self) -> tuple[dict[str, Any], float] | None:
         """The last known status and when it was stored (unix, s), or None."""
         rows = self._rows("SELECT status, time FROM status")
-        return (json.loads(rows[0][0]), rows[0][1]) if rows else None
+        return (dict(json.loads(rows[0][0])), float(rows[0][1])) if rows else None
 
     def _rows(self, query: str, *parameters: Any) -> list[Any]:
         with schema.reading(self._path) as connection:
             return [] if connection is None else connection.execute(query, parameters).fetchall()
+
+
+def _event(told: dict[str, Any]) -> dict[str, Any]:
+    """An event as everybody reads it. Raises ValueError, TypeError."""
+    progress = {name: None if told[name] is None else float(told[name]) if name == "time_s" else int(told[name])
+                for name in _PROGRESS}
+    return {**told, **progress, "id": int(told["id"]), "time": float(told["time"]), "kind": str(told["kind"]),
+            "message": str(told["message"]), "data": dict(json.loads(told["data"]))}

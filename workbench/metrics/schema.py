@@ -15,12 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.errors import StorageFailed
+from workbench.errors import StorageFailed, WorkbenchError
 from workbench.rundir import RunDirectory
 
 VERSION = 1
-_WRITER_TIMEOUT_S = 30.0
+_OPEN_TIMEOUT_S = 30.0
+WRITER_TIMEOUT_S = 5.0  # for other writers; then training waits, and says for what
 _READER_TIMEOUT_S = 10.0
+_LONGEST_READ_S = 10.0  # of this thread's processor, for one question to a file
+_LOOK_EVERY = 100_000  # instructions of SQLite
+_LONGEST_VALUE = 2**26  # bytes of one value
 
 _TABLES = (
     "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
@@ -62,10 +66,14 @@ class Progress:
         return int(self.frames), int(self.steps), int(self.updates), float(self.time_s)
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """A connection that writes; the file and its tables are made where missing. Raises StorageFailed."""
+def open_for_writing(path: Path, *, wait_s: float = WRITER_TIMEOUT_S) -> sqlite3.Connection:
+    """A connection that writes, and waits that long for other writers; the file and its tables are made where missing.
+
+    Raises StorageFailed.
+    """
     with _failing_clearly("write", path):
-        connection = sqlite3.connect(path, timeout=_WRITER_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        _check_plain(path)
+        connection = sqlite3.connect(path, timeout=_OPEN_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
             _set_journal(connection, "TRUNCATE" if RunDirectory(path.parent).certificate.exists() else "WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -76,6 +84,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
                 for table, column, kind in _ADDED:
                     if not has_column(connection, table, column):
                         connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * wait_s)}")
         except BaseException:
             connection.close()
             raise
@@ -89,7 +98,7 @@ def has_column(connection: sqlite3.Connection, table: str, column: str) -> bool:
 
 def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
     """A write-ahead log is read through shared memory, which ends at this machine: runs on several do without it."""
-    deadline = time.monotonic() + _WRITER_TIMEOUT_S
+    deadline = time.monotonic() + _OPEN_TIMEOUT_S
     while True:
         try:
             connection.execute(f"PRAGMA journal_mode = {mode}")
@@ -116,7 +125,10 @@ def writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """One consistent view of the file, or None where nothing was stored yet. Raises StorageFailed."""
+    """One consistent view of the file, or None where nothing was stored yet.
+
+    Raises StorageFailed, also for a file that a stranger made, with other tables or without an end.
+    """
     with _failing_clearly("read", path):
         connection = _open_for_reading(path) if path.exists() else None
         if connection is None:
@@ -124,9 +136,41 @@ def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
             return
         try:
             connection.execute("BEGIN")
+            _check_schema(connection, path)
             yield connection if _version(connection, path) else None
         finally:
             connection.close()
+
+
+@contextmanager
+def decoding(path: Path) -> Iterator[None]:
+    """Around what takes values of the file for numbers, words or JSON. Raises StorageFailed where they are none."""
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        why = f"it holds what no run writes ({error!s:.200})"
+        raise StorageFailed(f"cannot read {path}: {why}. {_MOVE_AWAY}") from error
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises StorageFailed unless the file has plain tables and indices alone: what else there is could go on for ever.
+    """
+    for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall():
+        plain = kind == "index" or (kind == "table" and not str(sql).upper().startswith("CREATE VIRTUAL"))
+        if plain and kind == "table":
+            columns = connection.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
+            plain = not any(hidden for (hidden,) in columns)  # of a generated column it is not 0
+        if not plain:
+            raise StorageFailed(f"cannot read {path}: no run writes a {kind} such as {name!r:.50}. {_MOVE_AWAY}")
+
+
+def _check_plain(path: Path) -> None:
+    """Raises StorageFailed for a pipe or a device, which SQLite would wait for, here or as the file's journal."""
+    for one in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal"))):
+        if one.exists() and not one.is_file():
+            raise StorageFailed(f"cannot read {one}: it is no plain file. {_MOVE_AWAY}")
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
@@ -140,9 +184,14 @@ def _open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _probed(path: Path, options: str) -> sqlite3.Connection:
+    _check_plain(path)
     uri = f"{path.absolute().as_uri()}?{options}"
     connection = sqlite3.connect(uri, uri=True, timeout=_READER_TIMEOUT_S, isolation_level=None)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    deadline = time.thread_time() + _LONGEST_READ_S
+    connection.set_progress_handler(lambda: time.thread_time() > deadline, _LOOK_EVERY)
     try:
+        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except BaseException:
         connection.close()
@@ -155,18 +204,21 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     if version not in (0, VERSION):
         raise StorageFailed(
             f"{path} has format {version}, and this version of rl-workbench knows {VERSION}. "
-            "Open it with the version that wrote it, or upgrade: pip install -U rl-workbench"
+            "Open it with the version that wrote it, or with a newer one."
         )
     return version
 
 
+_MOVE_AWAY = "The file is damaged: move it away; checkpoints are not affected."
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "Free space on that disk.",
     sqlite3.SQLITE_IOERR: "Check that disk, and that it has free space.",
     sqlite3.SQLITE_BUSY: "Another process holds the file; end it if it hangs.",
     sqlite3.SQLITE_READONLY: "Make the file and its folder writable.",
-    sqlite3.SQLITE_CORRUPT: "The file is damaged: move it away; checkpoints are not affected.",
-    sqlite3.SQLITE_NOTADB: "The file is damaged: move it away; checkpoints are not affected.",
+    sqlite3.SQLITE_CORRUPT: _MOVE_AWAY,
+    sqlite3.SQLITE_NOTADB: _MOVE_AWAY,
+    sqlite3.SQLITE_TOOBIG: _MOVE_AWAY,
+    sqlite3.SQLITE_INTERRUPT: f"It has more rows than can be read in {_LONGEST_READ_S:g} s: move it away.",
 }
 
 

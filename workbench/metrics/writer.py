@@ -79,9 +79,9 @@ class MetricsWriter:
     `event` commits at once. Commit about once a second. Raises StorageFailed where the file cannot be written.
     """
 
-    def __init__(self, path: Path, *, tensorboard: Path | None = None):
+    def __init__(self, path: Path, *, tensorboard: Path | None = None, wait_s: float = schema.WRITER_TIMEOUT_S):
         self._path = Path(path)
-        self._connection = schema.open_for_writing(self._path)
+        self._connection = schema.open_for_writing(self._path, wait_s=wait_s)
         self._eventfile = EventFile(tensorboard) if tensorboard else None
         self._pending = Batch()
         self._pending_lock = threading.Lock()

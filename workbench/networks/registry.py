@@ -15,7 +15,7 @@ from workbench.errors import NetworkFailed, UnknownName
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.observed import Observed, needs_observed
 from workbench.networks.policy_value import PolicyValueNetwork
-from workbench.networks.torsos import MLP, ImpalaDeep, Joined, football, nature, small_cnn
+from workbench.networks.torsos import MLP, ImpalaDeep, Joined, football, impala_shallow, nature, small_cnn
 from workbench.trajectory import EnvironmentSpec
 
 NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
@@ -25,6 +25,7 @@ NATURE_SIZE_PX = 84  # what the Nature torso was made for
 _TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
     "football": football,
     "impala-deep": ImpalaDeep,
+    "impala-shallow": impala_shallow,
     "mlp": MLP,
     "nature": nature,
     "small-cnn": small_cnn,

@@ -120,6 +120,12 @@ def nature(shape: Shape) -> Convolutions:
     return Convolutions(shape, layers, dense=512)
 
 
+def impala_shallow(shape: Shape) -> Convolutions:
+    """IMPALA's shallow torso (arXiv 1802.01561, figure 3 left; Mnih et al. 2016): 16 8x8/4, 32 4x4/2, dense 256."""
+    _require_image(shape, "impala-shallow", smallest=20)
+    return Convolutions(shape, [nn.Conv2d(shape[0], 16, 8, 4), nn.Conv2d(16, 32, 4, 2)], dense=256)
+
+
 def small_cnn(shape: Shape) -> Convolutions:
     """For images under 84 px: 32, 64, 64 of 3x3, dense 256; a layer halves the image while it is over 8 px."""
     _require_image(shape, "small-cnn", smallest=1)

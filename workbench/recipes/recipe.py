@@ -61,7 +61,7 @@ class Cluster:
     actor_memory_gb: int = setting(32, "memory of each of them", unit="GiB", low=1, high=100_000)
     home: str = setting("/shared/workbench", "folder that the head, the learners and the notebook share")
     wheels: str = setting("/shared/wheels", "folder with this package's wheel, where machines install it themselves")
-    image: str = setting("registry.example/rl-workbench:0.1.0", "container with rl-workbench[ray]")
+    image: str = setting("registry.example/rl-workbench:0.1.0", "container with this package and its extra ray")
     storage_gb: int = setting(100, "of the shared folder on Kubernetes", unit="GiB", low=1, high=1_000_000)
     storage_class: str = setting("", "Kubernetes' class of it, ReadWriteMany; empty: the default one")
     ray_version: str = setting("2.60.0", "of Ray in the container")
@@ -139,8 +139,9 @@ def _words(kind: str, one: Cluster) -> dict[str, Any]:
     hosts = [host for host in one.machines.split(",") if host]
     gpu = f'nvidia.com/gpu: "{one.learner_gpus}"' if one.learner_gpus else _EMPTY
     return {
-        **dataclasses.asdict(one), "command": _command(kind, one), "learner_machines": one.learner_machines,
-        "more_learners": one.learner_machines - 1, "nodes": one.learner_machines + one.actor_machines,
+        **dataclasses.asdict(one), "command": _command(kind, one), "wheel": _wheel(),
+        "learner_machines": one.learner_machines, "more_learners": one.learner_machines - 1,
+        "nodes": one.learner_machines + one.actor_machines,
         "others": len(hosts), "hosts": ", ".join(hosts), "gpu_limit": gpu,
         "gpu_line": f"#SBATCH --gpus-per-node={one.learner_gpus}" if one.learner_gpus else _EMPTY,
         "class_line": f"storageClassName: {one.storage_class}" if one.storage_class else _EMPTY,
@@ -153,6 +154,13 @@ _EMPTY = "<leave this line out>"
 def _without_empty(text: str) -> str:
     """`text` without the lines that came out empty."""
     return "".join(line for line in text.splitlines(keepends=True) if _EMPTY not in line)
+
+
+def _wheel() -> str:
+    """The file that `python -m build --wheel` makes of this version."""
+    from workbench import __version__  # the package's own names are above this module
+
+    return f"rl_workbench-{__version__}-py3-none-any.whl"
 
 
 def _command(kind: str, one: Cluster) -> str:

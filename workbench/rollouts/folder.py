@@ -22,6 +22,7 @@ from workbench.checkpoints.checkpoint import digest
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.rollouts.pictures import PictureWriter, StoredFrames
 from workbench.rundir import RunDirectory
+from workbench.rundir.files import LARGEST_RECORD, content, make_private, opened
 from workbench.trajectory import Array
 
 FORMAT = 2  # 1 had no actions but choices, and no parts
@@ -161,7 +162,7 @@ def kept_in(checkpoint: Checkpoint, name: str) -> Path:
 
 def folder_of(folder: Path) -> bool:
     """Whether `folder` holds a rollout."""
-    return (folder / RECORD).is_file()
+    return os.path.isfile(folder / RECORD)  # also of a name that is too long for one
 
 
 @contextmanager
@@ -185,7 +186,7 @@ def scratch_beside(target: Path) -> Iterator[Path]:
     hidden = target.with_name(f".writing-{secrets.token_hex(8)}")
     with ExitStack() as stack:
         with _writing(target):
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(target.parent)
             _remove_unfinished(target.parent)
             stack.enter_context(_held(hidden))  # before there is anything that others could take for left behind
             hidden.mkdir(mode=0o700)
@@ -244,11 +245,11 @@ def _remove_unfinished(folder: Path) -> None:
 def read(folder: Path) -> Stored:
     """What is in a rollout's folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
     try:
-        record = json.loads((folder / RECORD).read_text())
+        record = json.loads(content(folder / RECORD, largest=LARGEST_RECORD))
         if record["format"] not in range(1, FORMAT + 1):
             raise StorageFailed(f"{folder} has format {record['format']!r}, and this version of rl-workbench knows "
-                                f"1 to {FORMAT}. Upgrade it: pip install -U rl-workbench")
-        with open(folder / STEPS, "rb") as file:
+                                f"1 to {FORMAT}. Read it with the version that wrote it, or with a newer one.")
+        with opened(folder / STEPS) as file:
             arrays = tensorfile.mapped(file)
         frames = None
         if record["frames"]:
@@ -259,6 +260,6 @@ def read(folder: Path) -> Stored:
         raise
     except OSError as error:  # too many open files, say: nothing that its deletion would mend
         raise StorageFailed(f"the rollout in {folder} cannot be read now: {error}.") from None
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise StorageFailed(f"the rollout in {folder} is damaged: {error}. Delete the folder.") from None
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise StorageFailed(f"the rollout in {folder} is damaged: {error!s:.200}. Delete the folder.") from None
     return Stored(record, arrays, frames)

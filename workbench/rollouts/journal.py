@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import InvalidInput
 from workbench.rundir import write_atomically
+from workbench.rundir.files import LARGEST_LIST, content
 
 JOURNAL = ".begun"  # how its name ends
 
@@ -54,16 +55,15 @@ def read_journal(path: Path) -> tuple[dict[str, Any], list[Step]]:
     """How the episode began, and its steps without one that was cut off. Raises InvalidInput."""
     found = []
     try:
-        with open(path) as file:
-            for line in file:
-                with suppress(ValueError):
-                    found.append(json.loads(line))
+        for line in content(path, largest=LARGEST_LIST).splitlines():
+            with suppress(ValueError):
+                found.append(json.loads(line))
         opening, *steps = found
         if not isinstance(opening["title"], str) or not all(len(one) == 3 for one in steps):
             raise ValueError
     except OSError as error:
         raise InvalidInput(f"there is no episode to go on with in {path}: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidInput(f"{path} is not the journal of an episode. Delete it.") from None
     return opening, [(rows, who, reward) for rows, who, reward in steps]
 

@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from workbench.errors import EnvironmentFailed
+from workbench.rundir.files import opened
 from workbench.trajectory import Array
 
 JPEG_QUALITY = 90
@@ -70,7 +71,7 @@ class StoredFrames:
     """Frames in a file, decoded when they are asked for: `frames[t]` is uint8 [H, W, 3], a slice [n, H, W, 3]."""
 
     def __init__(self, path: Path, *, ends: Sequence[int], kind: str) -> None:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if not ends or ends[-1] > len(self._memory):
             raise ValueError(f"{path} has {len(self._memory)} bytes, too few for {len(ends)} frames")

@@ -15,6 +15,8 @@ from workbench.errors import RunNotFound
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 
+WAIT_S = 2.0  # for other writers of the metrics: meanwhile the supervisor answers nobody
+
 
 def log(text: str) -> None:
     """Write a line to the supervisor's log, which a full disk may refuse."""

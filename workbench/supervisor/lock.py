@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,11 +102,15 @@ def is_held(path: Path) -> bool:
 
 def _opened(path: Path, flags: int) -> int:
     try:
-        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise StorageFailed(f"cannot open {path}: {error.strerror}. Make it and its folder writable.") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StorageFailed(f"{path} is no plain file. Move it away; it is made anew.")
+    return descriptor
 
 
 def is_alive(run: RunDirectory) -> bool:

@@ -13,7 +13,7 @@ import psutil
 
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
-from workbench.supervisor import lock
+from workbench.supervisor import ledger, lock
 from workbench.supervisor.places import Place, ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Outcome, Supervisor
@@ -72,7 +72,7 @@ def main(run_dir: str, starting: int | None = None) -> int:
     if held is None:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1
-    supervisor = Supervisor(run, MetricsWriter(run.metrics), place=_place(run, held))
+    supervisor = Supervisor(run, MetricsWriter(run.metrics, wait_s=ledger.WAIT_S), place=_place(run, held))
 
     def on_signal(number: int, _: FrameType | None) -> None:
         outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from workbench.rundir.files import place_or, tail
 from workbench.wire.lifeline import FATAL
 
 POLL_S = 0.02
@@ -133,6 +134,7 @@ class Child:
                 stdout=log,
                 stderr=log,
                 env=self._environment,
+                cwd=place_or(self.log.parent),
                 process_group=0,
                 pass_fds=() if self._keep_open is None else (self._keep_open,),
             )
@@ -192,10 +194,7 @@ class Child:
 
     def log_tail(self) -> str:
         """The last lines of the log."""
-        with suppress(OSError), open(self.log, "rb") as file:
-            file.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
-            return file.read().decode(errors="replace")
-        return ""
+        return tail(self.log, _LOG_TAIL_BYTES)
 
     def _left_error(self) -> dict[str, str]:
         try:

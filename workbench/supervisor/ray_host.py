@@ -22,6 +22,7 @@ from typing import Any
 
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.rundir import ENDED, RunDirectory, write_atomically
+from workbench.rundir.sealed import VOUCHED
 from workbench.supervisor import lock
 from workbench.supervisor.places import variables
 from workbench.supervisor.processes import POLL_S, Child
@@ -247,7 +248,7 @@ def host_options(**more: Any) -> Any:
 
 def inherited() -> dict[str, str]:
     """Variables that a run's processes take along to other nodes."""
-    return {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "WORKBENCH_HOME")}
+    return {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "WORKBENCH_HOME", VOUCHED)}
 
 
 def _host() -> str:

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
+from workbench.rundir.files import tail
 from workbench.supervisor.places import Resources
 from workbench.supervisor.processes import BackOff, Ending
 from workbench.supervisor.ray_host import ADDRESS, NAMESPACE, Task, host_options, inherited
@@ -59,14 +60,14 @@ class RayPlace:
     def actor(self, index: int) -> RemoteChild:
         """See `Place`."""
         task = Task(f"actor-{index}", str(self._run.path), ("_actor", "RUN", "--index", str(index)), None, 1,
-                    {name: value for name, value in inherited().items() if name == "PYTHONPATH"})
+                    {name: value for name, value in inherited().items() if name != "WORKBENCH_HOME"})
         resources = Resources.of_actor(self._config)
         return RemoteChild(task, self, lambda: _group([resources]), 0, resources, own_group=True)
 
     def bundle(self) -> dict[str, bytes]:
         """What an actor needs of the run directory, by path in it."""
         run = self._run
-        paths = [run.record, run.path / "token", run.certificate, *run.code.glob("*.pkl")]
+        paths = [run.record, run.path / "token", run.certificate, *sealed.files_in(run.code)]
         return {str(path.relative_to(run.path)): path.read_bytes() for path in paths} | self.published()
 
     def published(self) -> dict[str, bytes]:
@@ -252,9 +253,7 @@ class RemoteChild:
         """See `Life`."""
         if self._task.token is None:
             return self._tail
-        with suppress(OSError):
-            return (self._place.run.logs / f"{self.name}.log").read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
-        return ""
+        return tail(self._place.run.logs / f"{self.name}.log", _TAIL_BYTES)
 
 
 def group_name(run: RunDirectory) -> str:

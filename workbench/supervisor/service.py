@@ -62,14 +62,18 @@ class Service:
     def tune(self, changes: dict[str, Any], undoes: int | None = None) -> dict[str, Any]:
         """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing.
 
+        A learning rate that is set is the one in use: a warm-up that still goes on ends, by the same event.
+
         Args:
             undoes: id of the event that this takes back.
         """
         if not isinstance(changes, dict):
             raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
+        updates = self._supervisor.status().get("updates", 0)
         with self._supervisor.commanding():
             self._refuse_if_ending()
             before = self._supervisor.config
+            changes = before.ending_warm_up(changes, updates)
             after = before.with_live(**changes)
             self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
             self._supervisor.change(after)

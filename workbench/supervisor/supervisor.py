@@ -286,14 +286,10 @@ class Supervisor:
         quiet = self._commanding.acquire(blocking=False)
         try:
             told = self.learner.call("status", timeout_s=1.0)
-            with self._guard:
-                self._news.heard(told, alive={index for index, child in self._crew.actors.items() if child.alive})
-                if "frames" in told:
-                    self._budget.saw(self.config, told)
-            if "frames" in told:  # the event has its place
-                self._tell_resumed()
-            if quiet:
-                self._follow(told["state"], str(told.get("reason") or ""), held=bool(told.get("held")))
+            if quiet and self._paused is not None and told["state"] in ("waiting", "training"):
+                self.learner.call("pause", timeout_s=1.0)  # it was starting when it was told to
+                told = {**told, "state": "paused"}
+            self._hear(told, follow=quiet)
         except ConnectionLost:
             self._news.mute = ""
         except WorkbenchError as error:
@@ -304,27 +300,33 @@ class Supervisor:
             if quiet:
                 self._commanding.release()
 
+    def _hear(self, told: dict[str, Any], *, follow: bool) -> None:
+        """Take in a status of the learner, and, to `follow`, its state; nobody sees one without the other."""
+        with self._guard:
+            self._news.heard(told, alive={index for index, child in self._crew.actors.items() if child.alive})
+            if "frames" in told:
+                self._budget.saw(self.config, told)
+                self._tell_resumed()  # the event has its place
+            if follow:
+                self._follow(told["state"], str(told.get("reason") or ""), held=bool(told.get("held")))
+
     def _follow(self, learner_state: str, why: str, *, held: bool = False) -> None:
         """Make the run's state that of the learner. `held`: it waits for the disk, and goes on by itself."""
-        if self._paused is not None and learner_state in ("waiting", "training"):  # it was starting when told to pause
-            self.learner.call("pause", timeout_s=1.0)
-            return
-        with self._guard:
-            if learner_state == "paused":
-                if self._paused is None and held:
-                    if self.state != "paused":
-                        self.event("pause", why)
-                    self.state = "paused"
-                elif self._paused is None:
-                    self._hold(why or "the learner paused itself")
-                    self.event("pause", self._paused or "")
+        if learner_state == "paused":
+            if self._paused is None and held:
+                if self.state != "paused":
+                    self.event("pause", why)
+                self.state = "paused"
+            elif self._paused is None:
+                self._hold(why or "the learner paused itself")
+                self.event("pause", self._paused or "")
+            self._news.moved()
+        elif learner_state == "training":
+            if self.state == "starting":
                 self._news.moved()
-            elif learner_state == "training":
-                if self.state == "starting":
-                    self._news.moved()
-                elif self.state == "paused":
-                    self.event("resume", "the disk takes what the run makes again; training goes on")
-                self.state = "training"
+            elif self.state == "paused":
+                self.event("resume", "the disk takes what the run makes again; training goes on")
+            self.state = "training"
 
     def _after_ending(self, ended: Ended) -> None:
         """Decide whether a child's end is the run's end; if not, its back-off starts it again."""

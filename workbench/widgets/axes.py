@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-import altair as alt
 import numpy as np
 import numpy.typing as npt
+
+from workbench.widgets.altair import alt
 
 Axis = Literal["frames", "updates", "hours"]
 AXES: tuple[Axis, ...] = get_args(Axis)

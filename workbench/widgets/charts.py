@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import altair as alt
 import numpy as np
 
+from workbench.widgets.altair import alt
 from workbench.widgets.axes import (
     NUMBER,
     READ,

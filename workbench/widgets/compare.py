@@ -7,7 +7,6 @@ changes when a run goes on, or is deleted.
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import json
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from workbench import rundir
@@ -24,8 +22,9 @@ from workbench.client.control import checked
 from workbench.client.run import Run
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 from workbench.widgets import compare_chart, picture
+from workbench.widgets.altair import alt
 from workbench.widgets.axes import AXES
 from workbench.widgets.compare_chart import LARGEST_SMOOTHING
 
@@ -125,7 +124,7 @@ class Comparison:
     def _as(self, suffix: str) -> bytes:
         import vl_convert
 
-        spec = self._spec()
+        spec = picture.drawable(self._spec())
         if suffix == ".png":
             return bytes(vl_convert.vegalite_to_png(spec, scale=_SCALE))
         if suffix == ".svg":
@@ -166,7 +165,7 @@ class Comparison:
         """What a saved notebook keeps."""
         import vl_convert
 
-        spec = self._spec() | {"config": picture.theme()}
+        spec = picture.drawable(self._spec()) | {"config": picture.theme()}
         image = base64.b64encode(vl_convert.vegalite_to_png(spec, scale=picture.PNG_SCALE)).decode()
         alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
         page = (f'<div style="font-family:sans-serif;font-size:13px"><img alt="{alternative}" '
@@ -256,8 +255,8 @@ def _fields(directory: RunDirectory) -> dict[str, Any]:
         changed.setdefault(one.name, []).append(one)
     for name, steps in changed.items():
         values[name] = " → ".join([_short(steps[0].old), *(_at(one) for one in steps)])
-    code = {f"{path.stem} code": f"typed in a cell ({hashlib.sha256(path.read_bytes()).hexdigest()[:8]})"
-            for path in sorted(directory.code.glob("*.pkl"))}
+    code = {f"{path.stem} code": f"typed in a cell ({sealed.fingerprint(path)[:8]})"
+            for path in sealed.files_in(directory.code)}
     parent = directory.parent()
     origin = {"started from": f"{parent['run'] or ''} {Path(parent['checkpoint']).name}".strip()} if parent else {}
     return values | code | origin

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
-
+from workbench.widgets.altair import alt
 from workbench.widgets.axes import AXES, NUMBER
 
 LARGEST_SMOOTHING = 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 
 from workbench.client.status import RunStatus
 from workbench.supervisor import budget
@@ -31,7 +32,7 @@ def facts(now: Snapshot) -> str:
     """What a person watches: each a value above what it is."""
     shown = "".join(
         f'<div class="workbench-fact"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>'
-        for name, value in _watched(now.status) if value
+        for name, value in [*_watched(now.status), _rate(now)] if value
     )
     return f'<div class="workbench-facts-row">{shown}</div>'
 
@@ -40,9 +41,8 @@ def _watched(status: RunStatus) -> list[tuple[str, str]]:
     """Names and values; "" where there is none."""
     running = status.state == "training"
     return [
-        ("frames/s", number(status.frames_per_second) if running else ""),
-        ("steps/s", number(status.steps_per_second) if running else ""),
-        ("updates/s", number(status.updates_per_second) if running else ""),
+        *_speeds(status),
+        ("updates/s", number(status.updates_per_second) if running and status.updates_per_second else ""),
         ("updates", number(status.updates)),
         ("episodes", number(status.episodes)),
         (f"mean return{_behind(status.episodes_in_mean)}", _value(status.episode_return)),
@@ -54,6 +54,24 @@ def _watched(status: RunStatus) -> list[tuple[str, str]]:
         (f"memory of {_holder(status)}", memory(status)),
         ("training time", duration(status.time_s) if status.time_s else ""),
     ]
+
+
+def _speeds(status: RunStatus) -> list[tuple[str, str]]:
+    """Those of now while it trains, the averages once it has ended."""
+    running = status.state == "training"
+    frames, steps = (status.frames_per_second, status.steps_per_second) if running else status.mean_speed
+    of = "" if running else ", on average"
+    shown = frames > 0 and (running or not status.alive)
+    return [(f"frames/s{of}", number(round(frames))), (f"steps/s{of}", number(round(steps)))] if shown else []
+
+
+def _rate(now: Snapshot) -> tuple[str, str]:
+    """The learning rate in use, where it is not the one that is set."""
+    rate, config = now.status.learning_rate, now.config
+    if rate is None or now.status.state != "training" or math.isclose(rate, config.value("learning_rate")):
+        return ("", "")
+    why = "warming up" if now.status.updates < config.value("warmup_updates") else "decaying"
+    return (f"learning rate, {why}", f"{rate:.2g}")
 
 
 def memory(status: RunStatus) -> str:

@@ -24,8 +24,8 @@ import ipywidgets
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, anatomy
 from workbench.client import evaluations, showing
+from workbench.client.checkpoint_list import Owner
 from workbench.client.evaluation import evaluate
-from workbench.client.run import Run
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.widgets import closing, inspector_still
@@ -50,7 +50,7 @@ _RESERVED = {"name": "It has a field of its own.", "replay": "It has a box of it
 
 
 class CheckpointInspector:
-    """The checkpoints of a run on the screen.
+    """The checkpoints of a run, or those that ship with the package, on the screen.
 
     Attributes:
         view: the ipywidgets box with everything.
@@ -60,8 +60,8 @@ class CheckpointInspector:
         stage: where episodes are played.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
         self._lock = threading.RLock()
         self._reading = Actions()
         self._found: dict[str, Checkpoint] = {}
@@ -77,12 +77,12 @@ class CheckpointInspector:
     # --- what is on the screen ----------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self.table = RowTable(figures.CHECKPOINTS, label=f"Checkpoints of {self._run.name}", selectable=True,
+        self.table = RowTable(figures.CHECKPOINTS, label=f"Checkpoints of {self._owner.name}", selectable=True,
                               on_select=self.choose, on_pull=self.look, empty="no checkpoint yet")
         self.chosen = ipywidgets.Dropdown(description="Checkpoint", layout={"width": "320px"})
         self.other = ipywidgets.Dropdown(description="Compare to", layout={"width": "320px"})
         self.said = ipywidgets.HTML()
-        self.charts = LiveCharts(label=f"Checkpoints of {self._run.name}", on_pull=self.look)
+        self.charts = LiveCharts(label=f"Checkpoints of {self._owner.name}", on_pull=self.look)
         self.layers = RowTable(figures.LAYERS, label="Layers", selectable=True, on_select=self._choose_layer)
         self.differences = RowTable(figures.DIFFERENCES, label="Differences by layer", selectable=True,
                                     on_select=self._choose_layer, empty="choose a second checkpoint")
@@ -96,7 +96,7 @@ class CheckpointInspector:
             widget.add_class(f"workbench-inspector-{name}")
         choice = ipywidgets.HBox([self.chosen, self.other], layout={"flex_flow": "row wrap"})
         self.view = ipywidgets.VBox([
-            _heading(f"Checkpoints of {self._run.name}"), self.charts, _scrolling(self.table, "260px"), choice,
+            _heading(f"Checkpoints of {self._owner.name}"), self.charts, _scrolling(self.table, "260px"), choice,
             self.said, *(one.view for one in self.doings.values()), self.stage,
             _heading("Layers (choose one to see its weights)"), _scrolling(self.layers, "380px"),
             _heading("Difference to the second checkpoint, by layer"), _scrolling(self.differences, "380px"),
@@ -134,7 +134,7 @@ class CheckpointInspector:
         """Read the checkpoints and evaluations anew, and show them. Raises RunNotFound."""
         with self._lock:
             self._stamp = self._now()
-            found = {one.path.name: one for one in self._run.checkpoints}
+            found = {one.path.name: one for one in self._owner.checkpoints}
             before, self._found = list(self._found), found
             self.table.show(figures.checkpoint_rows(list(found.values()), self._kept())[::-1])
             if list(found) != before:
@@ -156,7 +156,7 @@ class CheckpointInspector:
             self._inspect()
 
     def _draw(self) -> None:
-        reader = MetricsReader(self._run.directory.metrics)
+        reader = MetricsReader(self._owner.directory.metrics)
         pair = [one for one in self._pair() if one is not None]
         shown = {"timeline": figures.timeline(
             list(self._found.values()), self._kept(), chosen=pair, events=reader.events(),
@@ -166,7 +166,7 @@ class CheckpointInspector:
         self.charts.show(shown)
 
     def _kept(self) -> list[evaluations.Kept]:
-        return evaluations.kept(self._run.directory)
+        return evaluations.kept(self._owner.directory)
 
     def _pair(self) -> tuple[Checkpoint | None, Checkpoint | None]:
         """The two that are looked at."""
@@ -257,7 +257,7 @@ class CheckpointInspector:
 
         def do() -> str:
             found = evaluate(first, **asked)
-            evaluations.keep(self._run.directory, first, found)
+            evaluations.keep(self._owner.directory, first, found)
             self.refresh()
             self._keep()
             return f"{first.path.name}: mean return {number(found.mean)}, 95 % interval {figures.interval(found)}"
@@ -289,7 +289,7 @@ class CheckpointInspector:
         name, replay = fields["name"].value.strip() or None, fields["replay"].value
 
         def do() -> str:
-            new = self._run.fork(first, name=name, replay=replay, progress=False, **changes)
+            new = self._owner.fork(first, name=name, replay=replay, progress=False, **changes)
             new.close()
             return f"{new.name} goes on from {first.frames:,} frames. Its handle: wb.attach({new.name!r})"
 
@@ -297,7 +297,7 @@ class CheckpointInspector:
 
     def _export(self) -> tuple[str, Callable[[], str]]:
         first, fields = self._needed(), self.doings["export"].fields
-        target = fields["path"].value.strip() or f"{self._run.name}-{first.path.name}"
+        target = fields["path"].value.strip() or f"{self._owner.name}-{first.path.name}"
         replay = fields["replay"].value
 
         def do() -> str:
@@ -317,7 +317,7 @@ class CheckpointInspector:
 
     def _now(self) -> tuple[Any, ...]:
         """What changes when there is something new."""
-        directory = self._run.directory
+        directory = self._owner.directory
         kept = directory.path / evaluations.FILE
         names = sorted(path.name for path in directory.checkpoints.glob("[0-9]*"))
         return (*names, kept.stat().st_mtime_ns if kept.exists() else 0)
@@ -345,8 +345,8 @@ class CheckpointInspector:
 
     def still(self) -> dict[str, Any]:
         """What a saved notebook keeps: the charts, the table, and the layers that are shown."""
-        table = self._run.checkpoints.table
-        return inspector_still.bundle(self._run.name, table, self.charts.figures, self.layers.rows)
+        table = self._owner.checkpoints.table
+        return inspector_still.bundle(self._owner.name, table, self.charts.figures, self.layers.rows)
 
     def _keep(self) -> None:
         for one in self._shown:
@@ -358,7 +358,7 @@ class CheckpointInspector:
         REFRESHER.add(self, period_s=LOOK_PERIOD_S)
 
     def __repr__(self) -> str:
-        return f"<CheckpointInspector of {self._run.name}>"
+        return f"<CheckpointInspector of {self._owner.name}>"
 
 
 def _values(doing: Doing) -> dict[str, Any]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import altair as alt
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.anatomy import Difference, Layer
 from workbench.client.evaluations import Kept
+from workbench.widgets.altair import alt
 from workbench.widgets.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
 from workbench.widgets.charts import COLOURS, EMPTY, GREY
 from workbench.widgets.live import Figure
@@ -76,11 +75,10 @@ def checkpoint_rows(found: Sequence[Checkpoint], kept: Sequence[Kept]) -> list[d
 
 
 def interval(evaluation: Any) -> str:
-    """Its 95 % confidence interval and its number of episodes, in words."""
+    """Its 95 % confidence interval, or why there is none, and its number of episodes, in words."""
     low, high = evaluation.confidence_interval
-    if not math.isfinite(low):
-        return "one episode: no interval"
-    return f"{number(low)} to {number(high)} ({number(len(evaluation.returns))} episodes)"
+    said = f"none: {evaluation.no_interval}" if evaluation.no_interval else f"{number(low)} to {number(high)}"
+    return f"{said} ({number(count := len(evaluation.returns))} episode{'s' * (count > 1)})"
 
 
 def size_bytes(checkpoint: Checkpoint) -> int:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
 import anywidget
 import numpy as np
 import numpy.typing as npt
 import traitlets
 
 from workbench.widgets import assets
+from workbench.widgets.altair import alt
 
 MOST_SPECS = 256  # kept, of charts that were shown
 

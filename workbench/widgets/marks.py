@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 
+from workbench.widgets.altair import alt
 from workbench.widgets.axes import READ, Array, Axis, Series, along, x_axis, x_tip
 from workbench.widgets.live import Table
 

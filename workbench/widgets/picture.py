@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
-
 from workbench.widgets import dashboard, filmstrip
 from workbench.widgets import snapshot as moments
+from workbench.widgets.altair import alt
 from workbench.widgets.live import Figure, rows
 from workbench.widgets.snapshot import Snapshot
 
@@ -26,13 +26,23 @@ BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "waiting": "#5b6b7d",
           "stopped": "#5b6b7d", "finished": "#1f66b0", "failed": "#b3261e", "dead": "#b3261e"}
 PNG_SCALE = 1.3  # shown a little smaller than that; a notebook keeps it twice
 LATEST_EVENTS = 6
+_NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def png(figures: Mapping[str, Figure]) -> bytes:
     """The figures as one PNG with a transparent background, in rows: three, then up to four."""
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png(joined(figures), scale=PNG_SCALE))
+    return bytes(vl_convert.vegalite_to_png(drawable(joined(figures)), scale=PNG_SCALE))
+
+
+def drawable(spec: Any) -> Any:
+    """A chart's specification without characters that no picture can show, which names and events may have."""
+    if isinstance(spec, str):
+        return _NOT_XML.sub("", spec)
+    if isinstance(spec, dict):
+        return {key: drawable(value) for key, value in spec.items()}
+    return [drawable(one) for one in spec] if isinstance(spec, list | tuple) else spec
 
 
 def bundle(snapshot: Snapshot) -> dict[str, Any]:

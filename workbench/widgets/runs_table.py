@@ -20,7 +20,7 @@ from workbench.client.deletion import delete
 from workbench.client.listing import RunSummary, summary
 from workbench.client.run import Run
 from workbench.client.start import resume
-from workbench.errors import RunNotFound, StorageFailed
+from workbench.errors import StorageFailed
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
@@ -93,8 +93,8 @@ class RunsTable:
     def refresh(self) -> None:
         """Bring the rows up to date."""
         with self._lock:
-            directories = rundir.every()
-            self._read = {one: found for one in directories if (found := self._look(one)) is not None}
+            directories, damaged = rundir.listed()
+            self._read = {one: found for one in (*directories, *damaged) if (found := self._look(one)) is not None}
             self.table.show([self._row(row) for _, row in self._read.values()])
 
     def tick(self) -> bool:
@@ -131,18 +131,18 @@ class RunsTable:
     # Reading
 
     def _look(self, directory: RunDirectory) -> tuple[Any, dict[str, Any]] | None:
-        """A run's row and the state of its files; None: it went away, or is damaged."""
+        """A run's row and the state of its files; None: it went away."""
         stamp = _stamp(directory)
         known = self._read.get(directory)
         if known is not None and stamp is not None and known[0] == stamp:
             return known
-        try:
-            return stamp, _cells(summary(directory)) | {"curve": _curve(directory)}
-        except (RunNotFound, StorageFailed):
-            return None
+        row = summary(directory)
+        return None if row is None else (stamp, _cells(row) | {"curve": [] if row.problem else _curve(directory)})
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
         attached = row["key"] == self._attached
+        if row["state"] == "damaged":
+            return {**row, "actions": []}
         return {**row, "actions": ["detach" if attached else "attach", *_POSSIBLE.get(row["state"], ())]}
 
     # What a person asks for; in the thread of the row
@@ -209,8 +209,11 @@ _POSSIBLE = {
 
 
 def _stamp(directory: RunDirectory) -> tuple[int, ...] | None:
-    """Changes when the run's files do; None while it lives, and they change by the second."""
-    if lock.is_alive(directory):
+    """Changes when the run's files do; None while it lives, and they change by the second, or where nobody can tell."""
+    try:
+        if lock.is_alive(directory):
+            return None
+    except StorageFailed:
         return None
     return tuple(_modified(one) for one in (directory.record, directory.metrics, Path(f"{directory.metrics}-wal")))
 
@@ -228,8 +231,9 @@ def _cells(run: RunSummary) -> dict[str, Any]:
     moves = run.state == "training"
     speeds = {name: getattr(run, name) if moves else None for name in ("frames_per_second", "steps_per_second")}
     return {
-        "key": run.name, "name": run.name, "state": run.state, "created": run.created, "environment": run.environment,
-        "algorithm": run.algorithm, "frames": run.frames, "episode_return": run.episode_return, **speeds,
+        "key": run.name, "name": run.name, "state": run.state, "created": run.created or None,
+        "environment": run.environment, "algorithm": run.algorithm, "frames": None if run.problem else run.frames,
+        "episode_return": run.episode_return, **speeds, **({"note": run.problem} if run.problem else {}),
     }
 
 

@@ -80,8 +80,8 @@ def sentence(snapshot: Snapshot) -> str:
     """Progress and speed in plain language, in one line."""
     status, total = snapshot.status, snapshot.config.total_frames
     parts = [f"{number(status.frames)} of {number(total)} frames ({status.frames / total:.1%})"]
-    if status.state == "training":
-        parts.append(f"{number(status.frames_per_second)} frames/s, {number(status.steps_per_second)} steps/s")
+    if status.state == "training" and status.speed:
+        parts.append(status.speed)
     parts.append(f"{number(status.episodes)} episodes")
     if status.episode_return is not None:
         parts.append(f"mean return {number(status.episode_return)}{_score(status.episode_score)}")
@@ -125,7 +125,7 @@ def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
         ("environment", config.environment), ("algorithm", config.algorithm),
         ("frames", f"{number(status.frames)} of {number(config.total_frames)}"),
         ("steps", number(status.steps)), ("updates", number(status.updates)),
-        ("speed", f"{number(status.frames_per_second)} frames/s, {number(status.steps_per_second)} steps/s"),
+        ("speed", status.speed),
         ("episodes", number(status.episodes)), ("training time", duration(status.time_s)),
         ("device", f"{status.device} {status.precision}".strip()),
     ]

@@ -271,4 +271,4 @@ def _png(figure: Figure, width: int, height: int) -> bytes:
     import vl_convert
 
     spec = {**figure.altair().to_dict(validate=False), "width": width, "height": height, "config": picture.theme()}
-    return bytes(vl_convert.vegalite_to_png(spec, scale=picture.PNG_SCALE))
+    return bytes(vl_convert.vegalite_to_png(picture.drawable(spec), scale=picture.PNG_SCALE))

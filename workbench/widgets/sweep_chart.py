@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import altair as alt
 import numpy as np
 
 from workbench.client.sweep_space import Space
 from workbench.client.sweep_study import LEAST_FOR_IMPORTANCE, Trial, best
 from workbench.widgets import charts
+from workbench.widgets.altair import alt
 from workbench.widgets.axes import NUMBER, READ
 from workbench.widgets.live import Figure, Table
 

@@ -15,13 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import ConnectionLost
+from workbench.errors import AccessDenied, ConnectionLost
 from workbench.rundir import RunDirectory, write_atomically
+from workbench.rundir.files import own
 from workbench.wire.rpc import Endpoint, Handler, Listen, Server, StreamHandler, serve
 
 SUPERVISOR = "supervisor"
 MACHINE = "WORKBENCH_MACHINE"
 HOST = "WORKBENCH_HOST"  # address of this machine that the run's other machines reach
+_LARGEST = 2**16  # bytes of a certificate, a key, or an address
 
 
 def serve_run(
@@ -50,18 +52,22 @@ def serve_run(
 def reach(run: RunDirectory, name: str) -> Endpoint:
     """Where that server of the run is reached from here, as was published last. Asks nobody.
 
-    Raises ConnectionLost if this is not the run's own directory, but a copy for an actor, and nothing is published.
+    Raises AccessDenied where somebody else could have written the address; ConnectionLost if this is not the run's own
+    directory, but a copy for an actor, and nothing is published.
     """
     told = _read(_published(run, name))
     if told is None and run.certificate.exists() and not run.certificate_key.exists():
         raise ConnectionLost(f"{name} of {run.name} has not said yet where it listens.")
     if told is None:
         return Endpoint(_socket(run, name))
-    if told.get("machine") == machine() and Path(str(told.get("socket")).removeprefix("unix:")).exists():
-        return Endpoint(told["socket"])
+    socket = str(told.get("socket"))
+    if told.get("machine") == machine() and socket.startswith("unix:") and Path(socket.removeprefix("unix:")).exists():
+        return Endpoint(socket)
     try:
-        return Endpoint(joined(told["host"], told["port"]), run.certificate.read_bytes())
-    except (OSError, KeyError) as error:
+        return Endpoint(joined(str(told["host"]), int(told["port"])), own(run.certificate, largest=_LARGEST))
+    except AccessDenied:
+        raise
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise ConnectionLost(f"{name} of {run.name} listens on another machine, and the certificate to reach it by is "
                              f"not to be had: {error}.") from None
 
@@ -100,7 +106,8 @@ def _beyond(run: RunDirectory) -> Listen | None:
     host = os.environ.get(HOST)
     if not host or not run.certificate_key.exists():
         return None
-    return Listen(host, run.certificate.read_bytes(), run.certificate_key.read_bytes())
+    key = own(run.certificate_key, largest=_LARGEST, secret=True)
+    return Listen(host, own(run.certificate, largest=_LARGEST), key)
 
 
 def _socket(run: RunDirectory, name: str) -> str:
@@ -114,7 +121,7 @@ def _published(run: RunDirectory, name: str) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    with suppress(OSError, ValueError):
-        told = json.loads(path.read_bytes())
+    with suppress(FileNotFoundError, ValueError, RecursionError):
+        told = json.loads(own(path, largest=_LARGEST))
         return told if isinstance(told, dict) else None
     return None

@@ -11,6 +11,7 @@ import hmac
 import inspect
 import ipaddress
 import json
+import resource
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +45,10 @@ _BEYOND_OPTIONS = [("grpc.keepalive_time_ms", _ASK_MS), ("grpc.keepalive_timeout
                    ("grpc.http2.max_pings_without_data", 0)]
 _BEYOND_SERVER_OPTIONS = [*_BEYOND_OPTIONS, ("grpc.http2.min_ping_interval_without_data_ms", _ASK_MS // 2),
                           ("grpc.keepalive_permit_without_calls", 1)]
+# Strangers reach a port, but only whoever has the token keeps a connection: one that is slow to shake hands, or has no
+# call under way, is closed, and there are never so many that the process has no descriptor left for itself.
+_HANDSHAKE_MS, _IDLE_MS = 10_000, 30_000
+_MOST_DESCRIPTORS, _RESERVED_DESCRIPTORS = 65_536, 256
 CERTIFICATE_NAME = "rl-workbench"  # of every run's certificate; which host it is on does not matter
 
 
@@ -169,12 +174,24 @@ def serve(
     Raises ConnectionLost where it cannot listen, InvalidInput for an address without TLS that others could reach.
     """
     pool = futures.ThreadPoolExecutor(threads, thread_name_prefix="rpc")
-    options = _OPTIONS if beyond is None else [*_OPTIONS, *_BEYOND_SERVER_OPTIONS]
+    options = [*_OPTIONS, ("grpc.max_allowed_incoming_connections", _most_connections())]
+    if beyond is not None:
+        options += [*_BEYOND_SERVER_OPTIONS, ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+                    ("grpc.max_connection_idle_ms", _IDLE_MS)]
     server = grpc.server(pool, handlers=[_Methods(token, calls, streams or {})], options=options)
     _bind(server, address)
     port = None if beyond is None else _bind_beyond(server, beyond)
     server.start()
     return Server(server, address, port)
+
+
+def _most_connections() -> int:
+    """How many connections a port of this process takes, its limit of descriptors raised as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(most - _RESERVED_DESCRIPTORS, most // 2) // 2  # a run's server has at most two ports
 
 
 def _bind(server: grpc.Server, address: str) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from workbench.config import RunConfig
+from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, StorageFailed
 from workbench.launchers.colab.runtime import Runtime, found
 from workbench.launchers.local import LocalLauncher, LocalProcess
@@ -16,7 +17,6 @@ from workbench.rundir import RunDirectory
 
 DRIVE = Path("/content/drive")
 FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs are copied
-_DEVICE = "WORKBENCH_DEVICE"  # what a learner takes for device="auto"
 
 
 def prepare(folder: str | Path | None = DRIVE / "MyDrive" / "rl-workbench") -> Runtime:
@@ -92,7 +92,7 @@ class ColabLauncher(LocalLauncher):
 
     def environment(self) -> dict[str, str]:
         """See `LocalLauncher`; with the device that this machine has."""
-        return {**super().environment(), _DEVICE: os.environ.get(_DEVICE) or found().device}
+        return {**super().environment(), DEVICE_VARIABLE: os.environ.get(DEVICE_VARIABLE) or found().device}
 
     def _start_mirror(self, run: RunDirectory, folder: str) -> None:
         with open(run.logs / "mirror.log", "ab") as log:

@@ -18,15 +18,16 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.errors import AccessDenied, CheckpointCorrupt, RunNotFound, StorageFailed, WorkbenchError
+from workbench.errors import CheckpointCorrupt, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor import lock
 
 KEPT = 2  # so that one is whole while the other is on its way
@@ -49,7 +50,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     _check_own(target, run)
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
-    for code in run.code.glob("*.pkl"):
+    for code in sealed.files_in(run.code):
         _write(target / "code" / code.name, code.read_bytes())
     for opponent in checkpoints.every(run.opponent.checkpoints)[-1:]:
         _copy_opponent(run, opponent, target / "opponent")
@@ -97,7 +98,7 @@ def _copy_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
 def _copy_opponent(run: RunDirectory, opponent: Checkpoint, target: Path) -> None:
     if not _same(opponent, target / "checkpoints" / opponent.path.name):
         (target / "code").mkdir(parents=True, exist_ok=True)
-        for code in run.opponent.code.glob("*.pkl"):
+        for code in sealed.files_in(run.opponent.code):
             _write(target / "code" / code.name, code.read_bytes())
         _copy_checkpoint(opponent, target / "checkpoints")
 
@@ -138,16 +139,13 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     newest, wrong = checkpoints.newest_good(source.checkpoints, replay=False)
     if newest is None:
         raise CheckpointCorrupt(f"{source.path} holds no checkpoint that is whole. {' '.join(wrong)}".strip())
-    code = {path.name: path.read_bytes() for path in source.code.glob("*.pkl")}
-    if (code or list(source.opponent.code.glob("*.pkl"))) and not trust_code:
-        raise AccessDenied(f"{name} has code that was typed in a cell. If nobody but you can write to {source.path}, "
-                           f"let it run here: colab.restored({name!r}, trust_code=True).")
+    code, theirs = (sealed.every(one.code, trust_code=trust_code) for one in (source, source.opponent))
     record = {key: value for key, value in source.read().items() if key not in ("name", "mirrored")}
 
     def fill(made: RunDirectory) -> None:
         checkpoints.copy(newest, made.checkpoints, without=["replay"] if "replay" in newest.groups else [])
         _restore_metrics(source.metrics, made.metrics)
-        _restore_opponent(source, made)
+        _restore_opponent(source, made, theirs)
 
     made = rundir.create(name, {**record, "supervisor_pid": None}, code=code, prepare=fill)
     said = f" ({' '.join(wrong)})" if wrong else ""
@@ -182,11 +180,11 @@ def _restore_metrics(source: Path, target: Path) -> None:
     print(f"The history before now is lost: {source} is not whole ({verdict}).")
 
 
-def _restore_opponent(source: RunDirectory, made: RunDirectory) -> None:
+def _restore_opponent(source: RunDirectory, made: RunDirectory, code: Mapping[str, bytes]) -> None:
     for opponent in checkpoints.every(source.opponent.checkpoints)[-1:]:
         made.opponent.code.mkdir(mode=0o700, parents=True)
-        for code in source.opponent.code.glob("*.pkl"):
-            rundir.write_atomically(made.opponent.code / code.name, code.read_bytes())
+        for file, data in code.items():
+            rundir.write_atomically(made.opponent.code / file, data)
         rundir.write_atomically(made.opponent.record, b"{}")
         checkpoints.copy(opponent, made.opponent.checkpoints)
 
@@ -197,7 +195,7 @@ def _restore_opponent(source: RunDirectory, made: RunDirectory) -> None:
 def kept(run: str | Path) -> dict[str, Any]:
     """What of a run was copied last: {"folder", "frames", "time", "error"}; "error" says why the newest was not."""
     path = rundir.find(run).path / _NEWS
-    return dict(json.loads(path.read_bytes())) if path.exists() else {}
+    return rundir.read_record(path) if path.exists() else {}
 
 
 def main(run_dir: str, folder: str) -> int:

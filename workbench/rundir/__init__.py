@@ -10,24 +10,40 @@ import difflib
 import errno
 import fcntl
 import hashlib
-import json
 import os
+import re
 import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from types import NoneType
+from typing import Any, Literal, Protocol, TypedDict, TypeVar
 
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
+from workbench.rundir.files import check_fields, make_private, own, read_record, whose, write_atomically, write_record
+
+__all__ = [
+    "ENDED", "Parent", "RunDirectory", "create", "every", "find", "gone", "home", "made_at_once", "parent_of",
+    "read_record", "trash", "write_atomically", "write_record",
+]
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
 _MAKING = ".making"
+_FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with what a value of each may be
+    "created": (float, int), "state": (str,), "name": (str,), "config": (dict,), "supervisor_pid": (int, NoneType),
+    "error": (dict, NoneType), "parent": (dict, str, NoneType), "preset": (str, NoneType), "code": (dict,),
+    "versions": (dict,), "machine": (dict,), "lives": (int,), "sweep": (str, NoneType),
+    "config_before": (dict, NoneType),
+}  # fmt: skip
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
+_IN_ADDRESSES = re.compile(r"[\w/.+~@=-]+", re.ASCII)  # paths that gRPC takes for what they are
+_TOKEN = re.compile(r"[0-9a-f]{64}")
+_LONGEST_TOKEN = 64  # bytes
 
 
 def home() -> Path:
@@ -43,42 +59,6 @@ def trash() -> Path:
 def gone(path: Path) -> RunNotFound:
     """The error for a run whose directory is not there any more."""
     return RunNotFound(f"{path} is gone: the run was deleted. Look for it in {trash()}; wb.runs() lists the runs.")
-
-
-def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write `data` so that a reader, or a crash, meets the old file or the new one and never half of one."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(beside, mode)
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises FileNotFoundError, or StorageFailed if it is damaged."""
-    try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        raise StorageFailed(f"cannot read {path}: {error}.") from None
-    if not isinstance(data, dict):
-        raise StorageFailed(f"cannot read {path}: it holds no JSON object.")
-    return data
-
-
-def write_record(path: Path, data: Mapping[str, Any]) -> None:
-    """Make `data` the JSON object in a file, atomically. Raises StorageFailed if it cannot be written."""
-    try:
-        write_atomically(path, json.dumps(data, indent=1).encode())
-    except OSError as error:
-        raise StorageFailed(f"cannot write {path}: {error.strerror}. Make room on its disk.") from None
 
 
 class Parent(TypedDict):
@@ -106,6 +86,16 @@ def parent_of(
     run = checkpoint.parent.parent
     name = run.name if checkpoint.parent == RunDirectory(run).checkpoints else None
     return {"checkpoint": str(checkpoint), "take": take, "optimizer": optimizer, "replay": replay, "run": name}
+
+
+class _Record(Protocol):
+    """A folder with a record of when it was created, such as a run's or a sweep's."""
+
+    def read(self) -> dict[str, Any]:
+        """Raises RunNotFound, StorageFailed."""
+
+
+Recorded = TypeVar("Recorded", bound=_Record)
 
 
 @dataclass(frozen=True)
@@ -185,26 +175,36 @@ class RunDirectory:
 
     def _socket(self, name: str) -> str:
         path = self.path / name
-        if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
-            digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
-            folder = Path(tempfile.gettempdir()) / f"rl-workbench-{os.getuid()}-{digest}"
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if folder.stat().st_uid != os.getuid():
-                raise AccessDenied(f"{folder} belongs to somebody else. Set TMPDIR to a folder of your own.")
-            path = folder / name
+        if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH or not _IN_ADDRESSES.fullmatch(str(path)):
+            path = _short_folder(self.path) / name
         return f"unix:{path}"
 
+    @property
+    def owner(self) -> str:
+        """Whose directory it is, such as "alice's"; "" for one's own, and for one that is gone."""
+        with suppress(FileNotFoundError):
+            uid = self.path.stat().st_uid
+            return "" if uid == os.geteuid() else whose(uid)
+        return ""
+
+    def check_own(self) -> None:
+        """Raises AccessDenied for another user's run, which can be looked at, but not steered."""
+        if owner := self.owner:
+            raise AccessDenied(f"{self.path} is {owner}: you can look at it, and start a run of your own from one of "
+                               "its checkpoints (wb.launch(..., checkpoint=...)), but not steer it.")
+
     def token(self) -> str:
-        """The run's token, which every RPC must carry. Raises AccessDenied if others could have read it."""
+        """The run's token, which every RPC must carry. Raises AccessDenied where it is not this user's alone."""
         path = self.path / "token"
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise AccessDenied(f"{path} can be read by others. Make it private: chmod 600 {path}")
-        return path.read_text()
+        token = own(path, largest=_LONGEST_TOKEN, secret=True).decode(errors="replace")
+        if not _TOKEN.fullmatch(token):
+            raise AccessDenied(f"{path} holds no token of a run: 64 hexadecimal digits. It is sent to nobody.")
+        return token
 
     def read(self) -> dict[str, Any]:
-        """run.json. Raises RunNotFound, or StorageFailed if it is damaged."""
+        """run.json. Raises RunNotFound, or StorageFailed if it is damaged: also where a field is of another type."""
         try:
-            return read_record(self.record)
+            return _checked(read_record(self.record), self.record)
         except FileNotFoundError:
             if not self.path.exists():
                 raise gone(self.path) from None
@@ -226,13 +226,43 @@ class RunDirectory:
                                 "or stop the run, and resume it where its directory is now.")
 
     def config(self) -> RunConfig:
-        """The configuration as it is now, live changes included."""
-        return RunConfig.from_json(self.read()["config"])
+        """The configuration as it is now, live changes included. Raises StorageFailed where there is none."""
+        record = self.read()
+        if "config" not in record:
+            raise StorageFailed(f"{self.record} is damaged: it has no config. Put back a copy of the file.")
+        return RunConfig.from_json(record["config"])
 
     def parent(self) -> Parent | None:
         """Where the run comes from; None: it started from nothing."""
         given = self.read().get("parent")
         return parent_of(Path(given), take="weights") if isinstance(given, str) else given or None
+
+
+def _checked(record: dict[str, Any], path: Path) -> dict[str, Any]:
+    """run.json, after a look at what others sort, show or follow. Raises StorageFailed."""
+    check_fields(record, _FIELDS, path)
+    for name, keys in (("error", ("type", "message")), ("parent", ("checkpoint", "take"))):
+        value = record.get(name)
+        if type(value) is dict and not all(type(value.get(key)) is str for key in keys):
+            raise StorageFailed(f"{path} is damaged: its {name} has no {' and '.join(keys)}. Move its folder away, or "
+                                "put back a copy of the file.")
+    return {"created": 0.0, "state": "stopped", **record}
+
+
+def _short_folder(run: Path) -> Path:
+    """Where the sockets of a run are whose own path is too long for one, or has what means something in an address.
+
+    Raises AccessDenied where somebody else made it: they could listen there.
+    """
+    digest = hashlib.sha256(os.fsencode(run)).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"rl-workbench-{os.getuid()}-{digest}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise AccessDenied(f"{folder} is not a folder of yours alone, and the run's sockets must lie there. Remove it, "
+                           "or set TMPDIR to a folder of your own.")
+    return folder
 
 
 def create(
@@ -268,7 +298,7 @@ def made_at_once(path: Path) -> Iterator[Path]:
     A process that is killed meanwhile leaves no `path`, and what it leaves is removed when another one is made. Raises
     FileExistsError if there is a `path`.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     with _making(path.parent):
         if path.exists():  # before anything is made for nothing
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -316,11 +346,14 @@ def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
 
 def find(name: str | Path) -> RunDirectory:
     """The run of that name or directory. Raises RunNotFound with the nearest name."""
-    for path in (home() / "runs" / str(name), Path(name).expanduser().absolute()):
-        if (path / "run.json").exists():
-            return RunDirectory(path)
+    if not isinstance(name, str | Path):
+        raise RunNotFound(f"{name!r:.100} is no run's name or directory. wb.runs() lists the runs.")
+    with suppress(OSError, RuntimeError):  # too long for a name, no such user, a working directory that was deleted
+        for path in (home() / "runs" / name, Path(name).expanduser().absolute()):
+            if (path / "run.json").exists():
+                return RunDirectory(path)
     near = _nearest(str(name))
-    raise RunNotFound(f"there is no run {str(name)!r} in {home() / 'runs'}.{near} wb.runs() lists the runs.")
+    raise RunNotFound(f"there is no run {str(name)!r:.300} in {home() / 'runs'}.{near} wb.runs() lists the runs.")
 
 
 def _nearest(name: str) -> str:
@@ -330,9 +363,23 @@ def _nearest(name: str) -> str:
 
 def every() -> list[RunDirectory]:
     """All runs in the home, newest first; without those whose run.json is damaged or goes away in this moment."""
-    created = {}
-    for path in (home() / "runs").glob("[!.]*/run.json"):  # without those that are being made
-        run = RunDirectory(path.parent)
-        with suppress(RunNotFound, StorageFailed):
-            created[run] = run.read().get("created", 0)
-    return sorted(created, key=lambda run: created[run], reverse=True)
+    return listed()[0]
+
+
+def listed() -> tuple[list[RunDirectory], dict[RunDirectory, str]]:
+    """All runs in the home, newest first; and those whose run.json is damaged, with what is wrong with it."""
+    found = (home() / "runs").glob("[!.]*/run.json")  # without those that are being made
+    return newest_first(RunDirectory(path.parent) for path in found)
+
+
+def newest_first(found: Iterable[Recorded]) -> tuple[list[Recorded], dict[Recorded, str]]:
+    """What can be read, the newest first, without what goes away in this moment; and what is wrong with the rest."""
+    created, damaged = {}, {}
+    for one in found:
+        try:
+            created[one] = one.read()["created"]
+        except RunNotFound:
+            continue
+        except StorageFailed as error:
+            damaged[one] = str(error)
+    return sorted(created, key=lambda one: created[one], reverse=True), damaged

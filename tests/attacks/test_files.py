@@ -1,0 +1,224 @@
+"""Every file of a run as a stranger might have made it: our own error soon, and the other runs are still listed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.widgets import recorded
+from workbench.client import evaluations, sweep_folder
+from workbench.client.rollout import every as rollouts_of
+from workbench.errors import WorkbenchError
+from workbench.metrics import MetricsReader
+from workbench.rundir import RunDirectory
+from workbench.widgets.runs_table import RunsTable
+
+SOON_S = 10.0  # of this process's processor, on a machine several times slower than one that needs less than 2
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """The block takes no longer, by the processor: nothing that waits would ever end by itself."""
+    begun = time.process_time()
+    yield
+    assert time.process_time() - begun < SOON_S
+
+
+@pytest.fixture
+def good(home: Path) -> RunDirectory:
+    return recorded.vtrace("good")
+
+
+@pytest.fixture
+def bad(good: RunDirectory) -> RunDirectory:
+    return recorded.vtrace("bad")
+
+
+def replaced(path: Path, by: str) -> None:
+    if path.is_file():
+        path.unlink()
+    path.parent.mkdir(exist_ok=True)
+    if by == "fifo":
+        os.mkfifo(path)
+    elif by == "device":
+        path.symlink_to("/dev/zero")
+    elif by == "folder":
+        path.mkdir()
+    elif by == "dangling link":
+        path.symlink_to(path.with_name("nowhere"))
+    elif by == "sparse":
+        with open(path, "wb") as file:
+            file.truncate(2**40)
+    else:
+        path.write_bytes(by.encode())
+
+
+def looked_at(run: RunDirectory) -> list[Callable[[], Any]]:
+    """All that looks at a run without steering it."""
+    def handle() -> wb.Run:
+        return wb.attach(run.name)
+
+    return [
+        lambda: handle().status, lambda: handle().metrics("loss"), lambda: handle().events, lambda: handle().config,
+        lambda: handle().checkpoints, lambda: handle().rollouts, lambda: handle().card().markdown,
+        lambda: handle().card()._repr_html_(), lambda: repr(handle()), lambda: handle().hyperparameters,
+        lambda: wb.compare([run.path, "good"]).differences, lambda: evaluations.kept(run), lambda: rollouts_of(run),
+        lambda: wb.attach("gooood"), lambda: handle().tune(learning_rate=1e-3),
+    ]
+
+
+FILES = ("run.json", "metrics.sqlite", "metrics.sqlite-wal", "token", "lock", "start.lock", "evaluations.jsonl",
+         "code/environment.pkl", "endpoints/supervisor.json", "rollouts/1-x/rollout.json",
+         "rollouts/1-x/steps.safetensors", "checkpoints/000000000007/meta.json")
+KINDS = ("fifo", "device", "folder", "dangling link", "sparse")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_file_of_a_run_as_something_else(good: RunDirectory, bad: RunDirectory, kind: str) -> None:
+    bad.write(state="stopped")
+    kept = {file: (bad.path / file).read_bytes() for file in FILES if (bad.path / file).is_file()}
+    for file in FILES:
+        path = bad.path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replaced(path, kind)
+        with soon():
+            listed = repr(wb.runs())
+        assert "good" in listed, file
+        for look in looked_at(bad):
+            with soon(), suppress(WorkbenchError):
+                look()
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+        if file in kept:
+            path.write_bytes(kept[file])
+            path.chmod(0o600)
+
+
+DEEP = "[" * 100_000
+RECORDS: dict[str, Any] = {
+    "no JSON": "{", "a list": "[]", "deep": DEEP, "deep inside": '{"config": ' + '{"a":' * 100_000, "empty": "",
+    "created is a word": {"created": "yesterday"}, "created is nothing": {"created": None},
+    "created is endless": '{"created": Infinity}', "state is a list": {"state": ["training"]},
+    "an error in words": {"error": "it failed"}, "an error of nothing": {"error": {}},
+    "a parent of nothing": {"parent": {}},
+    "config is a word": {"config": "x"}, "config is empty": {"config": {}},
+    "config of types": {"config": {"environment": 1, "algorithm": [], "hyperparameters": 7}},
+    "code is a list": {"code": ["environment"]}, "versions": {"versions": 1}, "lives": {"lives": "nine"},
+    "binary": "\x00\x01\x02", "name is a number": {"name": 7}, "pid is a word": {"supervisor_pid": "1"},
+    "a parent of types": {"parent": {"checkpoint": 7, "take": []}}, "machine is a word": {"machine": "x"},
+}
+
+
+@pytest.mark.parametrize("case", RECORDS)
+def test_a_record_of_anything_is_named_and_hides_no_other_run(
+    good: RunDirectory, bad: RunDirectory, case: str
+) -> None:
+    told = RECORDS[case]
+    replaced(bad.record, told if isinstance(told, str) else json.dumps({**bad.read(), **told}))
+    with soon():
+        rows = wb.runs()
+    assert rows["good"].state == "dead" and rows["bad"].state == "damaged"
+    said = repr(rows)
+    assert f"bad: cannot read {bad.record}" in said or f"bad: {bad.record} is damaged" in said
+    assert "damaged" in rows._repr_html_()
+    table = RunsTable({"text/plain": ""})
+    try:
+        shown = {row["key"]: row for row in table.table.rows}
+        assert shown["bad"]["actions"] == [] and "bad" in shown["bad"]["note"] and shown["good"]["state"] == "dead"
+    finally:
+        table.close()
+    for look in looked_at(bad):
+        with soon(), suppress(WorkbenchError):
+            look()
+
+
+SCHEMAS = {
+    "an endless view": "CREATE VIEW status AS WITH RECURSIVE t(status, time) AS (SELECT '{}', 1 UNION ALL SELECT "
+                       "status, time + 1 FROM t) SELECT * FROM t",
+    "a large view": "CREATE VIEW status AS SELECT hex(zeroblob(450000000)) AS status, 1 AS time",
+    "a generated column": "CREATE TABLE status (time, status AS (hex(zeroblob(450000000))))",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM metrics; END",
+}
+
+
+@pytest.mark.parametrize("case", SCHEMAS)
+def test_a_database_with_another_schema_is_refused(good: RunDirectory, bad: RunDirectory, case: str) -> None:
+    with closing(sqlite3.connect(bad.metrics)) as connection:
+        if "status" in SCHEMAS[case]:
+            connection.execute("DROP TABLE status")
+        connection.execute(SCHEMAS[case])
+        connection.commit()
+    reader = MetricsReader(bad.metrics)
+    for look in (reader.status, reader.names, reader.events, reader.episodes, lambda: reader.series("loss")):
+        with soon(), pytest.raises(WorkbenchError, match="no run writes a "):
+            look()
+    with soon():
+        assert {row.name for row in wb.runs()} == {"good", "bad"}
+
+
+VALUES = (b"\xff\xfe", "words", 1e308, -1, None, DEEP, '{"frames": "many", "actors": [1], "reason": 7}', "[]", 2**62)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=[f"{value!r:.20}" for value in VALUES])
+def test_a_database_with_other_types_raises_our_own_errors(good: RunDirectory, bad: RunDirectory, value: Any) -> None:
+    with closing(sqlite3.connect(bad.metrics)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        for table in tables:
+            for column in [one[1] for one in connection.execute(f"PRAGMA table_info({table})")]:
+                try:
+                    connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid < 9", (value,))
+                except sqlite3.Error:
+                    continue  # the column itself refuses it
+        connection.commit()
+    reader = MetricsReader(bad.metrics)
+    for look in (*looked_at(bad), reader.names, reader.episodes, reader.status, lambda: reader.distribution("x"),
+                 lambda: reader.means("loss", points=5), lambda: reader.newer({"loss": 0}, max_points=5)):
+        with soon(), suppress(WorkbenchError):
+            look()
+    with soon():
+        assert {row.name for row in wb.runs()} == {"good", "bad"}
+
+
+def test_a_question_that_has_no_end_is_ended(bad: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.metrics.schema._LONGEST_READ_S", 0.1)
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+    with soon(), pytest.raises(WorkbenchError, match="interrupted"):
+        MetricsReader(bad.metrics)._rows(endless)
+
+
+SWEEP = {"state": "stopped", "config": {}, "created": 0.0, "trials": 2, "parallel": 1, "sampler": "random", "space": {},
+         "goal": "max", "metric": "return", "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none"}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "no database"])
+def test_a_sweeps_study_as_something_else_is_named(home: Path, kind: str) -> None:
+    folder = sweep_folder.folder() / "bad"
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text(json.dumps(SWEEP))
+    replaced(folder / "study.sqlite", kind)
+    wb.sweeps()  # Optuna is imported
+    with soon():
+        [row] = wb.sweeps()
+    assert row.state == "damaged" and "study.sqlite" in repr(wb.sweeps())
+
+
+def test_a_sweep_of_anything_is_named(home: Path) -> None:
+    folder = sweep_folder.folder() / "bad"
+    folder.mkdir(parents=True)
+    wb.sweeps()  # Optuna is imported
+    for told in RECORDS.values():
+        replaced(folder / "sweep.json", told if isinstance(told, str) else json.dumps({"state": "stopped", **told}))
+        with soon():
+            [row] = wb.sweeps()
+        assert row.state == "damaged" and str(folder) in repr(wb.sweeps())

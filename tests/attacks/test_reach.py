@@ -1,0 +1,131 @@
+"""Secrets go only to the run that they belong to, whatever a directory that somebody planted says."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.widgets import recorded
+from workbench.errors import AccessDenied
+from workbench.rundir import RunDirectory
+from workbench.wire import endpoints
+from workbench.wire.certificates import _made
+from workbench.wire.endpoints import SUPERVISOR, reach
+
+SOMEBODY = 65534  # another user
+root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def planter() -> Iterator[socket.socket]:
+    """A port that waits for secrets."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        yield listening
+
+
+@pytest.fixture
+def run(home: Path, planter: socket.socket) -> RunDirectory:
+    """A run that says it is alive, and listens where the planter does."""
+    made = recorded.vtrace("planted")
+    made.write(state="training")
+    certificate, key = _made("planted")
+    for path, data in ((made.certificate, certificate), (made.certificate_key, key)):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o600)
+    made.endpoints.mkdir(mode=0o700)
+    told = {"host": "127.0.0.1", "port": planter.getsockname()[1], "machine": "elsewhere", "socket": "unix:/nowhere"}
+    published = made.endpoints / f"{SUPERVISOR}.json"
+    published.write_text(json.dumps(told))
+    published.chmod(0o600)
+    return made
+
+
+def nobody_called(planter: socket.socket) -> bool:
+    try:
+        planter.accept()[0].close()
+    except BlockingIOError:
+        return True
+    return False
+
+
+def given_away(path: Path) -> None:
+    for one in (path, *path.rglob("*")):
+        os.chown(one, SOMEBODY, SOMEBODY)
+
+
+def test_a_run_of_ones_own_is_called_where_it_says(run: RunDirectory, planter: socket.socket) -> None:
+    with pytest.raises(wb.errors.WorkbenchError):
+        wb.attach(run.path)._control.call("tune", timeout_s=1.0)
+    assert not nobody_called(planter), "the planter hears a call, so the tests below would see one"
+
+
+@pytest.mark.parametrize("planted", ["link", "hard link of another's", "words", "readable"])
+def test_a_token_that_is_not_the_runs_own_is_sent_to_nobody(
+    run: RunDirectory, planter: socket.socket, tmp_path: Path, planted: str
+) -> None:
+    token, secret = run.path / "token", tmp_path / "secret"
+    secret.write_text("ab" * 32)
+    secret.chmod(0o600)
+    token.unlink()
+    if planted == "link":
+        token.symlink_to(secret)
+    elif planted == "hard link of another's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give files away")
+        os.link(secret, token)
+        os.chown(secret, SOMEBODY, SOMEBODY)
+    else:
+        token.write_text("a line of some other file" if planted == "words" else "ab" * 32)
+        token.chmod(0o600 if planted == "words" else 0o644)
+    for ask in (lambda: wb.attach(run.path).status, lambda: wb.attach(run.path).tune(learning_rate=1e-3)):
+        with pytest.raises(AccessDenied, match="token"):
+            ask()
+    assert nobody_called(planter)
+
+
+@root
+def test_another_users_run_is_looked_at_without_a_secret_and_cannot_be_steered(
+    run: RunDirectory, planter: socket.socket
+) -> None:
+    given_away(run.path)
+    handle = wb.attach(run.path)
+    assert handle.status.reason == "the run is nobody's: this is what its files say." or handle.status.state == "dead"
+    assert len(handle.metrics("loss")) > 0 and len(handle.events) > 0
+    assert "planted" in repr(wb.runs())
+    for steer in (lambda: handle.tune(learning_rate=1e-3), handle.pause, handle.stop, handle.checkpoint,
+                  lambda: wb.resume(run.path)):
+        with pytest.raises(AccessDenied, match="is nobody's: you can look at it"):
+            steer()
+    assert nobody_called(planter)
+
+
+@root
+@pytest.mark.parametrize("what", ["certificate", "address", "folder"])
+def test_an_address_that_somebody_else_could_have_written_is_not_called(
+    run: RunDirectory, planter: socket.socket, what: str
+) -> None:
+    path = {"certificate": run.certificate, "address": run.endpoints / f"{SUPERVISOR}.json",
+            "folder": run.endpoints}[what]
+    os.chown(path, SOMEBODY, SOMEBODY)
+    with pytest.raises(AccessDenied, match="is nobody's, not yours"):
+        wb.attach(run.path).tune(learning_rate=1e-3)
+    assert nobody_called(planter)
+
+
+def test_an_address_in_words_is_no_way_around_tls(run: RunDirectory, planter: socket.socket) -> None:
+    published = run.endpoints / f"{SUPERVISOR}.json"
+    host, port = planter.getsockname()
+    for told in ({"socket": f"{host}:{port}", "machine": endpoints.machine()}, {"host": [host], "port": {}}, []):
+        published.write_text(json.dumps(told))
+        with pytest.raises(wb.errors.WorkbenchError):
+            wb.attach(run.path)._control.call("tune", timeout_s=1.0)
+    assert nobody_called(planter)
+    assert reach(run, "learner").address.startswith("unix:")

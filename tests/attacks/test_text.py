@@ -1,0 +1,140 @@
+"""Text is text wherever it is shown: names, events and records of anything in every card, table, panel and export."""
+
+from __future__ import annotations
+
+import html
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import mistune
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import workbench as wb
+from tests.widgets import recorded
+from workbench.client.card import Card, Section, card
+from workbench.metrics import MetricsWriter
+from workbench.rundir import RunDirectory
+from workbench.tables import Table
+from workbench.widgets.panel import RunPanel
+
+MARK = "zzmark"  # in all hostile text, to find it again
+PIECES = (
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</td></tr></table>", "[x](javascript:alert(1))",
+    "![x](http://evil.example/x.png)", "```", "````python", "\n# title\n", "|", "\\", "`", "**", "~~", "&lt;", "&#60;",
+    "<!--",
+    "]]>", '" onload="alert(1)', "' onclick='x", "</svg>", "</pre>", "{{7*7}}", "$x$", "<a href='http://evil.example'>",
+    "\u202e", "\x00", "\x1b[31m", "import os; os.system('x')", "<http://evil.example>",
+)
+ALLOWED = {"h1", "h2", "p", "table", "thead", "tbody", "tr", "td", "th", "pre", "code", "svg", "g", "path", "line",
+           "text", "polyline", "rect", "title", "desc", "br", "circle", "defs", "clippath", "style", "head", "body",
+           "html", "meta", "tspan"}
+PANEL = {"b", "div", "span", "img", "details", "summary", "ul", "li"}
+hostile = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map(lambda parts: MARK + MARK.join(parts))
+marked_up = st.text("_*#-+=.)12 a:>|\\`~$[]!&<\"'^{}/", max_size=20)  # all that Markdown knows, in any order
+any_text = hostile | marked_up | st.text(max_size=40)
+
+
+class Tags(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [str(value) for name, value in attrs if name in ("href", "src", "xlink:href")]
+
+
+class Words(HTMLParser):
+    """What a page says."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.said = ""
+        self.feed(page)
+
+    def handle_data(self, data: str) -> None:
+        self.said += data
+
+
+def check(page: str, *, allowed: set[str] = ALLOWED) -> None:
+    """No tag, handler or address in the page comes from what it shows."""
+    found = Tags(page)
+    assert found.tags <= allowed, found.tags - allowed
+    assert not {name for name in found.attributes if name.startswith("on")}
+    assert not [link for link in found.links if "evil" in link or "script" in link]
+
+
+def planted(home: Path, text: str) -> RunDirectory:
+    """A run whose files say `text` wherever words may stand."""
+    name = text.replace("/", "∕").replace("\0", "")[:60]
+    directory = recorded.vtrace("plain")
+    made = directory.path.rename(home / "runs" / name) if not (home / "runs" / name).exists() else home / "runs" / name
+    run = RunDirectory(Path(made))
+    record = json.loads(run.record.read_text())
+    record |= {"preset": text, "machine": {text: text}, "versions": {text: text},
+               "code": {text: True, "environment": True}, "error": {"type": text, "message": text}, "state": "failed",
+               "parent": {"checkpoint": text, "take": text, "run": text}}
+    run.record.write_text(json.dumps(record))
+    (run.code / "environment.pkl").write_bytes(text.encode(errors="replace"))
+    writer = MetricsWriter(run.metrics)
+    writer.event("tune", text, progress=recorded.at(70),
+                 data={"old": {"learning_rate": text, text: 1}, "new": {"learning_rate": text, text: 2}})
+    writer.event("error", text, progress=recorded.at(71))
+    writer.scalars(recorded.at(121), {text: 1.0})
+    writer.status({**recorded.STATUS, "reason": text, "hint": text, "warning": text, "device": text})
+    writer.close()
+    return run
+
+
+def as_page(markdown: str) -> str:
+    """As GitHub and JupyterLab read it: HTML in it counts."""
+    return str(mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])(markdown))
+
+
+@pytest.mark.parametrize("text", [MARK.join(PIECES), MARK.join(reversed(PIECES)), *PIECES[:4]])
+def test_every_view_of_a_run_shows_hostile_text_as_text(home: Path, text: str) -> None:
+    run = planted(home, MARK + text)
+    shown = card(run)
+    check(shown.html)
+    check(as_page(shown.markdown))
+    assert MARK not in shown.code, "whoever pastes it runs nothing of the text"
+    compile(shown.code, "again", "exec")
+    table = wb.runs()
+    check(table._repr_html_())
+    assert len(table) == 1
+    if text not in PIECES:  # a panel takes a second
+        panel = RunPanel(wb.attach(run.path))
+        try:
+            check(dict(panel._repr_mimebundle_()).get("text/html", ""), allowed=ALLOWED | PANEL)
+        finally:
+            panel.close()
+
+
+@settings(deadline=None)
+@given(cells=st.lists(any_text, min_size=1, max_size=4))
+def test_a_card_shows_any_text_letter_by_letter(cells: list[str]) -> None:
+    rows = tuple((cell, cell, "") for cell in cells)
+    shown = Card(cells[0], cells[-1], (Section("Result", rows),), "", "")
+    for page in (shown.html, as_page(shown.markdown)):
+        check(page)
+    words = Words(as_page(shown.markdown)).said
+    for cell in cells:
+        assert " ".join(cell.split()) in " ".join(words.split()) or "\x00" in cell
+
+
+@settings(deadline=None)
+@given(cells=st.lists(any_text, min_size=1, max_size=4))
+def test_a_table_shows_any_text_letter_by_letter(cells: list[str]) -> None:
+    table = Table(cells, {cells[0]: str}, empty=cells[-1])
+    check(table._repr_html_())
+    assert all(html.escape(cell) in table._repr_html_() for cell in cells)
+    check(Table((), {}, empty=cells[0])._repr_html_())

@@ -1,0 +1,33 @@
+"""The first half of each lesson; the whole ones are run by tests of their own, in make test-all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.notebooks.lessons import LESSONS, execute
+
+SMALL: dict[str, dict[str, Any]] = {
+    "01-first-run": {"envs_per_actor": 4, "seconds": 3, "pong_seconds": 1, "episodes": 1},
+    "02-central-inference": {"actors": 2, "envs_per_actor": 2, "step_ms": 5.0, "looks": 1, "batch_sizes": [2, 4],
+                             "timeouts_ms": [5], "actor_counts": [1]},
+    "03-vtrace-by-hand": {"lag_updates": 20, "frames": 2_000},
+    "04-r2d2-by-hand": {"corridor": 3, "unroll_length": 5, "burn_in": 2, "solved": -1.0, "ratio_updates": 20},
+    "05-tuning-live": {"look": 2_000, "rescue": 4_000, "trials": 1, "trial_frames": 2_000},
+    "06-what-has-it-learnt": {"beginner_frames": 500, "expert_frames": 16_000, "mending_frames": 500, "episodes": 1},
+    "07-your-own": {"frames": 2_000, "episodes": 2},
+    "08-football": {"frames": 200, "envs_per_actor": 4, "episodes": 1, "games": 1},
+    "09-more-machines": {"frames": 1_000, "measure_s": 0.2},
+    "10-colab-tpu": {"environment": "CartPole-v1", "frames": 2_000, "fields": {
+        "actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}},
+}
+
+
+@pytest.mark.parametrize("lesson", [path.stem for path in LESSONS])
+def test_the_first_half_of_a_lesson_runs(lesson: str, sweeping_home: Path, tmp_path: Path) -> None:
+    own = {"folder": str(tmp_path / "drive")} if lesson == "10-colab-tpu" else {}
+    cells, said = execute(lesson, sweeping_home, tmp_path, share=0.5, **SMALL[lesson], **own)
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert len(code) > 3 and all(cell.execution_count for cell in code)

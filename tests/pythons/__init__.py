@@ -1,0 +1,1 @@
+"""The wheel in a bare environment of each Python: `make test-pythons`."""

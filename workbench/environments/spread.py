@@ -1,0 +1,181 @@
+"""Environments written in Python, spread over processes of their own that one actor steps together.
+
+Each process has some of the rows, in order, and steps them one after another as `gymnasium_vector` does; all processes
+step at the same time. Actions and what follows them lie in memory that is shared (memfd: nothing is left of it when
+everybody has gone); a pipe to each process carries single commands and errors. `spread_worker` is the other side.
+
+`multiprocess` starts the processes anew instead of forking, since an actor has gRPC loaded. They end with their parent,
+however that ends (PR_SET_PDEATHSIG, and the pipe).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import multiprocess
+import numpy as np
+from multiprocess import reduction
+
+from workbench.environments import by_value
+from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.spread_rows import (
+    FAILED,
+    FRAME,
+    LAST_FRAME,
+    LAST_OBSERVATION,
+    RESET,
+    STEP,
+    SharedRows,
+    unpacked,
+)
+from workbench.environments.spread_worker import main
+from workbench.errors import EnvironmentFailed, ShapeMismatch, WorkbenchError, by_name
+from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+
+_CLOSE_S = 5.0  # for environments to close
+
+
+class SpreadVector:
+    """N Gymnasium environments in `processes` processes. See `contract.VectorEnvironment`.
+
+    Raises as `gymnasium_vector.GymnasiumVector`, and EnvironmentFailed where a process ends by itself.
+    """
+
+    def __init__(
+        self, name: str, factory_call: Callable[..., Any], *, num_envs: int, seed: int, processes: int, show: Show
+    ) -> None:
+        self.num_envs, self._name, self._seed = num_envs, name, seed
+        self._workers: list[_Worker] = []
+        code = by_value.dumps(factory_call)
+        bounds = np.linspace(0, num_envs, min(processes, num_envs) + 1).round().astype(int).tolist()
+        try:
+            for first, end in zip(bounds, bounds[1:], strict=False):
+                self._workers.append(_Worker(name, code, range(first, end), num_envs, show))
+            told = [json.loads(answer) for answer in self._answers()]
+            self.spec = EnvironmentSpec.from_json(told[0]["spec"])
+            if any(one["spec"] != told[0]["spec"] for one in told):
+                raise ShapeMismatch(f"environments of {name} have different spaces: {[one['spec'] for one in told]}.")
+            self._share()
+        except BaseException:
+            self.close()
+            raise
+        self.fps: float = told[0]["fps"]
+        self.action_names: tuple[str, ...] = tuple(told[0]["action_names"])
+        self.left_out: tuple[str, ...] = tuple(told[0]["left_out"])
+
+    def _share(self) -> None:
+        fd = os.memfd_create("workbench-rows")
+        try:
+            self._rows = SharedRows(fd, self.spec, self.num_envs)
+            for worker in self._workers:
+                reduction.send_handle(worker.pipe, fd, worker.process.pid)
+        finally:
+            os.close(fd)
+
+    def reset(self, *, seed: int | None = None) -> StepBatch:
+        """The first step of a new episode everywhere."""
+        seeds = seeds_of(self._seed if seed is None else seed, self.num_envs)
+        for worker in self._workers:
+            worker.send(RESET + seeds[worker.rows.start : worker.rows.stop].tobytes())
+        self._answers()
+        return self._batch()
+
+    def step(self, actions: Array) -> StepBatch:
+        """The step that follows `actions`."""
+        self._rows.actions[:] = checked_actions(actions, self.spec, self.num_envs)
+        for worker in self._workers:
+            worker.send(STEP)
+        self._answers()
+        batch = self._batch()
+        batch.final_index = np.flatnonzero(batch.flags & Flags.TRUNCATED).astype(np.int32)
+        if len(batch.final_index):
+            batch.final_observation = self._rows.final[batch.final_index]
+        return batch
+
+    def _batch(self) -> StepBatch:
+        rows = self._rows
+        return StepBatch(rows.observation.copy(), rows.reward.copy(), rows.flags.copy())
+
+    def render(self, index: int) -> Array | None:
+        """The frame that environment `index` draws, or its image observation."""
+        return self._asked(FRAME, index)
+
+    def ending(self, index: int) -> Ending | None:
+        """Where endings are kept: how the episode of environment `index` ended that the last step ended, else None."""
+        observation = self._asked(LAST_OBSERVATION, index)
+        return None if observation is None else Ending(observation, self._asked(LAST_FRAME, index))
+
+    def _asked(self, what: bytes, index: int) -> Array | None:
+        worker = next(one for one in self._workers if index in one.rows)
+        worker.send(what + bytes(str(index - worker.rows.start), "ascii"))
+        return unpacked(worker.answer())
+
+    def _answers(self) -> list[bytes]:
+        """What each process answers, once all have; raises the first error among them."""
+        answers: list[bytes | WorkbenchError] = []
+        for worker in self._workers:
+            try:
+                answers.append(worker.answer())
+            except WorkbenchError as error:
+                answers.append(error)
+        for one in answers:
+            if isinstance(one, WorkbenchError):
+                raise one
+        return [one for one in answers if isinstance(one, bytes)]
+
+    def close(self) -> None:
+        """Closes every environment, and ends the processes."""
+        for worker in self._workers:
+            worker.pipe.close()
+        while self._workers:
+            self._workers.pop().end()
+
+
+class _Worker:
+    """A process, and the rows that it steps."""
+
+    def __init__(self, name: str, code: bytes, rows: range, num_envs: int, show: Show) -> None:
+        context = multiprocess.get_context("spawn")
+        self.rows, self._name = rows, name
+        self.pipe, theirs = context.Pipe()
+        told = {"name": name, "first": rows.start, "number": len(rows), "num_envs": num_envs, "show": show,
+                "parent": os.getpid()}
+        self.process = context.Process(target=main, args=(theirs, code, told), daemon=True, name=f"{name} {rows}")
+        self.process.start()
+        theirs.close()
+
+    def send(self, command: bytes) -> None:
+        with suppress(OSError):  # it has gone: the answer says how
+            self.pipe.send_bytes(command)
+
+    def answer(self) -> bytes:
+        """Raises the error that it answers with."""
+        try:
+            answer: bytes = self.pipe.recv_bytes()
+        except (EOFError, OSError):
+            self.process.join(_CLOSE_S)
+            raise EnvironmentFailed(
+                f"the process that steps environments {self.rows.start} to {self.rows.stop - 1} of {self._name!r} "
+                f"ended by itself: {_how(self.process.exitcode)}. What it wrote is in the actor's log.") from None
+        if answer.startswith(FAILED):
+            told = json.loads(answer[1:])
+            raise by_name(told["type"], told["message"])
+        return answer[1:]
+
+    def end(self) -> None:
+        self.process.join(_CLOSE_S)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"signal {-code} ({signal.Signals(-code).name})"
+    return f"exit code {code}"

@@ -1,0 +1,59 @@
+"""What a process of `spread` and its parent both know: the shared memory, and what goes through the pipe."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+from math import prod
+
+import numpy as np
+
+from workbench.environments.contract import Array
+from workbench.trajectory import EnvironmentSpec
+
+STEP, RESET, FRAME, LAST_FRAME, LAST_OBSERVATION = (bytes([number]) for number in range(5))  # commands
+DONE, FAILED = b"\0", b"\1"  # what an answer begins with; behind it a value, or an error as JSON
+
+
+class SharedRows:
+    """Arrays of all rows in one shared memory, as in `StepBatch`.
+
+    Attributes:
+        final: [N, *frame], true final observations where flags are TRUNCATED; elsewhere whatever was there.
+    """
+
+    actions: Array
+    observation: Array
+    final: Array
+    reward: Array
+    flags: Array
+
+    def __init__(self, fd: int, spec: EnvironmentSpec, num_envs: int) -> None:
+        frame = spec.observation_shape, spec.observation_dtype
+        shapes = {"actions": (spec.actions.shape, spec.actions.dtype), "observation": frame, "final": frame,
+                  "reward": ((), "float32"), "flags": ((), "uint8")}
+        sizes = [_aligned(num_envs * prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in shapes.values()]
+        if os.fstat(fd).st_size == 0:
+            os.ftruncate(fd, sum(sizes))
+        memory, begin = mmap.mmap(fd, sum(sizes)), 0
+        for (name, (shape, dtype)), size in zip(shapes.items(), sizes, strict=True):
+            setattr(self, name, np.ndarray((num_envs, *shape), dtype, memory, begin))
+            begin += size
+
+
+def _aligned(size: int) -> int:
+    return -(-max(size, 1) // 64) * 64
+
+
+def packed(array: Array | None) -> bytes:
+    """An array, or None, as bytes for `unpacked`."""
+    file = io.BytesIO()
+    if array is not None:
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    return file.getvalue()
+
+
+def unpacked(data: bytes) -> Array | None:
+    """What `packed` was given."""
+    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False) if data else None

@@ -1,0 +1,189 @@
+"""Files as if a stranger had made them: plain, of bounded size, and where they hold a secret or code, one's own.
+
+Nothing here waits for a pipe, reads a device to its end, or follows a link to where a secret or code is asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import pwd
+import stat
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import AccessDenied, StorageFailed
+
+LARGEST_RECORD = 2**24  # bytes of a file of JSON
+LARGEST_LIST = 2**28  # bytes of one that grows by a line for each of many
+
+
+def opened(path: Path) -> BufferedReader:
+    """The file, for reading. Raises OSError where it is no plain file: a pipe would let one wait for ever."""
+    return _plain(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), path)
+
+
+def content(path: Path, *, largest: int) -> bytes:
+    """All of a plain file of at most `largest` bytes. Raises OSError."""
+    with opened(path) as file:
+        return _bounded(file, path, largest)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and what is missing above it, for this user alone, whatever the umask. Raises OSError."""
+    for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
+def absolute(entries: Iterable[str]) -> list[str]:
+    """These entries of `sys.path`, for processes that start elsewhere; without relative ones where we are in a folder
+    that was deleted."""
+    found = []
+    for entry in entries:
+        with suppress(FileNotFoundError):
+            found.append(str(Path(entry or ".").absolute()))
+    return found
+
+
+def place_or(folder: Path) -> Path | None:
+    """Where a process starts: in `folder` if ours was deleted, where MKL would load nothing; else None, as we are."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return folder
+    return None
+
+
+def tail(path: Path, size: int) -> str:
+    """The end of a log, of at most so many bytes; "" where there is none that can be read."""
+    try:
+        with opened(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+            return file.read(size).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def own(path: Path, *, largest: int, secret: bool = False) -> bytes:
+    """All of a plain file of this user's, in a folder of this user's, both of which nobody else can write.
+
+    Args:
+        secret: whether nobody else may read the file, either.
+
+    Raises FileNotFoundError, or AccessDenied for one that others could have put there.
+    """
+    with ExitStack() as stack:
+        try:
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, folder)
+            _check_own(os.fstat(folder), path.parent, 0o022)
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = stack.enter_context(_plain(os.open(path.name, flags, dir_fd=folder), path))
+            _check_own(os.fstat(file.fileno()), path, 0o077 if secret else 0o022)
+            return _bounded(file, path, largest)
+        except (FileNotFoundError, AccessDenied):
+            raise
+        except OSError as error:
+            why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise AccessDenied(f"{path} is not read: {why}.") from None
+
+
+def owner(path: Path) -> str:
+    """Whose a file or folder is, in words: "yours", "alice's", "of user 1234"."""
+    return whose(os.lstat(path).st_uid)
+
+
+def whose(uid: int) -> str:
+    """As `owner`, of a user's number."""
+    if uid == os.geteuid():
+        return "yours"
+    try:
+        return f"{pwd.getpwuid(uid).pw_name}'s"
+    except KeyError:
+        return f"of user {uid}"
+
+
+def _plain(descriptor: int, path: Path) -> BufferedReader:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def _bounded(file: BufferedReader, path: Path, largest: int) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    data = b"" if size > largest else file.read(size + 1)  # it may grow meanwhile, but is allocated at once
+    if max(size, len(data)) > largest:
+        raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))
+    return data
+
+
+def _check_own(status: os.stat_result, path: Path, forbidden: int) -> None:
+    if status.st_uid != os.geteuid():
+        raise AccessDenied(f"{path} is {whose(status.st_uid)}, not yours. What is in it can be looked at, but neither "
+                           "its secrets nor its code are used.")
+    if stat.S_IMODE(status.st_mode) & forbidden:
+        can = "read or written" if forbidden & 0o044 else "written"
+        mode = "go-rwx" if forbidden & 0o044 else "go-w"
+        raise AccessDenied(f"{path} can be {can} by others. Make it yours alone: chmod {mode} {path}")
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write `data` so that a reader, or a crash, meets the old file or the new one and never half of one."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(beside, mode)
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. Raises FileNotFoundError, or StorageFailed if it is damaged."""
+    try:
+        data = json.loads(content(path, largest=LARGEST_RECORD))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageFailed(f"cannot read {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise StorageFailed(f"cannot read {path}: {error!s:.200}.") from None
+    if not isinstance(data, dict):
+        raise StorageFailed(f"cannot read {path}: it holds no JSON object.")
+    return data
+
+
+def check_fields(
+    record: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], path: Path, *, needed: Collection[str] = ()
+) -> None:
+    """Raises StorageFailed where a field of the record in `path` is of another type, or one that is needed is missing.
+
+    Args:
+        kinds: what a value of each field may be; others may be anything.
+    """
+    for name, fitting in kinds.items():
+        if name not in record and name not in needed:
+            continue
+        value = record.get(name)
+        if type(value) not in fitting or (type(value) is float and not math.isfinite(value)):
+            raise StorageFailed(f"{path} is damaged: {name}={value!r:.100} is no {fitting[0].__name__}. Move its "
+                                "folder away, or put back a copy of the file.")
+
+
+def write_record(path: Path, data: Mapping[str, Any]) -> None:
+    """Make `data` the JSON object in a file, atomically. Raises StorageFailed if it cannot be written."""
+    try:
+        write_atomically(path, json.dumps(data, indent=1).encode())
+    except OSError as error:
+        raise StorageFailed(f"cannot write {path}: {error.strerror}. Make room on its disk.") from None

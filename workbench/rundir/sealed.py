@@ -1,0 +1,180 @@
+"""Code that was typed in a cell, on disk: sealed with a key that its user has on this machine alone.
+
+A file of it has a mark, a seal (HMAC-SHA256 over the file's name and the code) and the code by value. The key lies in
+the user's own configuration, outside of the workbench's home, under a name of this machine, and nothing ever copies
+it. So code from an archive, a download, a shared folder, another user, or a copy of one's own home has no seal that
+fits here, and this module, which alone decides whose code runs, gives it only to a call that says `trust_code=True`.
+
+Processes of a run on other machines have another key, or none. Whoever starts them there has looked at the seals, and
+tells them the SHA-256 of what they may load, in $WORKBENCH_CODE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import platform
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from workbench.errors import AccessDenied, HomeNotWritable
+from workbench.rundir.files import content, make_private, own, owner, write_atomically
+
+MODULE = "module.txt"  # the package of an environment that is named with one, "package:Name-v0"
+VOUCHED = "WORKBENCH_CODE"  # SHA-256 digests of code, with commas between
+
+_MARK = b"rl-workbench code 1\n"
+_SEAL_BYTES = 32
+_LARGEST = 2**30  # bytes
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def sealed(name: str, code: bytes) -> bytes:
+    """The file `name` that holds `code` of this user's own. Raises HomeNotWritable, AccessDenied."""
+    return _MARK + _seal(_key() or _new_key(), name, code) + code
+
+
+def read(path: Path, *, trust_code: bool = False) -> bytes | None:
+    """The code in a file; None if there is no such file.
+
+    Args:
+        trust_code: the user has said that it may run, wherever it comes from.
+
+    Raises AccessDenied for code that no launch of this user on this machine has written.
+    """
+    try:
+        if trust_code:
+            return _parted(content(path, largest=_LARGEST))[1]
+        data = own(path, largest=_LARGEST)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except AccessDenied as error:
+        raise AccessDenied(f"{error} {_remedy(path)}") from None
+    except OSError as error:
+        raise AccessDenied(f"{path} is not read: {error.strerror}.") from None
+    seal, code = _parted(data)
+    key = _key()
+    if key is not None and hmac.compare_digest(seal, _seal(key, path.name, code)):
+        return code
+    if _digest(code) in os.environ.get(VOUCHED, "").split(","):
+        return code
+    raise AccessDenied(f"{path} ({owner(path)}) holds code that was typed in a cell, and no launch of yours on this "
+                       f"machine wrote it. It was not loaded. {_remedy(path)}")
+
+
+def all_code(folder: Path, *, trust_code: bool = False) -> dict[str, bytes]:
+    """The code of a run by file name. Raises as `read`."""
+    found = {path.name: read(path, trust_code=trust_code) for path in files_in(folder)}
+    return {name: code for name, code in found.items() if code is not None}
+
+
+def every(folder: Path, *, trust_code: bool = False) -> dict[str, bytes]:
+    """The same, each as a file of this user's own. Raises as `read` and `sealed`."""
+    return {name: sealed(name, code) for name, code in all_code(folder, trust_code=trust_code).items()}
+
+
+def check_module(folder: Path, environment: str, *, trust_code: bool = False) -> None:
+    """Before the environment "package:Name-v0" of a run whose code is in `folder` is made, which imports the package.
+
+    The user's own launch has put down the package's name. Raises AccessDenied for one that it did not name.
+    """
+    package = environment.rpartition(":")[0]
+    if package and not trust_code and read(folder / MODULE) != package.encode():
+        raise AccessDenied(f"the environment {environment!r} imports {package}, which no launch of yours on this "
+                           f"machine named. It was not imported. {_remedy(folder / MODULE)}")
+
+
+def files_in(folder: Path) -> list[Path]:
+    """What there is of code that was typed in a cell."""
+    return sorted(path for path in folder.glob("[!.]*") if path.suffix == ".pkl" or path.name == MODULE)
+
+
+def check(folder: Path, environment: str = "", *, trust_code: bool = False) -> None:
+    """Before something starts whose code lies in that folder. What the user trusts is sealed there.
+
+    Raises as `read` and `check_module`, and OSError.
+    """
+    code = all_code(folder, trust_code=trust_code)
+    check_module(folder, environment, trust_code=trust_code)
+    if trust_code:
+        if package := environment.rpartition(":")[0]:
+            code[MODULE] = package.encode()
+        for name, data in code.items():
+            write_atomically(folder / name, sealed(name, data))
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of the code in a file, which is the same whoever sealed it; or why it cannot be read."""
+    try:
+        return _digest(_parted(content(path, largest=_LARGEST))[1])
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def vouched(folder: Path) -> str:
+    """What a run's processes on other machines find in `VOUCHED`. Raises as `read`."""
+    return ",".join(map(_digest, all_code(folder).values()))
+
+
+def _parted(data: bytes) -> tuple[bytes, bytes]:
+    """Seal and code; the seal is empty in files of a version before there were seals."""
+    if not data.startswith(_MARK):
+        return b"", data
+    rest = data[len(_MARK):]
+    return rest[:_SEAL_BYTES], rest[_SEAL_BYTES:]
+
+
+def _seal(key: bytes, name: str, code: bytes) -> bytes:
+    return hmac.digest(key, name.encode() + b"\0" + code, "sha256")
+
+
+def _digest(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()
+
+
+def _remedy(path: Path) -> str:
+    return f"If you know where {path.parents[1]} comes from, and its code may run as you: trust_code=True in the call."
+
+
+# --- the key ----------------------------------------------------------------------------------------------------------
+
+
+def key_path() -> Path:
+    """Where this user's key of this machine lies."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    try:
+        machine = content(_MACHINE_ID, largest=4096)
+    except OSError:
+        machine = platform.node().encode()
+    return folder / "rl-workbench" / f"code-{hashlib.sha256(machine).hexdigest()[:16]}.key"
+
+
+def _key() -> bytes | None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return own(key_path(), largest=_SEAL_BYTES, secret=True)
+    return None
+
+
+def _new_key() -> bytes:
+    """The key, made now unless another process of this user was quicker."""
+    path = key_path()
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        make_private(path.parent)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(_SEAL_BYTES))
+                os.fchmod(file.fileno(), 0o600)
+            with suppress(FileExistsError):
+                os.link(beside, path)
+        finally:
+            beside.unlink()
+    except OSError as error:
+        raise HomeNotWritable(f"cannot write {path}, the key that seals code typed in a cell: {error.strerror}. Set "
+                              "XDG_CONFIG_HOME to a folder of your own that can be written.") from None
+    key = _key()
+    assert key is not None
+    return key
