@@ -14,7 +14,7 @@ PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
     {"errors", "config", "trajectory", "observations", "rundir", "metrics", "checkpoints", "rollouts", "lessons",
-     "tables", "hardware", "extras", "interrupts"},
+     "tables", "markup", "hardware", "extras", "interrupts"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from workbench.errors import UnknownName
+from workbench.markup import output
 
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
@@ -58,11 +59,11 @@ class Table(Sequence[Row], Generic[Row]):
 
     def _repr_html_(self) -> str:
         if not self._rows:
-            return f"<p>{html.escape(self._empty)}</p>"
+            return output(f"<p>{html.escape(self._empty)}</p>")
         head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in self._columns)
         body = "".join(
             "<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in line) + "</tr>"
             for line in self._cells()
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        return output(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}")

@@ -8,16 +8,20 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench as wb
 from tests.widgets import recorded
+from workbench import checkpoints
 from workbench.client import evaluations, sweep_folder
 from workbench.client.rollout import every as rollouts_of
-from workbench.errors import WorkbenchError
+from workbench.errors import CheckpointCorrupt, WorkbenchError
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
 from workbench.widgets.runs_table import RunsTable
@@ -222,3 +226,26 @@ def test_a_sweep_of_anything_is_named(home: Path) -> None:
         with soon():
             [row] = wb.sweeps()
         assert row.state == "damaged" and str(folder) in repr(wb.sweeps())
+
+
+META = {"steps": 1, "updates": 1, "time_s": 1.0}
+
+
+@pytest.mark.parametrize("meta", [
+    {}, {"config": 1, "environment": 1}, {"config": {}, "environment": {}}, {"config": {"hyperparameters": []}},
+    {"environment": {"name": "x", "observation_shape": 5}}, {"environment": {"observation_shape": [10**9] * 9}},
+], ids=str)  # fmt: skip
+def test_a_checkpoint_that_says_little_or_nonsense_of_its_run_is_one_of_our_errors(
+    good: RunDirectory, meta: dict[str, Any]
+) -> None:
+    made = checkpoints.write(good.checkpoints, frames=1, requested=True, meta=META | meta,
+                             groups={"model": {"weight": np.eye(3, dtype=np.float32)}})
+    policy = partial(wb.load_policy, env=None)
+    for use in (wb.evaluate, wb.rollout, wb.play, policy, attrgetter("config"), attrgetter("spec")):
+        with soon(), pytest.raises(WorkbenchError):
+            use(made)
+    with soon(), pytest.raises(WorkbenchError):
+        wb.attach(good.path).fork(checkpoint=made, name="forked")
+    with soon(), pytest.raises(CheckpointCorrupt, match=r"meta\.json has no such environment"):
+        wb.attach(good.path).card()
+    assert [one.name for one in wb.runs()] == ["good"]

@@ -13,24 +13,27 @@ import pytest
 
 from tests.conftest import eventually
 from workbench.errors import ConnectionLost
-from workbench.wire import rpc
+from workbench.wire import rpc, strangers
 from workbench.wire.certificates import _made
 from workbench.wire.rpc import Caller, Endpoint, Listen, Server, serve
 
 MOST = 40
 
 
+Flooded = tuple[Server, Caller, list[str]]
+
+
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Server, Caller]]:
-    """A server that strangers reach, with small bounds; and who has its token."""
-    monkeypatch.setattr(rpc, "_HANDSHAKE_MS", 2000)
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Flooded]:
+    """A server that strangers reach, with small bounds; who has its token; and what is told of floods."""
+    monkeypatch.setattr(rpc, "_HANDSHAKE_MS", getattr(request, "param", 2000))
     monkeypatch.setattr(rpc, "_IDLE_MS", 2000)
     monkeypatch.setattr(rpc, "_most_connections", lambda: MOST)
     certificate, key = _made("flooded")
-    beyond = Listen("127.0.0.1", certificate, key)
-    running = serve(f"unix:{tmp_path}/s", "secret", calls={"ping": lambda: 1}, beyond=beyond)
+    beyond, told = Listen("127.0.0.1", certificate, key), list[str]()
+    running = serve(f"unix:{tmp_path}/s", "secret", calls={"ping": lambda: 1}, beyond=beyond, on_flood=told.append)
     caller = Caller(Endpoint(f"127.0.0.1:{running.port}", certificate), "secret")
-    yield running, caller
+    yield running, caller, told
     caller.close()
     running.stop(0)
 
@@ -59,9 +62,9 @@ def answers(caller: Caller) -> bool:
 
 @pytest.mark.parametrize("shaken", [False, True], ids=["half a handshake", "a whole handshake"])
 def test_idle_connections_are_closed_and_whoever_has_the_token_gets_in(
-    server: tuple[Server, Caller], shaken: bool
+    server: Flooded, shaken: bool
 ) -> None:
-    running, caller = server
+    running, caller, _ = server
     with ExitStack() as stack:
         idle = connected(running.port, stack, number=3 * MOST, shaken=shaken)
         assert idle
@@ -69,13 +72,58 @@ def test_idle_connections_are_closed_and_whoever_has_the_token_gets_in(
         assert answers(caller)
 
 
-def test_one_who_is_in_stays_in_while_strangers_come(server: tuple[Server, Caller]) -> None:
-    running, caller = server
+def test_one_who_is_in_stays_in_while_strangers_come(server: Flooded) -> None:
+    running, caller, _ = server
     eventually(lambda: answers(caller))
     with ExitStack() as stack:
         for _ in range(5):
             connected(running.port, stack, number=MOST, shaken=False)
             assert caller.call("ping", timeout_s=240.0) == 1
+
+
+@pytest.mark.parametrize("server", [240_000], indirect=True, ids=["handshakes may take minutes"])
+def test_an_address_keeps_few_connections_without_the_token_and_is_named_once(
+    server: Flooded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever showed the token counts for nobody, and is never closed."""
+    running, caller, told = server
+    monkeypatch.setattr(strangers, "MOST_EACH", 5)
+    for _ in range(2):
+        with ExitStack() as stack:
+            assert caller.call("ping", timeout_s=240.0) == 1
+            idle = connected(running.port, stack, number=20, shaken=False)
+            eventually(lambda found=idle: sum(map(is_open, found)) == 5, what="most of them to be closed")
+            [newest] = connected(running.port, stack, number=1, shaken=False)
+            eventually(lambda found=idle: sum(map(is_open, found)) == 4, what="an older one to be closed")
+            assert is_open(newest), "it may be somebody who is about to show the token"
+            assert caller.call("ping", timeout_s=240.0) == 1
+    assert len(told) == 1 and "127.0.0.1 had " in told[0] and "without this run's token" in told[0]
+
+
+def is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def test_many_who_have_the_token_come_from_one_address(server: Flooded, monkeypatch: pytest.MonkeyPatch) -> None:
+    running, caller, told = server
+    monkeypatch.setattr(strangers, "MOST_EACH", 5)
+    assert running.port is not None and running._strangers is not None
+    more = [Caller(caller._where(), "secret") for _ in range(12)]
+    try:
+        eventually(lambda: all(answers(one) for one in more))
+        for _ in range(3):
+            running._strangers.look()
+        assert len(strangers._connected(running.port)) >= 12 and all(answers(one) for one in more)
+        assert told == []
+    finally:
+        for one in more:
+            one.close()
 
 
 def test_a_server_raises_its_limit_and_keeps_descriptors_for_itself() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,28 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
-from tests.widgets import recorded
+from tests.attacks import hostile
+from tests.attacks.hostile import MARK, PIECES
 from workbench.client.card import Card, Section, card
-from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
 from workbench.tables import Table
 from workbench.widgets.panel import RunPanel
 
-MARK = "zzmark"  # in all hostile text, to find it again
-PIECES = (
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</td></tr></table>", "[x](javascript:alert(1))",
-    "![x](http://evil.example/x.png)", "```", "````python", "\n# title\n", "|", "\\", "`", "**", "~~", "&lt;", "&#60;",
-    "<!--",
-    "]]>", '" onload="alert(1)', "' onclick='x", "</svg>", "</pre>", "{{7*7}}", "$x$", "<a href='http://evil.example'>",
-    "\u202e", "\x00", "\x1b[31m", "import os; os.system('x')", "<http://evil.example>",
-)
 ALLOWED = {"h1", "h2", "p", "table", "thead", "tbody", "tr", "td", "th", "pre", "code", "svg", "g", "path", "line",
            "text", "polyline", "rect", "title", "desc", "br", "circle", "defs", "clippath", "style", "head", "body",
-           "html", "meta", "tspan"}
+           "html", "meta", "tspan", "div"}
 PANEL = {"b", "div", "span", "img", "details", "summary", "ul", "li"}
-hostile = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map(lambda parts: MARK + MARK.join(parts))
+hostile_text = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map(lambda parts: MARK + MARK.join(parts))
 marked_up = st.text("_*#-+=.)12 a:>|\\`~$[]!&<\"'^{}/", max_size=20)  # all that Markdown knows, in any order
-any_text = hostile | marked_up | st.text(max_size=40)
+any_text = hostile_text | marked_up | st.text(max_size=40)
 
 
 class Tags(HTMLParser):
@@ -73,28 +63,6 @@ def check(page: str, *, allowed: set[str] = ALLOWED) -> None:
     assert not [link for link in found.links if "evil" in link or "script" in link]
 
 
-def planted(home: Path, text: str) -> RunDirectory:
-    """A run whose files say `text` wherever words may stand."""
-    name = text.replace("/", "∕").replace("\0", "")[:60]
-    directory = recorded.vtrace("plain")
-    made = directory.path.rename(home / "runs" / name) if not (home / "runs" / name).exists() else home / "runs" / name
-    run = RunDirectory(Path(made))
-    record = json.loads(run.record.read_text())
-    record |= {"preset": text, "machine": {text: text}, "versions": {text: text},
-               "code": {text: True, "environment": True}, "error": {"type": text, "message": text}, "state": "failed",
-               "parent": {"checkpoint": text, "take": text, "run": text}}
-    run.record.write_text(json.dumps(record))
-    (run.code / "environment.pkl").write_bytes(text.encode(errors="replace"))
-    writer = MetricsWriter(run.metrics)
-    writer.event("tune", text, progress=recorded.at(70),
-                 data={"old": {"learning_rate": text, text: 1}, "new": {"learning_rate": text, text: 2}})
-    writer.event("error", text, progress=recorded.at(71))
-    writer.scalars(recorded.at(121), {text: 1.0})
-    writer.status({**recorded.STATUS, "reason": text, "hint": text, "warning": text, "device": text})
-    writer.close()
-    return run
-
-
 def as_page(markdown: str) -> str:
     """As GitHub and JupyterLab read it: HTML in it counts."""
     return str(mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])(markdown))
@@ -102,7 +70,7 @@ def as_page(markdown: str) -> str:
 
 @pytest.mark.parametrize("text", [MARK.join(PIECES), MARK.join(reversed(PIECES)), *PIECES[:4]])
 def test_every_view_of_a_run_shows_hostile_text_as_text(home: Path, text: str) -> None:
-    run = planted(home, MARK + text)
+    run = hostile.run(home, MARK + text)
     shown = card(run)
     check(shown.html)
     check(as_page(shown.markdown))

@@ -21,21 +21,27 @@ TRIALS = (  # learning_rate, batch_size, network, value, state
 )  # fmt: skip
 
 
-def by_hand(name: str = "mine") -> Sweep:
-    """The sweep, stopped, in the home of the test; of its runs only the best, NAME-1, is there."""
+def by_hand(name: str = "mine", *, network: str = "mlp-lstm", note: str = "<b>late</b>") -> Sweep:
+    """The sweep, stopped, in the home of the test; of its runs only the best, NAME-1, is there.
+
+    Args:
+        network: the second of those that it tries.
+        note: of the trial that failed.
+    """
+    space = {**SPACE, "network": Choice(("mlp", network))}
     config = RunConfig.build("CartPole-v1", total_frames=27_000)
     record: dict[str, Any] = {
-        "created": 1.0, "state": "stopped", "error": None, "config": config.to_json(), "space": to_json(SPACE),
+        "created": 1.0, "state": "stopped", "error": None, "config": config.to_json(), "space": to_json(space),
         "trials": 20, "parallel": 2, "metric": "episode_return", "goal": "max", "sampler": "tpe", "pruner": "asha",
         "seed": 0, "lives": 1,
     }  # fmt: skip
     folder = sweep_folder.create(name, record, {}, lambda new: sweep_study.create(new, goal="max", first={}))
     study = sweep_study.opened(folder)
-    for rate, batch, network, value, state in TRIALS:
+    for rate, batch, net, value, state in TRIALS:
         study.add_trial(optuna.create_trial(
-            state=optuna.trial.TrialState[state], value=value, distributions=sweep_study.distributions(SPACE),
-            params={"learning_rate": rate, "batch_size": batch, "network": network},
-            intermediate_values={1: 10.0, 2: 15.0}, user_attrs={"note": "<b>late</b>"} if state == "FAIL" else {},
+            state=optuna.trial.TrialState[state], value=value, distributions=sweep_study.distributions(space),
+            params={"learning_rate": rate, "batch_size": batch, "network": network if net == "mlp-lstm" else net},
+            intermediate_values={1: 10.0, 2: 15.0}, user_attrs={"note": note} if state == "FAIL" else {},
         ))  # fmt: skip
     recorded.vtrace(f"{name}-1")
     return Sweep(folder)

@@ -7,17 +7,19 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.checkpoints import anatomy, tensorfile
 from workbench.checkpoints.tensorfile import Tensors
+from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName
 from workbench.rundir import files
+from workbench.trajectory import EnvironmentSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +30,7 @@ REPLAY = "replay"  # the group that a whole checkpoint may lack: pruning removes
 SUFFIX = ".safetensors"
 LARGEST_META = 2**26  # bytes
 
+_Told = TypeVar("_Told")
 _GROUP = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
 
@@ -60,6 +63,22 @@ class Checkpoint:
     def __repr__(self) -> str:
         gained = "" if self.episode_return is None else f", episode_return={self.episode_return:.4g}"
         return f"Checkpoint({self.path.name}: frames={self.frames:,}{gained})"
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's configuration when it was written. Raises CheckpointCorrupt where it has none."""
+        return self._told("config", RunConfig.from_json)
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """What the network was made for. Raises CheckpointCorrupt where that is not told, or is no environment."""
+        return self._told("environment", EnvironmentSpec.from_json)
+
+    def _told(self, name: str, read: Callable[[Any], _Told]) -> _Told:
+        try:
+            return read(self.meta[name])
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise CheckpointCorrupt(f"{self.path / META} has no such {name}: {error!r:.200}. {_REMEDY}") from error
 
     @property
     def groups(self) -> list[str]:

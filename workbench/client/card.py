@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench import checkpoints
+from workbench import checkpoints, markup
 from workbench.client import card_curve, card_sections
 from workbench.client.card_sections import Row
 from workbench.client.changes import Change, changes
@@ -80,7 +80,7 @@ class Card:
                 "<tr>" + "".join(f'<td style="text-align:left;vertical-align:top">{html.escape(cell)}</td>'
                                  for cell in row) + "</tr>" for row in section.rows)
             parts.append(f"<h2>{html.escape(section.title)}</h2>\n<table>{rows}</table>")
-        return "\n".join([*parts, f"<h2>Again</h2>\n<pre>{html.escape(self.code)}</pre>"])
+        return markup.output("\n".join([*parts, f"<h2>Again</h2>\n<pre>{html.escape(self.code)}</pre>"]))
 
     def save(self, path: str | Path) -> Path:
         """Write the card as .md or .html, and return where. Raises InvalidInput, StorageFailed."""

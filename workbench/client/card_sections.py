@@ -16,7 +16,6 @@ from workbench.environments.atari_scores import scores_of
 from workbench.environments.registry import known_ids
 from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor import budget
-from workbench.trajectory import EnvironmentSpec
 
 Row = tuple[str, str, str]
 
@@ -72,7 +71,7 @@ def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
     if config.wrappers:
         yield "wrappers", config.wrappers, "innermost first"
     if newest is not None:
-        spec = EnvironmentSpec.from_json(newest.meta["environment"])
+        spec = newest.spec
         for part in spec.seen:
             yield f"observation {part.name}".strip(), f"{part.dtype} {list(part.shape)}", "as the network sees it"
         yield "actions", f"{spec.actions.kind} {list(spec.actions.sizes)}", ""

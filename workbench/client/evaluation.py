@@ -173,7 +173,7 @@ def evaluate(
         "_evaluate", request, timeout_s=timeout_s, what="evaluation", remedy="Ask for fewer episodes."
     )
     return Evaluation(
-        environment=told.get("environment", found.meta["environment"]["name"]),
+        environment=told.get("environment", found.spec.name),
         checkpoint=found.path,
         checkpoint_frames=found.frames,
         seed=seed,
@@ -193,7 +193,7 @@ def _checked_starts(checkpoint: Checkpoint, chosen: Protocol | None, starts: str
         raise InvalidInput(f"starts={str(starts)!r} is for protocol='human-starts' only.")
     if chosen is None:
         return _EPISODES
-    name = checkpoint.meta["environment"]["name"]
+    name = checkpoint.spec.name
     game = None if _of_own_code(checkpoint) else atari_game(name)
     if game is None:
         raise InvalidInput(f"protocol={chosen.name!r} is a way to evaluate on Atari, and this policy plays {name}. "
@@ -215,4 +215,4 @@ def _of_own_code(checkpoint: Checkpoint) -> bool:
 
 def _all_actions(checkpoint: Checkpoint) -> bool:
     """Whether the policy has all 18 actions, by choice or because the game has no fewer."""
-    return bool(checkpoint.meta["environment"]["num_actions"] == ALL_ACTIONS)
+    return checkpoint.spec.num_actions == ALL_ACTIONS

@@ -72,7 +72,7 @@ def forked(
         _check_free(name)
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, replay=replay, changes=changes)
-    before = RunConfig.from_json(source.meta["config"])
+    before = source.config
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
     launchers.checked(place, config)

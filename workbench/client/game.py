@@ -320,8 +320,7 @@ def play(
     if isinstance(found, Checkpoint):
         kept = rollouts.kept_in(found, stem)
         place = {"source": str(found.path), "trust_code": found.trust_code, "environment": ""}
-        spec, config = found.meta["environment"], found.meta["config"]
-        title = f"{spec['name']} with {config['algorithm']} at {found.frames:,} frames"
+        title = f"{found.spec.name} with {found.config.algorithm} at {found.frames:,} frames"
     else:
         kept = rundir.home() / "rollouts" / f"{stem_of(found)}-{stem}"
         place, title = {"source": "", "trust_code": False, "environment": found}, found

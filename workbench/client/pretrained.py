@@ -48,11 +48,6 @@ class PretrainedPolicy(Checkpoint):
         return self.path.name
 
     @property
-    def config(self) -> RunConfig:
-        """Of the run that trained it."""
-        return RunConfig.from_json(self.meta["config"])
-
-    @property
     def card(self) -> Page:
         """How it was trained, and what starts such a run again: the reproduction card of its run, as Markdown."""
         return Page((self.path / CARD).read_text(encoding="utf-8"))

@@ -239,7 +239,7 @@ def to_play(given: Checkpoint | Run | str | Path, *, trust_code: bool) -> Checkp
     run = RunDirectory(found.path.parents[1])
     if run.record.exists():
         sealed.all_code(run.code, trust_code=trust_code)
-    sealed.check_module(run.code, str(found.meta["config"]["environment"]), trust_code=trust_code)
+    sealed.check_module(run.code, found.config.environment, trust_code=trust_code)
     return found
 
 

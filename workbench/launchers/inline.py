@@ -125,7 +125,8 @@ class InlineRun:
             supervisor = self._supervisor = Supervisor(self.run, writer, place=self.place)
             if self._ending.is_set():
                 self.stop()
-            server = serve_run(self.run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8)
+            server = serve_run(self.run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
+                               on_flood=lambda text: supervisor.event("error", text))
             try:
                 supervisor.serve()
             finally:

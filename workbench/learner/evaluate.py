@@ -14,14 +14,13 @@ import numpy as np
 
 from workbench import checkpoints, environments
 from workbench.checkpoints import Checkpoint
-from workbench.config import RunConfig
 from workbench.environments.atari import AtariOptions
 from workbench.environments.atari_protocols import protocol_of
 from workbench.environments.atari_starts import AtariFromStarts, read_starts
 from workbench.environments.contract import VectorEnvironment
 from workbench.learner.player import Player, answer, code_of, load_player, make_environment
 from workbench.rundir import sealed
-from workbench.trajectory import ENDS, EnvironmentSpec, Flags
+from workbench.trajectory import ENDS, Flags
 
 _LARGEST_GROUP = 8  # environments stepped together, if a game has no more agents
 
@@ -74,7 +73,7 @@ def _evaluated(
     checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None
 ) -> dict[str, Any]:
     found = checkpoints.at(Path(checkpoint), trust_code=trust_code)
-    spec = EnvironmentSpec.from_json(found.meta["environment"])
+    spec = found.spec
     num_envs = max(1, min(episodes, _LARGEST_GROUP) // spec.agents) * spec.agents
     if protocol is None:
         environment = make_environment(found, num_envs=num_envs, seed=seed)
@@ -92,7 +91,7 @@ def _by_protocol(
     checkpoint: Checkpoint, name: str, starts: str | None, *, episodes: int, num_envs: int, seed: int
 ) -> VectorEnvironment:
     """The checkpoint's game as Atari's protocol `name` has it, for `episodes` episodes in all."""
-    config = RunConfig.from_json(checkpoint.meta["config"])
+    config = checkpoint.config
     config = config.replaced(environment_options={**config.environment_options, **protocol_of(name).options})
     sealed.check_module(code_of(checkpoint), config.environment, trust_code=checkpoint.trust_code)
     game = environments.atari_game(config.environment)

@@ -87,6 +87,7 @@ class Learner:
         self._writing_replay = False
         self._paused: str | None = run.read().get("paused")  # the reason
         self._held = ""  # why training waits for the disk
+        self._floods: list[str] = []  # sentences about strangers at this learner's port
         self._failure: BaseException | None = None
         self._lives = 0
         self._took: dict[str, Any] | None = None  # checkpoint
@@ -102,7 +103,7 @@ class Learner:
         """Train until stopped or finished. Raises what made it fail."""
         server: Server = serve_run(
             self.run_directory, learner_name(self.rank), calls=self.calls(), streams={"play": self.streams.play},
-            threads=1024,
+            threads=1024, on_flood=self._floods.append,
         )
         try:
             if self.config.learners > 1:
@@ -579,7 +580,7 @@ class Learner:
         while True:
             state = self.state
             told: dict[str, Any] = {"state": state, "reason": self.reason, "writing_replay": self._writing_replay,
-                                    "held": bool(self.storage.hold)}
+                                    "held": bool(self.storage.hold), "floods": self._floods[:]}
             if self._ready.is_set():
                 told = {**self.recorder.status, **told, **asdict(self.progress)}
             if self.state == state:  # else it changed between: counters of training are none of a pause

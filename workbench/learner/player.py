@@ -18,7 +18,7 @@ from workbench.algorithms.base import State
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.frames import join_frames, push_frames
 from workbench.checkpoints import Checkpoint
-from workbench.config import LearningConfig, RunConfig
+from workbench.config import LearningConfig
 from workbench.environments.by_value import Factory, load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
@@ -107,7 +107,7 @@ class Player:
 def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
     """The player of a checkpoint, against the opponent that its run has. Raises CheckpointCorrupt, NetworkFailed, and
     InvalidInput where the opponent's checkpoint is gone."""
-    policy, config = load_policy(checkpoint), RunConfig.from_json(checkpoint.meta["config"])
+    policy, config = load_policy(checkpoint), checkpoint.config
     player = _player(policy, num_envs=num_envs, seed=seed)
     if config.opponent is not None:
         player.opponent = _player(
@@ -137,8 +137,8 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
 
 def load_policy(checkpoint: Checkpoint) -> Policy:
     """The policy of a checkpoint. Raises CheckpointCorrupt or NetworkFailed."""
-    config = RunConfig.from_json(checkpoint.meta["config"])
-    spec = EnvironmentSpec.from_json(checkpoint.meta["environment"])
+    config = checkpoint.config
+    spec = checkpoint.spec
     factory = _typed(checkpoint, "network")
     algorithm = algorithms.build(config, spec=spec)
     network = networks.build(config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
@@ -157,7 +157,7 @@ def make_environment(
     checkpoint: Checkpoint, *, num_envs: int, seed: int, show: Show = None
 ) -> VectorEnvironment:
     """The environment that a checkpoint was trained in, with the same options; `show`: see `environments.make`."""
-    config = RunConfig.from_json(checkpoint.meta["config"])
+    config = checkpoint.config
     sealed.check_module(code_of(checkpoint), config.environment, trust_code=checkpoint.trust_code)
     factory = _typed(checkpoint, "environment")
     return environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory, show=show)

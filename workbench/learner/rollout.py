@@ -18,13 +18,12 @@ import torch
 from workbench import checkpoints
 from workbench.algorithms.outlook import outlook
 from workbench.checkpoints import Checkpoint
-from workbench.config import RunConfig
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 from workbench.learner.player import Player, answer, load_player, make_environment
 from workbench.learner.saliency import Saliency, saliency_of
 from workbench.rollouts import RolloutWriter
-from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
 NOT_DRAWN = "this environment draws nothing, and its observations are not images"
 SCORES = {"probability": "policy", "q_value": "q_values", "mean": "means"}  # array by the kind of an outlook
@@ -66,7 +65,7 @@ def record_of(
 ) -> dict[str, Any]:
     """What a rollout's record says of an episode; `checkpoint`: whose policy played, or None."""
     environment, spec = stage.environment, stage.environment.spec
-    config = None if checkpoint is None else RunConfig.from_json(checkpoint.meta["config"])
+    config = None if checkpoint is None else checkpoint.config
     learning = None if config is None else config.hyperparameters
     return {
         "environment": spec.name, "algorithm": config.algorithm if config else "",
@@ -82,7 +81,7 @@ def record_of(
 
 def trained_in(checkpoint: Checkpoint, *, seed: int, show: Show) -> VectorEnvironment:
     """One game of the environment that a checkpoint was trained in."""
-    agents = EnvironmentSpec.from_json(checkpoint.meta["environment"]).agents
+    agents = checkpoint.spec.agents
     return make_environment(checkpoint, num_envs=agents, seed=seed, show=show)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.config import ALGORITHMS, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.markup import output
 from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
 from workbench.planning.learner import UNROLLS_EACH, Learner, Rate
@@ -135,7 +136,7 @@ class Plan:
 
         said = "".join(f"<div>{html.escape(line)}</div>" for line in self._lines())
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return f"{said}{self.parts._repr_html_()}<ul>{notes}</ul>"
+        return output(f"{said}{self.parts._repr_html_()}<ul>{notes}</ul>")
 
 
 @dataclass(frozen=True)

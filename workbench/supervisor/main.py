@@ -81,7 +81,8 @@ def main(run_dir: str, starting: int | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8)
+    server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
+                       on_flood=lambda text: supervisor.event("error", text))
     try:
         supervisor.serve()
     finally:

@@ -303,7 +303,11 @@ class Supervisor:
     def _hear(self, told: dict[str, Any], *, follow: bool) -> None:
         """Take in a status of the learner, and, to `follow`, its state; nobody sees one without the other."""
         with self._guard:
+            floods = self._news.told.get("floods", [])
             self._news.heard(told, alive={index for index, child in self._crew.actors.items() if child.alive})
+            for flood in told.get("floods", []):
+                if flood not in floods:
+                    self.event("error", flood)
             if "frames" in told:
                 self._budget.saw(self.config, told)
                 self._tell_resumed()  # the event has its place

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench import rundir
+from workbench import markup, rundir
 from workbench.client.changes import Change, changes
 from workbench.client.control import checked
 from workbench.client.run import Run
@@ -168,8 +168,8 @@ class Comparison:
         spec = picture.drawable(self._spec()) | {"config": picture.theme()}
         image = base64.b64encode(vl_convert.vegalite_to_png(spec, scale=picture.PNG_SCALE)).decode()
         alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
-        page = (f'<div style="font-family:sans-serif;font-size:13px"><img alt="{alternative}" '
-                f'style="max-width:100%;width:760px" src="data:image/png;base64,{image}">{self._table()}</div>')
+        page = markup.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
+                             f'src="data:image/png;base64,{image}">{self._table()}', markup.SMALL)
         return {"text/html": page, "image/png": image, "text/plain": f"{self!r}\n{self.differences.to_string()}"}
 
     def _ipython_display_(self) -> None:

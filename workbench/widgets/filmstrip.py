@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from workbench import observations
+from workbench import markup, observations
 from workbench.trajectory import Array
 
 MOST_FRAMES = 6
@@ -79,9 +79,7 @@ def bundle(title: str, facts: Mapping[str, str], frames: Sequence[Moment]) -> di
     image = base64.b64encode(png(frames)).decode() if frames else ""
     alternative = html.escape(f"{len(frames)} frames of {title}")
     picture = f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""
-    page = (
-        f'<div style="font-family:sans-serif;font-size:13px;max-width:980px"><b>{html.escape(title)}</b>'
-        f"{named(facts.items())}{picture}</div>"
-    )
+    body = f"<b>{html.escape(title)}</b>{named(facts.items())}{picture}"
+    page = markup.output(body, f"{markup.SMALL};max-width:980px")
     text = "\n".join([title, *(f"  {name}: {value}" for name, value in facts.items())])
     return {"text/html": page, "text/plain": text, **({"image/png": image} if image else {})}

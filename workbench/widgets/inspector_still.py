@@ -7,6 +7,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench import markup
 from workbench.tables import Table
 from workbench.widgets import picture
 from workbench.widgets.inspector_figures import LAYERS
@@ -34,8 +35,7 @@ def bundle(
         source = f"data:image/png;base64,{kept['image/png']}"
         parts.append(f'<img alt="{said}" style="width:100%;max-width:980px" src="{source}">')
     parts += [table._repr_html_(), _layers(layers)]
-    page = f'<div style="font-family:sans-serif;font-size:13px">{"".join(parts)}</div>'
-    return {"text/html": page, "text/plain": repr(table), **kept}
+    return {"text/html": markup.output("".join(parts), markup.SMALL), "text/plain": repr(table), **kept}
 
 
 def _png(figures: Mapping[str, Figure]) -> bytes:

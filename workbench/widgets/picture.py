@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from workbench import markup
 from workbench.widgets import dashboard, filmstrip
 from workbench.widgets import snapshot as moments
 from workbench.widgets.altair import alt
@@ -59,10 +60,8 @@ def page(snapshot: Snapshot, image: str) -> str:
     alternative = html.escape(f"Charts of {snapshot.name}: {moments.sentence(snapshot)}")
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
-    return (
-        f'<div style="font-family:sans-serif;font-size:13px;max-width:980px">{headline(snapshot)}'
-        f"{filmstrip.named(moments.facts(snapshot))}{charts}{events(snapshot)}</div>"
-    )
+    said = filmstrip.named(moments.facts(snapshot))
+    return markup.output(f"{headline(snapshot)}{said}{charts}{events(snapshot)}", f"{markup.SMALL};max-width:980px")
 
 
 def headline(snapshot: Snapshot) -> str:

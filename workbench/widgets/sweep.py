@@ -16,7 +16,7 @@ from typing import Any
 
 import ipywidgets
 
-from workbench import rundir
+from workbench import markup, rundir
 from workbench.client.control import stored_status
 from workbench.client.run import Run
 from workbench.client.sweep_handle import GOING_ON, OPEN, Sweep, SweepStatus
@@ -126,8 +126,7 @@ class SweepView:
         drawn = "".join(f'<img alt="{html.escape(figures[key].title)}" style="max-width:100%" '
                         f'src="data:image/png;base64,{image}">' for key, image in images.items())  # fmt: skip
         body = f"{_headline(status)}{drawn}{self._html_table()}"
-        page = f'<div style="font-family:sans-serif;font-size:13px">{body}</div>'
-        return {"text/html": page, "image/png": images["parallel"],
+        return {"text/html": markup.output(body, markup.SMALL), "image/png": images["parallel"],
                 "text/plain": f"{status!r}\n{self._sweep.table.to_string()}"}
 
     def __repr__(self) -> str:

@@ -33,13 +33,15 @@ def serve_run(
     calls: Mapping[str, Handler],
     streams: Mapping[str, StreamHandler] | None = None,
     threads: int = 16,
+    on_flood: Callable[[str], None] = print,
 ) -> Server:
     """A started server of that run: its "supervisor", "learner", "learner-1", ...; see `serve`.
 
     Raises ConnectionLost where it cannot listen.
     """
     listen = _beyond(run)
-    server = serve(_socket(run, name), run.token(), calls=calls, streams=streams, threads=threads, beyond=listen)
+    server = serve(_socket(run, name), run.token(), calls=calls, streams=streams, threads=threads, beyond=listen,
+                   on_flood=lambda text: on_flood(f"{name}: {text}"))
     if listen is None:
         _published(run, name).unlink(missing_ok=True)  # of a life on another machine
     else:

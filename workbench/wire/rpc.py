@@ -18,14 +18,16 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, WorkbenchError, by_name
 from workbench.wire import grpc
+from workbench.wire.strangers import Strangers
 
 Handler = Callable[..., Any]
 StreamHandler = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
 
+_Answer = TypeVar("_Answer")
 _SERVICE = "workbench.Run"
 _TOKEN = "x-workbench-token"
 LARGEST_MESSAGE = 256 * 2**20  # bytes; 1,024 stacked Atari observations are 29 MB
@@ -88,12 +90,17 @@ def _is_loopback(address: str) -> bool:
 
 
 class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
-    """Finds the method of an RPC after its token was checked."""
+    """Finds the method of an RPC after its token was checked.
+
+    Attributes:
+        on_known: gets gRPC's name of every peer that showed the token.
+    """
 
     def __init__(self, token: str, calls: Mapping[str, Handler], streams: Mapping[str, StreamHandler]) -> None:
         self._token = token.encode()
         self._calls = calls
         self._streams = streams
+        self.on_known: Callable[[str], None] = lambda _: None
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         service, _, method = details.method.lstrip("/").partition("/")
@@ -103,10 +110,18 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
         if not hmac.compare_digest(str(given).encode(), self._token):
             return grpc.stream_stream_rpc_method_handler(_refuse)  # reads no message: it may be a large one
         if method in self._streams:
-            return grpc.stream_stream_rpc_method_handler(self._streams[method])
+            return grpc.stream_stream_rpc_method_handler(self._known(self._streams[method]))
         if method in self._calls:
-            return grpc.unary_unary_rpc_method_handler(_as_json(self._calls[method]))
+            return grpc.unary_unary_rpc_method_handler(self._known(_as_json(self._calls[method])))
         return None
+
+    def _known(self, handler: Callable[[Any, grpc.ServicerContext], _Answer]
+               ) -> Callable[[Any, grpc.ServicerContext], _Answer]:
+        def answer(request: Any, context: grpc.ServicerContext) -> _Answer:
+            self.on_known(context.peer())
+            return handler(request, context)
+
+        return answer
 
 
 def _refuse(_: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -148,12 +163,14 @@ class Server:
         port: on which it listens beyond this machine; None: it does not.
     """
 
-    def __init__(self, server: grpc.Server, address: str, port: int | None = None) -> None:
+    def __init__(self, server: grpc.Server, address: str, port: int | None, strangers: Strangers | None) -> None:
         self.address, self.port = address, port
-        self._server = server
+        self._server, self._strangers = server, strangers
 
     def stop(self, grace_s: float = 1.0) -> None:
         """Refuse new RPCs at once and end those in flight after `grace_s` seconds."""
+        if self._strangers is not None:
+            self._strangers.stop()
         self._server.stop(grace_s).wait()
 
 
@@ -165,11 +182,13 @@ def serve(
     streams: Mapping[str, StreamHandler] | None = None,
     threads: int = 16,
     beyond: Listen | None = None,
+    on_flood: Callable[[str], None] = print,
 ) -> Server:
     """A started server at `address`, "unix:/path"; each open stream keeps one of its `threads`.
 
     Args:
         beyond: where it listens for other machines as well, with TLS, on a free port.
+        on_flood: see `Strangers`; of the port for other machines.
 
     Raises ConnectionLost where it cannot listen, InvalidInput for an address without TLS that others could reach.
     """
@@ -178,11 +197,16 @@ def serve(
     if beyond is not None:
         options += [*_BEYOND_SERVER_OPTIONS, ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                     ("grpc.max_connection_idle_ms", _IDLE_MS)]
-    server = grpc.server(pool, handlers=[_Methods(token, calls, streams or {})], options=options)
+    methods = _Methods(token, calls, streams or {})
+    server = grpc.server(pool, handlers=[methods], options=options)
     _bind(server, address)
-    port = None if beyond is None else _bind_beyond(server, beyond)
+    port = strangers = None
+    if beyond is not None:
+        port = _bind_beyond(server, beyond)
+        strangers = Strangers(port, on_flood)
+        methods.on_known = strangers.knows
     server.start()
-    return Server(server, address, port)
+    return Server(server, address, port, strangers)
 
 
 def _most_connections() -> int:

@@ -1,0 +1,185 @@
+"""What strangers without the token cost a run whose port they reach, one way of bothering it after the other.
+
+    python benchmarks/strangers.py [--rounds 3] [--seconds 10] [--rate 20] [--ways half,idle] [--write]
+
+A run of CartPole listens with TLS on 127.0.0.1, as one of several machines does. Times without and with a stranger take
+turns. He is a process of his own at the lowest priority, whose processor time is shown, because he shares the machine
+with the run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from arguments import Parser, some
+from home import private_home
+from throughput import hardware
+
+import workbench as wb
+from workbench.wire import certificates
+from workbench.wire.endpoints import HOST, learner_name
+from workbench.wire.rpc import Caller, Endpoint
+
+RESULT = Path(__file__).parent / "results" / "strangers.md"
+MOST_OPEN = 500  # connections of the stranger
+TARGET = 0.95  # of the speed without him
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+PINGS = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" * 20
+
+
+class Stranger:
+    """Someone who reaches the port and has no token."""
+
+    def __init__(self, port: int) -> None:
+        self._port, self._open = port, deque[socket.socket](maxlen=MOST_OPEN)
+        self._context = ssl.create_default_context()
+        self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
+        self._context.set_alpn_protocols(["h2"])
+        certificate = ssl.get_server_certificate(("127.0.0.1", port)).encode()
+        self._caller = Caller(Endpoint(f"127.0.0.1:{port}", certificate), "no token")
+
+    def half(self) -> None:
+        """Begins a handshake, and keeps the connection."""
+        self._connected().sendall(b"\x16\x03\x01\x02\x00")
+
+    def idle(self) -> None:
+        """Shakes hands, and keeps the connection."""
+        self._shaken()
+
+    def pings(self) -> None:
+        """Asks for answers that he never reads, on a new connection."""
+        connection = self._shaken()
+        connection.sendall(PREFACE + PINGS)
+
+    def calls(self) -> None:
+        """Calls with a wrong token."""
+        with suppress(wb.errors.WorkbenchError):
+            self._caller.call("status", timeout_s=1.0)
+
+    def _connected(self) -> socket.socket:
+        if len(self._open) == MOST_OPEN:
+            self._open[0].close()
+        self._open.append(socket.create_connection(("127.0.0.1", self._port), timeout=1.0))
+        return self._open[-1]
+
+    def _shaken(self) -> socket.socket:
+        self._open[-1] = shaken = self._context.wrap_socket(self._connected())
+        return shaken
+
+    def bother(self, way: str, rate: float) -> None:
+        """For ever, so many times a second."""
+        act: Callable[[], None] = getattr(self, way)
+        due = time.monotonic()
+        while True:
+            with suppress(OSError):  # refused, or closed: he goes on
+                act()
+            due = max(due + 1 / rate, time.monotonic() - 1)
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+WAYS = ("half", "idle", "pings", "calls")
+
+
+def steps_per_second(run: wb.Run, seconds: float) -> float:
+    """On the learner's clock."""
+    first = run.status
+    run.wait(seconds=seconds, progress=False)
+    run.wait(updates=first.updates + 1, timeout_s=600, progress=False)
+    last = run.status
+    return (last.steps - first.steps) / (last.time_s - first.time_s)
+
+
+def bothered(run: wb.Run, way: str, given: argparse.Namespace) -> tuple[float, float]:
+    """Speed while a stranger is at it, and his share of a core."""
+    port = int(json.loads((run.directory.endpoints / f"{learner_name(0)}.json").read_text())["port"])
+    command = [sys.executable, __file__, "--stranger", str(port), "--ways", way, "--rate", str(given.rate)]
+    stranger = subprocess.Popen(command, preexec_fn=lambda: os.nice(19))
+    try:
+        time.sleep(2.0)  # his start
+        process, started = psutil.Process(stranger.pid), time.monotonic()
+        before = sum(process.cpu_times()[:2])
+        speed = steps_per_second(run, given.seconds)
+        return speed, (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - started)
+    finally:
+        stranger.send_signal(signal.SIGKILL)
+        stranger.wait()
+
+
+def measure(given: argparse.Namespace) -> str:
+    """All of it as Markdown. Ends the process where the run did not survive."""
+    os.environ[HOST] = "127.0.0.1"
+    certificates.remove = certificates.ensure  # which a run on one machine has not
+    with private_home():
+        run = wb.launch("CartPole-v1", name="bothered", actors=1, envs_per_actor=16, total_frames=10**9,
+                        learner_threads=1, ready_timeout_s=600, progress=False)
+        run.wait(updates=20, timeout_s=600, progress=False)
+        quiet = {way: list[float]() for way in given.ways}
+        loud, shares = {way: list[float]() for way in given.ways}, {way: list[float]() for way in given.ways}
+        for number in range(given.rounds):
+            for way in given.ways:
+                quiet[way].append(steps_per_second(run, given.seconds))
+                speed, share = bothered(run, way, given)
+                loud[way].append(speed)
+                shares[way].append(share)
+                print(f"round {number + 1}: {way}: {quiet[way][-1]:,.0f} and {speed:,.0f} steps/s, {share:.0%}",
+                      file=sys.stderr, flush=True)
+        status, events = run.status, run.events
+        if not status.alive or (events["kind"] == "restart").any():
+            sys.exit(f"the run did not survive: {status.line()}\n{events}")
+        told = [text for text in events["message"] if "without this run's token" in text]
+    rows = []
+    for way in given.ways:
+        ratios = [one / other for one, other in zip(loud[way], quiet[way], strict=True)]
+        row = (f"{statistics.median(quiet[way]):,.0f}", f"{statistics.median(loud[way]):,.0f}",
+               f"{statistics.median(ratios):.1%}", f"{min(ratios):.0%} to {max(ratios):.0%}",
+               f"{statistics.median(shares[way]):.0%}")
+        rows.append(f"| {way} | {' | '.join(row)} |")
+    said = "; ".join(f"{way}: {getattr(Stranger, way).__doc__[:-1]}" for way in given.ways)
+    return "\n".join([
+        f"`python benchmarks/strangers.py --rounds {given.rounds} --seconds {given.seconds:g} --rate {given.rate:g} "
+        f"--ways {','.join(given.ways)}`", "",
+        f"{hardware()}; load average {os.getloadavg()[0]:.1f}. {given.rate:g} times a second: {said}. Medians of "
+        f"{given.rounds} rounds; the aim is {TARGET:.0%}. The run lived on with all its processes.", "",
+        "| way | quiet, steps/s | bothered | ratio | range | the stranger's own share of a core |",
+        "|---|---|---|---|---|---|", *rows, "",
+        f"The run's events say of it: {'; '.join(told) or 'nothing'}.", ""])
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.rounds(3)
+    parser.seconds(10)
+    parser.number("--rate", 20, "times a second", least=0.1, most=10_000)
+    parser.add_argument("--ways", type=some(list(WAYS)), default=list(WAYS), metavar="NAME,NAME",
+                        help=f"some of {', '.join(WAYS)} (default: all)")
+    parser.add_argument("--stranger", type=int, help=argparse.SUPPRESS)
+    parser.writes(RESULT, "the table")
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    given = arguments()
+    if given.stranger is not None:
+        Stranger(given.stranger).bother(given.ways[0], given.rate)
+    text = measure(given)
+    print(text)
+    if given.write:
+        RESULT.write_text(f"# Strangers at a run's port\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
