@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from workbench.errors import UnknownName
-from workbench.markup import output
+from workbench.markup import output, plain
 
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
@@ -51,11 +51,11 @@ class Table(Sequence[Row], Generic[Row]):
     def __repr__(self) -> str:
         if not self._rows:
             return self._empty
-        lines = [list(self._columns), *self._cells()]
+        lines = [[plain(cell) for cell in line] for line in (self._columns, *self._cells())]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self._columns))]
         shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
                  for line in lines]
-        return "\n".join([*shown, *self._notes])
+        return "\n".join([*shown, *map(plain, self._notes)])
 
     def _repr_html_(self) -> str:
         if not self._rows:

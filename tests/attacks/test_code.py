@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.played import checkpoint_in, code_of
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.client import sweep_folder, sweep_study
+from workbench.client.start import checked_config
 from workbench.config import RunConfig
 from workbench.environments import by_value
 from workbench.errors import AccessDenied
@@ -65,7 +67,7 @@ def run_of(checkpoint: Checkpoint) -> Path:
 def as_sweep(checkpoint: Checkpoint) -> sweep_folder.SweepFolder:
     """A sweep out of an archive, put where sweeps are."""
     sweep = sweep_folder.create(
-        "theirs", {"state": "stopped", "config": RunConfig.build("CartPole-v1").to_json(), "created": 0.0, "trials": 2,
+        "theirs", {"state": "stopped", "config": checkpoint.config.to_json(), "created": 0.0, "trials": 2,
                    "parallel": 1, "sampler": "random", "space": {}, "goal": "maximize", "metric": "return",
                    "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none"},
         {}, lambda new: sweep_study.create(new, goal="maximize", first={}))
@@ -186,6 +188,35 @@ def test_a_package_that_a_strangers_checkpoint_names_is_not_imported(
     with pytest.raises(AccessDenied, match="imports planted_package"):
         wb.evaluate(exported, episodes=1)
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("call", ["fork", "resume", "sweep", "colab.restored"])
+def test_a_cluster_that_a_strangers_run_names_is_not_called(home: Path, tmp_path: Path, call: str) -> None:
+    """Ray unpickles what it is answered."""
+    with socket.create_server(("127.0.0.1", 0)) as evil:
+        evil.setblocking(False)
+        address = f"ray://127.0.0.1:{evil.getsockname()[1]}"
+        theirs = checkpoint_in(tmp_path / "archive", "CartPole-v1", launcher="ray", address=address)
+        run = RunDirectory(run_of(theirs))
+        rundir.write_atomically(run.path / "token", b"a" * 64)
+        run.write(supervisor_pid=None, error=None, parent=None)
+        with pytest.raises(AccessDenied, match=f"the Ray cluster at '{address}', which no launch of yours"):
+            CALLS[call](theirs)
+        with pytest.raises(BlockingIOError):
+            evil.accept()
+
+
+def test_a_cluster_that_the_call_or_a_launch_of_ones_own_names_is_called(home: Path) -> None:
+    config = RunConfig.build("CartPole-v1", launcher="ray", address="mine:1")
+    run = rundir.create("mine", {})
+    with pytest.raises(AccessDenied, match="the Ray cluster at 'mine:1'"):
+        sealed.check(run.code, config)
+    with pytest.raises(AccessDenied):
+        sealed.check(run.code, config, address="another:1")
+    sealed.check(run.code, config, address="mine:1")
+    sealed.check(run.code, config)
+    _, code, _ = checked_config("CartPole-v1", "vtrace", None, None, (), {"launcher": "ray", "address": "mine:1"})
+    sealed.check(rundir.create("launched", {}, code=code).code, config)
 
 
 def test_a_seal_counts_for_its_own_file_and_bytes_alone(home: Path, tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.widgets import recorded
+from tests.widgets import recorded, swept
 from workbench import checkpoints
 from workbench.client import evaluations, sweep_folder
 from workbench.client.rollout import every as rollouts_of
-from workbench.errors import CheckpointCorrupt, WorkbenchError
-from workbench.metrics import MetricsReader
+from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
+from workbench.launchers import colab
+from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.widgets.runs_table import RunsTable
 
@@ -217,6 +218,17 @@ def test_a_sweeps_study_as_something_else_is_named(home: Path, kind: str) -> Non
     assert row.state == "damaged" and "study.sqlite" in repr(wb.sweeps())
 
 
+def test_a_trigger_in_a_sweeps_study_does_not_run(home: Path) -> None:
+    swept.by_hand("bad")
+    with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
+        theirs.execute(TRIGGER.replace("on events", "on trials"))
+    with soon():
+        [row] = wb.sweeps()
+    assert row.state == "damaged"
+    with soon(), pytest.raises(StorageFailed, match="no run writes a trigger"):
+        wb.attach_sweep("bad").resume(trials=30)
+
+
 def test_a_sweep_of_anything_is_named(home: Path) -> None:
     folder = sweep_folder.folder() / "bad"
     folder.mkdir(parents=True)
@@ -226,6 +238,54 @@ def test_a_sweep_of_anything_is_named(home: Path) -> None:
         with soon():
             [row] = wb.sweeps()
         assert row.state == "damaged" and str(folder) in repr(wb.sweeps())
+
+
+TRIGGER = """create trigger more after insert on events begin
+    select (select count(*) from (with recursive c(x) as (select 1 union all select x + 1 from c) select x from c));
+end"""
+
+
+def test_a_trigger_in_the_metrics_does_not_run_where_a_run_goes_on(bad: RunDirectory) -> None:
+    with closing(sqlite3.connect(bad.metrics)) as theirs:
+        theirs.execute(TRIGGER)
+    with soon(), pytest.raises(StorageFailed, match="no run writes a trigger such as 'more'"):
+        MetricsWriter(bad.metrics)
+    with soon(), pytest.raises(WorkbenchError):
+        wb.resume(bad.path)
+
+
+@pytest.mark.parametrize("file", ["run.json", "metrics.sqlite", "checkpoint"])
+def test_a_link_to_a_file_is_none_of_a_run(bad: RunDirectory, tmp_path: Path, file: str) -> None:
+    """It leads to a file of somebody's, who can change it at any time."""
+    made = checkpoints.write(bad.checkpoints, frames=1, requested=True, meta=META,
+                             groups={"model": {"weight": np.eye(3, dtype=np.float32)}})
+    path = {"run.json": bad.record, "metrics.sqlite": bad.metrics, "checkpoint": made.path / "model.safetensors"}[file]
+    path.symlink_to(path.rename(tmp_path / "elsewhere"))
+    reads: dict[str, Callable[[], Any]] = {
+        "run.json": bad.read, "metrics.sqlite": MetricsReader(bad.metrics).events, "checkpoint": made.verify}
+    with pytest.raises(WorkbenchError, match="it is a link|it is no plain file"):
+        reads[file]()
+
+
+@pytest.mark.parametrize("by", ["device", "sparse", "trigger", "link"])
+def test_a_mirrors_history_that_is_none_is_left_behind(
+    bad: RunDirectory, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    checkpoints.write(bad.checkpoints, frames=1, requested=True, meta=META,
+                      groups={"model": {"weight": np.eye(3, dtype=np.float32)}})
+    mirror = bad.path.rename(tmp_path / "bad")
+    metrics = mirror / "metrics.sqlite"
+    if by == "trigger":
+        with closing(sqlite3.connect(metrics)) as theirs:
+            theirs.execute(TRIGGER)
+    elif by == "link":
+        metrics.symlink_to(metrics.rename(tmp_path / "elsewhere"))
+    else:
+        replaced(metrics, by)
+    with soon():
+        assert colab.restored("bad", tmp_path) == "bad"
+    assert "The history before now is lost" in capsys.readouterr().out
+    assert not (home / "runs" / "bad" / "metrics.sqlite").exists()
 
 
 META = {"steps": 1, "updates": 1, "time_s": 1.0}

@@ -1,12 +1,15 @@
-"""Places that a user or somebody else has made odd: homes, working directories, umasks, folders in /tmp, names."""
+"""Places that a user or somebody else has made odd or poor: homes, working directories, umasks, folders in /tmp, names,
+memory."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +87,51 @@ def test_a_folder_that_somebody_planted_for_sockets_is_not_used(
         folder.symlink_to(tmp_path / ("mine" if planted == "link" else "nowhere"))
     with pytest.raises(AccessDenied, match="is not a folder of yours alone"):
         run.learner_address()
+
+
+SMALL_SHM = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh")
+
+
+@pytest.mark.full
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("unshare"), reason="only root mounts another /dev/shm")
+def test_a_run_needs_no_shared_memory(home: Path) -> None:
+    code = LAUNCH.replace("name=", "actor_processes=2, name=")
+    done = subprocess.run([*SMALL_SHM, sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    if "permission denied" in done.stderr.lower():
+        pytest.skip(done.stderr)
+    assert done.stdout.split() == ["training", "stopped"], done.stderr
+
+
+@pytest.mark.full
+def test_too_little_memory_for_addresses_ends_the_run_and_says_what_failed(home: Path) -> None:
+    """As `ulimit -v` does. Torch alone needs more."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (700 * 2**20, resource.RLIM_INFINITY))\n"
+    said = python(f"{limit}import workbench as wb\ntry:\n{textwrap.indent(LAUNCH, '    ')}"
+                  "except wb.errors.WorkbenchError as error:\n    print(type(error).__name__, error)\n")
+    assert said.startswith("RunFailed learner ended") and "Memory" in said, said
+    assert wb.attach("odd").state == "failed"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="only root starts processes of others")
+def test_two_users_have_runs_of_one_name_side_by_side(tmp_path: Path) -> None:
+    """Their homes have such long names that the sockets of both are in /tmp."""
+    other = ("setpriv", "--reuid", "65534", "--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
+    tmp_path.chmod(0o755)
+    tmp_path.parent.chmod(0o755)
+    running = []
+    for user, prefix in (("me", ()), ("other", other)):
+        home = tmp_path / user / ("long" * 30)
+        home.mkdir(parents=True)
+        if prefix:
+            for folder in (home, home.parent):
+                os.chown(folder, 65534, 65534)
+        variables = {**os.environ, "WORKBENCH_HOME": str(home), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+        running.append(subprocess.Popen([*prefix, sys.executable, "-c", LAUNCH], env=variables, cwd=tmp_path / user,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    for one in running:
+        said, complaint = one.communicate()
+        assert said.split() == ["training", "stopped"], complaint
 
 
 NAMES = ["x" * 300, "x" * 5000, "~nobody-such/x", "~", "", ".", "a\0b", "ü" * 200, "../..", "/", None, 7, b"run", []]

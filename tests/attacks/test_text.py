@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import unicodedata
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.attacks import hostile
 from tests.attacks.hostile import MARK, PIECES
+from workbench import markup
 from workbench.client.card import Card, Section, card
 from workbench.tables import Table
 from workbench.widgets.panel import RunPanel
@@ -96,7 +98,7 @@ def test_a_card_shows_any_text_letter_by_letter(cells: list[str]) -> None:
         check(page)
     words = Words(as_page(shown.markdown)).said
     for cell in cells:
-        assert " ".join(cell.split()) in " ".join(words.split()) or "\x00" in cell
+        assert markup.plain(" ".join(cell.split())) in " ".join(words.split())
 
 
 @settings(deadline=None)
@@ -106,3 +108,10 @@ def test_a_table_shows_any_text_letter_by_letter(cells: list[str]) -> None:
     check(table._repr_html_())
     assert all(html.escape(cell) in table._repr_html_() for cell in cells)
     check(Table((), {}, empty=cells[0])._repr_html_())
+
+
+@given(cells=st.lists(any_text | st.text("ab\x1b\n\r\x9b\u202e\u2066\u2028\x00", max_size=10), min_size=1, max_size=4))
+def test_a_table_in_a_terminal_has_a_line_a_row_and_no_character_that_moves_or_turns(cells: list[str]) -> None:
+    shown = repr(Table(cells, {"name": str}, empty=""))
+    assert len(shown.split("\n")) == 1 + len(cells)
+    assert not [one for one in shown if one != "\n" and unicodedata.category(one) == "Cc" or one in "\u202e\u2066"]

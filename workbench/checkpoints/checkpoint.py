@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ REPLAY = "replay"  # the group that a whole checkpoint may lack: pruning removes
 SUFFIX = ".safetensors"
 LARGEST_META = 2**26  # bytes
 
+_END_OF_TIME = 2**33  # unix s
 _Told = TypeVar("_Told")
 _GROUP = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
@@ -257,9 +257,10 @@ def _check(content: dict[str, Any]) -> None:
     """Raises ValueError where what others sort, show or compare by is of another type."""
     files, meta = content["files"], content["meta"]
     fitting = {
-        "created": _number(content["created"]) and math.isfinite(content["created"]),
+        "created": _number(content["created"]) and 0 <= content["created"] < _END_OF_TIME,
         "requested": type(content["requested"]) is bool,
         "episode_return": meta.get("episode_return") is None or _number(meta["episode_return"]),
+        "parameters": type(meta.get("parameters", 0)) is int,
         "files": all(type(one["size_bytes"]) is int and type(one["sha256"]) is str for one in files.values()),
         "frames": all(0 <= int(meta[name]) < 2**63 for name in ("frames", "steps", "updates")),
     }

@@ -188,5 +188,5 @@ _NUMBERED = re.compile(r"^(\d{1,9})(?=[.)])")
 
 def _escaped(text: str) -> str:
     """Text for a title or a cell of a table in Markdown, which shows it letter by letter."""
-    text = _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+    text = _MARKUP.sub(r"\\\g<0>", markup.plain(" ".join(text.split())))
     return html.escape(_NUMBERED.sub(r"\1\\", text), quote=False)

@@ -6,6 +6,8 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from workbench.trajectory import Array
 
 _WIDTH, _HEIGHT = 640, 260
@@ -17,7 +19,8 @@ Points = tuple[Array, Array]  # x and y, as long as each other
 
 def curve(lines: Mapping[str, Points], *, x_title: str, y_title: str) -> str:
     """Lines by name over common axes; "" where no line has two points."""
-    drawn = {name: points for name, points in lines.items() if len(points[0]) > 1}
+    finite = {name: np.isfinite(x) & np.isfinite(y) for name, (x, y) in lines.items()}
+    drawn = {name: (x[finite[name]], y[finite[name]]) for name, (x, y) in lines.items() if finite[name].sum() > 1}
     if not drawn:
         return ""
     xs, ys = (_ends([points[axis] for points in drawn.values()]) for axis in (0, 1))

@@ -23,9 +23,10 @@ from workbench.supervisor import lock
 def delete(directory: RunDirectory) -> Path:
     """Move a run's directory to the trash; where it is then, such as `trash/pong-vtrace-1-20261121-093100`.
 
-    Moved back, it is the run that it was. Raises RunNotFound, RunAlive, or StorageFailed; nothing was moved then.
+    Moved back, it is the run that it was. Raises RunNotFound, AccessDenied, RunAlive, or StorageFailed; nothing was
+    moved then.
     """
-    checked(directory)
+    checked(directory).check_own()
     with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:  # so that nobody starts it meanwhile
         if not mine or lock.is_held(lock.of_supervisor(directory)):
             raise RunAlive(_refusal(directory))

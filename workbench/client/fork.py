@@ -75,6 +75,8 @@ def forked(
     before = source.config
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
+    code = sealed.every(run.directory.code, config, address=address,
+                        trust_code=Setting("trust_code", bool, False, "").check(trust_code))
     launchers.checked(place, config)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
@@ -84,7 +86,6 @@ def forked(
     meta = {"config": config.to_json(), "reason": "fork", "fork": parent}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
     preset = run.directory.read().get("preset")
-    code = sealed.every(run.directory.code, trust_code=Setting("trust_code", bool, False, "").check(trust_code))
     return created(
         name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset, state=state), code, place,
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),

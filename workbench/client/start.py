@@ -134,7 +134,7 @@ def resume(
     _check_goes_on(directory, config)
     _check_parent(directory)
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)
-    sealed.check(directory.code, config.environment, trust_code=trust_code)
+    sealed.check(directory.code, config, address=address, trust_code=trust_code)
     sealed.check(directory.opponent.code, trust_code=trust_code)
     launchers.checked(place, config)
 
@@ -184,8 +184,7 @@ def checked_config(
         environments.check_processes(label, config.environment_options, made_by)
     shipped = {"environment.pkl": made_by, "network.pkl": network if callable(network) else None}
     code = {file: by_value.dumps(one) for file, one in shipped.items() if one is not None}
-    if factory is None and (package := label.rpartition(":")[0]):
-        code[sealed.MODULE] = package.encode()
+    code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if chosen is None else chosen.name
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.client.tables import duration
+from workbench.markup import plain
 
 ALIVE = ("starting", "training", "paused", "stopping")
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -166,7 +167,7 @@ class RunStatus:
             parts.append(f"replay {self.replay}")
         if self.state == "training" and self.eta_s is not None:
             parts.append(f"about {duration(self.eta_s)} left")
-        return ", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else "")
+        return plain(", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else ""))
 
     def __repr__(self) -> str:
         return f"RunStatus({self.name}: {self.line()})"

@@ -327,7 +327,7 @@ class Sweep:
         trust_code = Setting("trust_code", bool, False, "").check(trust_code)
         runs = [self._folder.run(trial.number) for trial in self.trials]
         for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):
-            sealed.check(code, self._folder.config().environment, trust_code=trust_code)
+            sealed.check(code, self._folder.config(), trust_code=trust_code)
         begin(self._folder, **changes)
         return self
 

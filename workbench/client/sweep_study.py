@@ -17,6 +17,7 @@ from workbench.client.sweep_folder import SweepFolder
 from workbench.client.sweep_space import Choice, Space, from_json
 from workbench.client.sweep_value import MARKS
 from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
+from workbench.metrics import check_tables
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -108,11 +109,13 @@ def _storage(sweep: SweepFolder, *, new: bool = False) -> Any:
     package = optuna()
     waiting = {"connect_args": {"timeout": _TIMEOUT_S}}
     try:
+        if not new:
+            check_tables(sweep.study)
         return package.storages.RDBStorage(
             f"sqlite:///{sweep.study}", engine_kwargs=waiting, skip_table_creation=not new,
             skip_compatibility_check=not new,
         )  # fmt: skip
-    except (sqlite3.Error, package.exceptions.StorageInternalError) as error:
+    except (StorageFailed, sqlite3.Error, package.exceptions.StorageInternalError) as error:
         raise StorageFailed(f"cannot open {sweep.study}: {error}. Its runs are not affected: wb.runs().") from None
 
 

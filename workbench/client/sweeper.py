@@ -36,7 +36,7 @@ class Sweeper:
         record = sweep.read()
         self._sweep, self._record = sweep, record
         self._config = RunConfig.from_json(record["config"])
-        self._code = sealed.every(sweep.code)
+        self._code = sealed.every(sweep.code, self._config)
         self._parent = sweep.parent()
         self._place = launchers.by_name(self._config.launcher)
         self._study = sweep_study.opened(sweep, sampling=True)

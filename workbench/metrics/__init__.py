@@ -7,7 +7,8 @@ After a resume, frames and updates go on from the checkpoint; rows beyond it sta
 
 from workbench.metrics.history import History
 from workbench.metrics.reader import MetricsReader
-from workbench.metrics.schema import Progress
+from workbench.metrics.schema import Progress, check_tables, check_whole
 from workbench.metrics.writer import MetricsWriter
 
-__all__ = ["History", "MetricsReader", "MetricsWriter", "Progress"]
+__all__ = ["History", "MetricsReader", "MetricsWriter", "Progress", "check_tables",
+           "check_whole"]

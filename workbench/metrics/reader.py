@@ -21,6 +21,7 @@ from workbench.metrics.series import Series
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_MOST_EVENTS = 100_000
 _PROGRESS = ("frames", "steps", "updates", "time_s")
 
 
@@ -103,11 +104,11 @@ class MetricsReader:
 
     @_decoding
     def events(self, *, since_id: int = 0) -> list[dict[str, Any]]:
-        """Events, oldest first: id, time (unix, s), kind, message, data, and frames ... time_s or None."""
+        """The newest 100,000, oldest first: id, time (unix, s), kind, message, data, and frames ... time_s or None."""
         names = ("id", "time", "kind", "message", *_PROGRESS, "data")
-        rows = self._rows(f"SELECT {', '.join(names)} FROM events WHERE id > ? ORDER BY id", since_id)
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [_event(one) for one in found]
+        rows = self._rows(f"SELECT {', '.join(names)} FROM events WHERE id > ? ORDER BY id DESC LIMIT ?", since_id,
+                          _MOST_EVENTS)
+        return [_event(dict(zip(names, row, strict=True))) for row in reversed(rows)]
 
     @_decoding
     def distribution(self, name: str) -> dict[str, Any] | None:
@@ -132,6 +133,8 @@ class MetricsReader:
 
 def _event(told: dict[str, Any]) -> dict[str, Any]:
     """An event as everybody reads it. Raises ValueError, TypeError."""
+    if not 0 <= told["time"] < 2**33:
+        raise ValueError(f"an event at {told['time']!r:.50} s")
     progress = {name: None if told[name] is None else float(told[name]) if name == "time_s" else int(told[name])
                 for name in _PROGRESS}
     return {**told, **progress, "id": int(told["id"]), "time": float(told["time"]), "kind": str(told["kind"]),

@@ -75,6 +75,8 @@ def open_for_writing(path: Path, *, wait_s: float = WRITER_TIMEOUT_S) -> sqlite3
         _check_plain(path)
         connection = sqlite3.connect(path, timeout=_OPEN_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            _check_schema(connection, path)  # a trigger of a stranger's would run with each row
             _set_journal(connection, "TRUNCATE" if RunDirectory(path.parent).certificate.exists() else "WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             with writing(connection, path):
@@ -142,6 +144,20 @@ def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
             connection.close()
 
 
+def check_tables(path: Path) -> None:
+    """Raises StorageFailed where a file of SQLite, a run's or another, has more than plain tables and indices."""
+    with reading(path):
+        pass
+
+
+def check_whole(path: Path) -> None:
+    """Raises StorageFailed where the file was damaged on its way, or is no history of a run."""
+    with reading(path) as connection:
+        verdict = "it holds nothing" if connection is None else connection.execute("PRAGMA quick_check").fetchone()[0]
+        if verdict != "ok":
+            raise StorageFailed(f"{path} is damaged: {verdict!s:.200}.")
+
+
 @contextmanager
 def decoding(path: Path) -> Iterator[None]:
     """Around what takes values of the file for numbers, words or JSON. Raises StorageFailed where they are none."""
@@ -167,9 +183,9 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_plain(path: Path) -> None:
-    """Raises StorageFailed for a pipe or a device, which SQLite would wait for, here or as the file's journal."""
+    """Raises StorageFailed for a link, or a pipe or device, which SQLite would wait for, here or as its journal."""
     for one in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal"))):
-        if one.exists() and not one.is_file():
+        if one.is_symlink() or (one.exists() and not one.is_file()):
             raise StorageFailed(f"cannot read {one}: it is no plain file. {_MOVE_AWAY}")
 
 

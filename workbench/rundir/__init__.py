@@ -25,7 +25,16 @@ from typing import Any, Literal, Protocol, TypedDict, TypeVar
 
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
-from workbench.rundir.files import check_fields, make_private, own, read_record, whose, write_atomically, write_record
+from workbench.rundir.files import (
+    check_fields,
+    check_stays,
+    make_private,
+    own,
+    read_record,
+    whose,
+    write_atomically,
+    write_record,
+)
 
 __all__ = [
     "ENDED", "Parent", "RunDirectory", "create", "every", "find", "gone", "home", "made_at_once", "parent_of",
@@ -195,6 +204,7 @@ class RunDirectory:
 
     def token(self) -> str:
         """The run's token, which every RPC must carry. Raises AccessDenied where it is not this user's alone."""
+        check_stays(self.path.parent)
         path = self.path / "token"
         token = own(path, largest=_LONGEST_TOKEN, secret=True).decode(errors="replace")
         if not _TOKEN.fullmatch(token):

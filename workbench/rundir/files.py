@@ -26,7 +26,7 @@ LARGEST_LIST = 2**28  # bytes of one that grows by a line for each of many
 
 def opened(path: Path) -> BufferedReader:
     """The file, for reading. Raises OSError where it is no plain file: a pipe would let one wait for ever."""
-    return _plain(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), path)
+    return _plain(_descriptor(path), path)
 
 
 def content(path: Path, *, largest: int) -> bytes:
@@ -83,15 +83,21 @@ def own(path: Path, *, largest: int, secret: bool = False) -> bytes:
             folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, folder)
             _check_own(os.fstat(folder), path.parent, 0o022)
-            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            file = stack.enter_context(_plain(os.open(path.name, flags, dir_fd=folder), path))
+            file = stack.enter_context(_plain(_descriptor(Path(path.name), folder), path))
             _check_own(os.fstat(file.fileno()), path, 0o077 if secret else 0o022)
             return _bounded(file, path, largest)
         except (FileNotFoundError, AccessDenied):
             raise
         except OSError as error:
-            why = "it is a link" if error.errno == errno.ELOOP else error.strerror
-            raise AccessDenied(f"{path} is not read: {why}.") from None
+            raise AccessDenied(f"{path} is not read: {error.strerror}.") from None
+
+
+def check_stays(folder: Path) -> None:
+    """Raises AccessDenied where others can put a folder of theirs in the place of one that lies in this one."""
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise AccessDenied(f"everybody can write {folder}, and so put another folder in the place of one that lies in "
+                           f"it. Nothing is told to a run there. Make it yours: chmod o-w {folder}")
 
 
 def owner(path: Path) -> str:
@@ -107,6 +113,16 @@ def whose(uid: int) -> str:
         return f"{pwd.getpwuid(uid).pw_name}'s"
     except KeyError:
         return f"of user {uid}"
+
+
+def _descriptor(path: Path, folder: int | None = None) -> int:
+    """Of the file itself: a link is none, since where it leads may change. Raises OSError."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link", str(path)) from None
+        raise
 
 
 def _plain(descriptor: int, path: Path) -> BufferedReader:

@@ -19,10 +19,12 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable
 from workbench.rundir.files import content, make_private, own, owner, write_atomically
 
 MODULE = "module.txt"  # the package of an environment that is named with one, "package:Name-v0"
+ADDRESS = "address.txt"  # of a Ray cluster: what answers there is unpickled here
 VOUCHED = "WORKBENCH_CODE"  # SHA-256 digests of code, with commas between
 
 _MARK = b"rl-workbench code 1\n"
@@ -70,9 +72,28 @@ def all_code(folder: Path, *, trust_code: bool = False) -> dict[str, bytes]:
     return {name: code for name, code in found.items() if code is not None}
 
 
-def every(folder: Path, *, trust_code: bool = False) -> dict[str, bytes]:
-    """The same, each as a file of this user's own. Raises as `read` and `sealed`."""
-    return {name: sealed(name, code) for name, code in all_code(folder, trust_code=trust_code).items()}
+def every(
+    folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False
+) -> dict[str, bytes]:
+    """The same, each as a file of this user's own, with what a run of that configuration lets others name.
+
+    Args:
+        address: of a Ray cluster that this call names, whatever was named before.
+
+    Raises as `read` and `sealed`; AccessDenied for a package or a cluster that no launch of this user named.
+    """
+    code = all_code(folder, trust_code=trust_code)
+    named = {} if config is None else words(config.environment, config.address)
+    for name, word in named.items():
+        if not trust_code and code.get(name) != word and (name, word.decode()) != (ADDRESS, address):
+            raise _unnamed(folder / name, word.decode())
+    return {name: sealed(name, one) for name, one in {**code, **named}.items()}
+
+
+def words(environment: str, address: str | None = None) -> dict[str, bytes]:
+    """What a launch names that can run code, by the file that seals it."""
+    given = {MODULE: environment.rpartition(":")[0], ADDRESS: address or ""}
+    return {name: word.encode() for name, word in given.items() if word}
 
 
 def check_module(folder: Path, environment: str, *, trust_code: bool = False) -> None:
@@ -80,29 +101,38 @@ def check_module(folder: Path, environment: str, *, trust_code: bool = False) ->
 
     The user's own launch has put down the package's name. Raises AccessDenied for one that it did not name.
     """
-    package = environment.rpartition(":")[0]
-    if package and not trust_code and read(folder / MODULE) != package.encode():
-        raise AccessDenied(f"the environment {environment!r} imports {package}, which no launch of yours on this "
-                           f"machine named. It was not imported. {_remedy(folder / MODULE)}")
+    for name, package in words(environment).items():
+        if not trust_code and read(folder / name) != package:
+            raise _unnamed(folder / name, package.decode())
+
+
+def _unnamed(path: Path, word: str) -> AccessDenied:
+    if path.name == ADDRESS:
+        said = (f"{path.parents[1].name} is to run on the Ray cluster at {word!r}, which no launch of yours on this "
+                "machine named, and whoever answers there can run code here. It was not called. Give address=... "
+                "yourself.")
+    else:
+        said = f"the environment imports {word}, which no launch of yours on this machine named. It was not imported."
+    return AccessDenied(f"{said} {_remedy(path)}")
 
 
 def files_in(folder: Path) -> list[Path]:
-    """What there is of code that was typed in a cell."""
-    return sorted(path for path in folder.glob("[!.]*") if path.suffix == ".pkl" or path.name == MODULE)
+    """What there is of code that was typed in a cell, and of names that can run code."""
+    return sorted(path for path in folder.glob("[!.]*") if path.suffix == ".pkl" or path.name in (MODULE, ADDRESS))
 
 
-def check(folder: Path, environment: str = "", *, trust_code: bool = False) -> None:
-    """Before something starts whose code lies in that folder. What the user trusts is sealed there.
+def check(
+    folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False
+) -> None:
+    """Before something starts whose code lies in that folder. What the call trusts or names is sealed there.
 
-    Raises as `read` and `check_module`, and OSError.
+    Args and errors as of `every`; raises OSError, too.
     """
-    code = all_code(folder, trust_code=trust_code)
-    check_module(folder, environment, trust_code=trust_code)
-    if trust_code:
-        if package := environment.rpartition(":")[0]:
-            code[MODULE] = package.encode()
-        for name, data in code.items():
-            write_atomically(folder / name, sealed(name, data))
+    for name, data in every(folder, config, address=address, trust_code=trust_code).items():
+        path = folder / name
+        if not path.exists() or content(path, largest=_LARGEST) != data:
+            make_private(folder)
+            write_atomically(path, data)
 
 
 def fingerprint(path: Path) -> str:
@@ -144,9 +174,10 @@ def _remedy(path: Path) -> str:
 def key_path() -> Path:
     """Where this user's key of this machine lies."""
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    try:
+    machine = b""
+    with suppress(OSError):
         machine = content(_MACHINE_ID, largest=4096)
-    except OSError:
+    if not machine.strip():  # as in a container's image
         machine = platform.node().encode()
     return folder / "rl-workbench" / f"code-{hashlib.sha256(machine).hexdigest()[:16]}.key"
 

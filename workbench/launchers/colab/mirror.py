@@ -26,13 +26,14 @@ from typing import Any
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt, RunNotFound, StorageFailed, WorkbenchError
-from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory, sealed
+from workbench.metrics import MetricsWriter, check_whole
+from workbench.rundir import RunDirectory, files, sealed
 from workbench.supervisor import lock
 
 KEPT = 2  # so that one is whole while the other is on its way
 _LOOK_S = 10.0  # between looks at the newest checkpoint, as long as no newer one comes
 _WAKE_S = 1.0
+_LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
 _START_S = 60.0  # for the run's supervisor to take its lock
 _FORMER_S = 60.0  # for the mirror of the run's life before to end
 _NEWS = "mirror.json"
@@ -79,6 +80,7 @@ def _same(checkpoint: Checkpoint, copied: Path) -> bool:
 def _write(path: Path, data: bytes) -> None:
     """As `rundir.write_atomically`, without the rights and directories that a Drive does not know."""
     beside = path.with_name(f".writing-{path.name}")
+    beside.unlink(missing_ok=True)  # it may be a link
     beside.write_bytes(data)
     os.replace(beside, path)
 
@@ -139,7 +141,8 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     newest, wrong = checkpoints.newest_good(source.checkpoints, replay=False)
     if newest is None:
         raise CheckpointCorrupt(f"{source.path} holds no checkpoint that is whole. {' '.join(wrong)}".strip())
-    code, theirs = (sealed.every(one.code, trust_code=trust_code) for one in (source, source.opponent))
+    code = sealed.every(source.code, source.config(), trust_code=trust_code)
+    theirs = sealed.every(source.opponent.code, trust_code=trust_code)
     record = {key: value for key, value in source.read().items() if key not in ("name", "mirrored")}
 
     def fill(made: RunDirectory) -> None:
@@ -169,15 +172,11 @@ def _found(name: str, folder: str | Path | None) -> RunDirectory:
 def _restore_metrics(source: Path, target: Path) -> None:
     """The history, if it came whole; else the run goes on without, which is told."""
     try:
-        shutil.copyfile(source, target)
-        with closing(sqlite3.connect(target)) as copied:
-            (verdict,) = copied.execute("PRAGMA quick_check").fetchone()
-        if verdict == "ok":
-            return
-    except (OSError, sqlite3.Error) as error:
-        verdict = str(error)
-    target.unlink(missing_ok=True)
-    print(f"The history before now is lost: {source} is not whole ({verdict}).")
+        rundir.write_atomically(target, files.content(source, largest=_LARGEST_HISTORY))
+        check_whole(target)
+    except (OSError, StorageFailed) as error:
+        target.unlink(missing_ok=True)
+        print(f"The history before now is lost: {source} is not whole ({error}).")
 
 
 def _restore_opponent(source: RunDirectory, made: RunDirectory, code: Mapping[str, bytes]) -> None:
