@@ -10,7 +10,8 @@ import pytest
 from tests.notebooks.lessons import LESSONS, execute
 
 SMALL: dict[str, dict[str, Any]] = {
-    "01-first-run": {"envs_per_actor": 4, "seconds": 3, "pong_seconds": 1, "episodes": 1},
+    "01-first-run": {"envs_per_actor": 4, "seconds": 3, "pong_seconds": 1, "episodes": 1,
+                     "pong_games": 1},
     "02-central-inference": {"actors": 2, "envs_per_actor": 2, "step_ms": 5.0, "looks": 1, "batch_sizes": [2, 4],
                              "timeouts_ms": [5], "actor_counts": [1]},
     "03-vtrace-by-hand": {"lag_updates": 20, "frames": 2_000},
