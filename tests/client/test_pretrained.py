@@ -27,7 +27,7 @@ def contents() -> dict[Path, int]:
 
 
 def test_what_ships_is_a_table() -> None:
-    assert {"cartpole", "recall"} <= set(NAMES)
+    assert {"cartpole", "football", "pong", "recall"} <= set(NAMES)
     rows = repr(wb.pretrained()).splitlines()
     assert rows[0].split() == ["name", "environment", "algorithm", "plays", "frames", "size"]
     assert [row.split()[0] for row in rows[1:]] == sorted(NAMES)
@@ -53,10 +53,17 @@ def test_a_policy_is_small_whole_and_says_how_it_was_trained(name: str) -> None:
         assert str(Path.home()) not in text and "/tmp/" not in text, "a path of the machine that trained it"
 
 
-def test_a_policy_plays_as_its_card_says_and_its_rollouts_are_kept_in_the_home(home: Path) -> None:
+@pytest.mark.parametrize(("name", "episodes", "margin"), [
+    ("recall", 20, 0.15), pytest.param("pong", 3, 3.0, marks=pytest.mark.full),
+    pytest.param("football", 20, 0.25, marks=pytest.mark.full),
+])  # fmt: skip
+def test_a_policy_plays_as_its_card_says(home: Path, name: str, episodes: int, margin: float) -> None:
+    policy = wb.pretrained(name)
+    assert wb.evaluate(policy, episodes=episodes, seed=7).mean >= policy.meta[pretrained.JUDGED]["mean"] - margin
+
+
+def test_rollouts_of_a_policy_are_kept_in_the_home(home: Path) -> None:
     policy = wb.pretrained("recall")
-    played = wb.evaluate(policy, episodes=20, seed=7)
-    assert played.mean >= policy.meta[pretrained.JUDGED]["mean"] - 0.15
     episode = wb.rollout(policy, seed=1)
     assert episode.path is not None and episode.path.parent == home / "rollouts"
     assert "recall" in episode.path.name and episode.terminated

@@ -111,7 +111,8 @@ def run(
     if (parent := directory.parent()) is not None:
         yield "begins with", f"{parent['take']} of {parent['checkpoint']}", ""
     for file in sealed.files_in(directory.code):
-        yield f"{file.stem} typed in a cell", f"code/{file.name}", f"SHA-256 {sealed.fingerprint(file)}"
+        if file.suffix == ".pkl":
+            yield f"{file.stem} typed in a cell", f"code/{file.name}", f"SHA-256 {sealed.fingerprint(file)}"
 
 
 def hyperparameters(config: RunConfig) -> Iterator[Row]:
