@@ -154,9 +154,9 @@ def measure(run: wb.Run, seconds: float, warm_up_updates: int) -> dict[str, Any]
         first = after_update(learner, learner.call("status").get("updates", 0) + 1)
         processes = Processes(run.status)
         until = time.monotonic() + seconds
-        while (left_s := until - time.monotonic()) > 0:
+        while (left_s := until - time.monotonic()) > 0 or not has_row(run, since_s=first["time_s"]):
             processes.sample()
-            time.sleep(min(SAMPLE_S, left_s))
+            time.sleep(min(SAMPLE_S, max(left_s, 0.1)))
         done = learner.call("status").get("updates", 0) - first["updates"]
         last = after_update(learner, first["updates"] + cycle * (done // cycle + 1))
         processes.sample()
@@ -166,6 +166,11 @@ def measure(run: wb.Run, seconds: float, warm_up_updates: int) -> dict[str, Any]
     check_unharmed(run)
     return {**speeds(config, first, last), **costs(cpu_s, config, first, last), **processes.memory,
             **recorded(run, first, last, config)}
+
+
+def has_row(run: wb.Run, *, since_s: float) -> bool:
+    """Whether the run has recorded itself since then, which it does once a second."""
+    return "policy_lag_mean" in run.metric_names and bool((run.metrics("policy_lag_mean")["time_s"] > since_s).any())
 
 
 def check_unharmed(run: wb.Run) -> None:

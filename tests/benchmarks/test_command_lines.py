@@ -127,6 +127,7 @@ WRONG = [
     ("service_sides.py", "server unix:x {", "is no JSON object"),
     ("service_sides.py", "server unix:x {}", "the settings have no 'server'"),
     ("startup.py", "--environments CartPole-v2", "CartPole-v2"),
+    ("strangers.py", "--ways rude", "'rude' is none of half"),
     ("sweep.py", "--trials 0", "'0' is not a whole number from 1 to 10,000"),
     ("throughput.py", "--precision fp16", "'fp16'"),
     ("throughput.py", "--environment Nothing-v0", "Nothing-v0"),

@@ -56,6 +56,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
                     [r"\+ 4 frames stacked", POSITIVE, POSITIVE, POSITIVE])],
     "service_sides.py": [],  # service.py starts it
     "slow_environments.py": [("--rounds 1 --seconds 0.1 --environments wait-5 --bare", ["wait-5", "alone", POSITIVE])],
+    "strangers.py": [("--rounds 1 --seconds 0.1 --ways half", ["half", POSITIVE, POSITIVE])],
     "startup.py": [("--rounds 1 --environments CartPole-v1", [r"\*\*first trained batch\*\*", POSITIVE])],
     "sweep.py": [("--trials 2 --frames 1000 --seeds 1 --parallel 1", ["defaults", SPEED])],
     "throughput.py": [("--environment CartPole-v1 --rounds 1 --seconds 0.1 --envs 2 --warm-up-updates 1",

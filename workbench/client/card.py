@@ -183,7 +183,7 @@ def _is_written(change: Change, config: RunConfig) -> bool:
 # What Markdown would read as its own: a mark anywhere, an underscore at the edge of a word, and at the beginning what
 # opens a list or draws a line.
 _MARKUP = re.compile(r"[\\`*\[\]|~#$]|(?<![^\W_])_|_(?![^\W_])|^[-+=:]")
-_NUMBERED = re.compile(r"^(\d{1,9})(?=[.)])")
+_NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](?: |$))")
 
 
 def _escaped(text: str) -> str:
