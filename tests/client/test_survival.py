@@ -97,6 +97,7 @@ def test_an_actor_that_hangs_is_named(run: wb.Run) -> None:
     named_while_stopped(run, run.status.actors[0].pid, "actor 0 has made no step for")
 
 
+@pytest.mark.full
 def test_an_actor_that_hangs_before_it_has_come_is_named(run: wb.Run) -> None:
     before = run.status.actors[0].pid
     run.restart_actor(0)

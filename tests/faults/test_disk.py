@@ -64,6 +64,7 @@ def test_training_waits_while_the_learner_can_store_nothing(home: Path) -> None:
     check_history(run)
 
 
+@pytest.mark.full
 def test_training_waits_while_somebody_locks_the_metrics(home: Path) -> None:
     run = wb.launch("testing/counting-v0", **COUNTING)
     complete(run)

@@ -47,6 +47,7 @@ def test_a_learning_rate_that_is_tuned_is_the_one_in_use_whatever_the_warm_up_wa
     assert eventually(lambda: run.status.learning_rate) == 3e-3
 
 
+@pytest.mark.full
 def test_a_linear_schedule_ends_at_zero_after_a_warm_up_from_zero(home):
     run = wb.launch("CartPole-v1", **SMALL, total_frames=30_000, learning_rate=1e-3, learning_rate_schedule="linear",
                     warmup_updates=100)

@@ -138,6 +138,7 @@ def test_a_saved_notebook_keeps_what_was_seen_last(view: LiveView) -> None:
     assert "return of the episode so far" in bundle["text/html"]
 
 
+@pytest.mark.full
 def test_watching_does_not_slow_the_run_down(run: wb.Run) -> None:
     def speed(step: Callable[[], object], seconds: float = 2.0) -> float:
         began = run.status
