@@ -83,6 +83,7 @@ class Stranger:
     def bother(self, way: str, rate: float) -> None:
         """For ever, so many times a second."""
         act: Callable[[], None] = getattr(self, way)
+        print("ready", flush=True)
         due = time.monotonic()
         while True:
             with suppress(OSError):  # refused, or closed: he goes on
@@ -107,16 +108,16 @@ def bothered(run: wb.Run, way: str, given: argparse.Namespace) -> tuple[float, f
     """Speed while a stranger is at it, and his share of a core."""
     port = int(json.loads((run.directory.endpoints / f"{learner_name(0)}.json").read_text())["port"])
     command = [sys.executable, __file__, "--stranger", str(port), "--ways", way, "--rate", str(given.rate)]
-    stranger = subprocess.Popen(command, preexec_fn=lambda: os.nice(19))
+    stranger = subprocess.Popen(command, preexec_fn=lambda: os.nice(19), stdout=subprocess.PIPE)
     try:
-        time.sleep(2.0)  # his start
+        assert stranger.stdout is not None and stranger.stdout.readline(), "he ended while he started"
         process, started = psutil.Process(stranger.pid), time.monotonic()
         before = sum(process.cpu_times()[:2])
         speed = steps_per_second(run, given.seconds)
         return speed, (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - started)
     finally:
         stranger.send_signal(signal.SIGKILL)
-        stranger.wait()
+        stranger.communicate()
 
 
 def measure(given: argparse.Namespace) -> str:

@@ -91,6 +91,18 @@ def test_a_token_that_is_not_the_runs_own_is_sent_to_nobody(
     assert nobody_called(planter)
 
 
+def test_nothing_is_told_to_a_run_in_whose_place_everybody_can_put_another(
+    run: RunDirectory, planter: socket.socket
+) -> None:
+    above = run.path.parent
+    for mode, refused in ((0o777, True), (0o1777, False)):  # in a folder like /tmp one renames what is one's own
+        above.chmod(mode)
+        with pytest.raises(wb.errors.WorkbenchError) as told:
+            wb.attach(run.path).tune(learning_rate=1e-3)
+        assert nobody_called(planter) == refused
+        assert (isinstance(told.value, AccessDenied) and "chmod o-w" in str(told.value)) == refused
+
+
 @root
 def test_another_users_run_is_looked_at_without_a_secret_and_cannot_be_steered(
     run: RunDirectory, planter: socket.socket
