@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import psutil
 from arguments import Parser, some
 from home import private_home
+from throughput import ratio_cells
 
 import workbench as wb
 from workbench.client.run import Run
@@ -146,10 +147,10 @@ def table(rounds: dict[str, dict[str, list[Measured]]], arguments: argparse.Name
     for case, arms in rounds.items():
         one = [taken.steps_per_second for taken in arms["1"]]
         for arm, taken in arms.items():
-            ratios = [mine.steps_per_second / base for mine, base in zip(taken, one, strict=True)]
             median = [statistics.median(column) for column in zip(*taken, strict=True)]
-            rows.append(f"| {case} | {arm} | {median[0]:,.0f} | {statistics.median(ratios):.2f} | {min(ratios):.2f} to "
-                        f"{max(ratios):.2f} | {median[1]:.0%} | {median[2]:.2f} | {median[3]:.2f} |")
+            compared = ratio_cells([its.steps_per_second for its in taken], one)
+            rows.append(f"| {case} | {arm} | {median[0]:,.0f} | {compared} | {median[1]:.0%} | {median[2]:.2f} | "
+                        f"{median[3]:.2f} |")
     machine = wb.machine()
     return "\n".join([
         f"`python benchmarks/learner_threads.py --rounds {arguments.rounds} --seconds {arguments.seconds:g} --cases "

@@ -20,6 +20,7 @@ from typing import Any
 
 from arguments import Parser, some
 from home import private_home
+from throughput import ratio_cells
 
 import workbench as wb
 
@@ -119,9 +120,8 @@ def table(rounds: dict[str, dict[str, list[float]]], arguments: argparse.Namespa
     rows = []
     for environment, arms in rounds.items():
         for arm, values in arms.items():
-            ratios = [mine / base for mine, base in zip(values, arms["alone"], strict=True)]
             rows.append(f"| {environment} | {arm} | {statistics.median(values):,.0f} | "
-                        f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} |")
+                        f"{ratio_cells(values, arms['alone'])} |")
     machine = wb.machine()
     return "\n".join([
         f"`python benchmarks/slow_environments.py --rounds {arguments.rounds} --seconds {arguments.seconds:g} "

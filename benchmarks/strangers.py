@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 from arguments import Parser, some
 from home import private_home
-from throughput import hardware
+from throughput import hardware, ratio_cells
 
 import workbench as wb
 from workbench.wire import certificates
@@ -144,10 +144,8 @@ def measure(given: argparse.Namespace) -> str:
         told = [text for text in events["message"] if "without this run's token" in text]
     rows = []
     for way in given.ways:
-        ratios = [one / other for one, other in zip(loud[way], quiet[way], strict=True)]
         row = (f"{statistics.median(quiet[way]):,.0f}", f"{statistics.median(loud[way]):,.0f}",
-               f"{statistics.median(ratios):.1%}", f"{min(ratios):.0%} to {max(ratios):.0%}",
-               f"{statistics.median(shares[way]):.0%}")
+               ratio_cells(loud[way], quiet[way], median=".1%", ends=".0%"), f"{statistics.median(shares[way]):.0%}")
         rows.append(f"| {way} | {' | '.join(row)} |")
     said = "; ".join(f"{way}: {getattr(Stranger, way).__doc__[:-1]}" for way in given.ways)
     return "\n".join([

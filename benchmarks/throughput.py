@@ -43,6 +43,12 @@ def rate(work: Callable[[], int], seconds: float) -> float:
     return done / elapsed
 
 
+def ratio_cells(mine: list[float], base: list[float], *, median: str = ".2f", ends: str = ".2f") -> str:
+    """Two cells of a table: the median of the ratios of each round's pair, and their range."""
+    ratios = [one / other for one, other in zip(mine, base, strict=True)]
+    return f"{statistics.median(ratios):{median}} | {min(ratios):{ends}} to {max(ratios):{ends}}"
+
+
 def environments_alone(config: RunConfig, seconds: float) -> float:
     """Steps/s of one actor's groups in turn with random actions, on one core."""
     import numpy as np

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from tests.widgets import recorded
@@ -43,3 +44,23 @@ def run(home: Path, text: str, name: str = "") -> RunDirectory:
     writer.status({**recorded.STATUS, "reason": text, "hint": text, "warning": text, "device": text})
     writer.close()
     return run
+
+
+def replaced(path: Path, by: str) -> None:
+    """Put something else in the place of a file: of that kind, or a file with that text."""
+    if path.is_file():
+        path.unlink()
+    path.parent.mkdir(exist_ok=True)
+    if by == "fifo":
+        os.mkfifo(path)
+    elif by == "device":
+        path.symlink_to("/dev/zero")
+    elif by == "folder":
+        path.mkdir()
+    elif by == "dangling link":
+        path.symlink_to(path.with_name("nowhere"))
+    elif by == "sparse":
+        with open(path, "wb") as file:
+            file.truncate(2**40)
+    else:
+        path.write_bytes(by.encode())

@@ -17,6 +17,7 @@ import pytest
 
 import workbench
 import workbench as wb
+from tests.attacks import hostile
 from tests.played import checkpoint_in, code_of
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
@@ -238,15 +239,11 @@ def test_what_is_no_plain_file_of_code_is_refused_at_once(
     file.rename(real := tmp_path / "real.pkl")
     if how == "link":
         file.symlink_to(real)
-    elif how == "fifo":
-        os.mkfifo(file)
-    elif how == "device":
-        file.symlink_to("/dev/zero")
-    elif how == "folder":
-        file.mkdir()
-    else:
+    elif how == "large":
         real.rename(file)
         monkeypatch.setattr(sealed, "_LARGEST", 100)
+    else:
+        hostile.replaced(file, how)
     with pytest.raises(AccessDenied, match="is not read: "):
         sealed.read(file)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.attacks.hostile import replaced
 from tests.widgets import recorded, swept
 from workbench import checkpoints
 from workbench.client import evaluations, sweep_folder
@@ -46,25 +46,6 @@ def good(home: Path) -> RunDirectory:
 @pytest.fixture
 def bad(good: RunDirectory) -> RunDirectory:
     return recorded.vtrace("bad")
-
-
-def replaced(path: Path, by: str) -> None:
-    if path.is_file():
-        path.unlink()
-    path.parent.mkdir(exist_ok=True)
-    if by == "fifo":
-        os.mkfifo(path)
-    elif by == "device":
-        path.symlink_to("/dev/zero")
-    elif by == "folder":
-        path.mkdir()
-    elif by == "dangling link":
-        path.symlink_to(path.with_name("nowhere"))
-    elif by == "sparse":
-        with open(path, "wb") as file:
-            file.truncate(2**40)
-    else:
-        path.write_bytes(by.encode())
 
 
 def looked_at(run: RunDirectory) -> list[Callable[[], Any]]:

@@ -10,5 +10,4 @@ from workbench.metrics.reader import MetricsReader
 from workbench.metrics.schema import Progress, check_tables, check_whole
 from workbench.metrics.writer import MetricsWriter
 
-__all__ = ["History", "MetricsReader", "MetricsWriter", "Progress", "check_tables",
-           "check_whole"]
+__all__ = ["History", "MetricsReader", "MetricsWriter", "Progress", "check_tables", "check_whole"]
