@@ -34,8 +34,8 @@ sys.modules["rfc3987_syntax"] = None  # jsonschema would build 39 grammars of it
 
 # A run that is quick to start and to step, and small.
 SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}
-# One of testing/catch-v0 that leaves the processor to a browser.
-CALM = {**SMALL, "environment_options": {"step_ms": 5.0}}
+# One of testing/counting-v0 or testing/catch-v0 that leaves the processor to others while tests look and steer.
+CALM = {**SMALL, "environment_options": {"step_ms": 10.0}, "network": "mlp"}
 
 
 FIRST = ("browser", "notebooks", "launchers", "client", "faults")  # folders whose files take longest

@@ -83,8 +83,8 @@ def test_runs_of_an_empty_home(home: Path) -> None:
 
 
 def test_launch_status_tune_evaluate_stop(home: Path) -> None:
-    more = ("--name=typed", "--total-frames=1e9", "--warmup-updates=0")
-    assert workbench("launch", "CartPole-v1", *more, *OPTIONS).stdout == "typed\n"
+    more = ("--name=typed", "--total-frames=1e9", "--warmup-updates=0", "--environment-option=step_ms=5")
+    assert workbench("launch", "testing/counting-v0", *more, *OPTIONS).stdout == "typed\n"
     assert "typed" in workbench("runs").stdout
     told = json.loads(workbench("status", "typed", "--json").stdout)
     assert told["state"] == "training"
@@ -105,7 +105,7 @@ def test_launch_status_tune_evaluate_stop(home: Path) -> None:
     assert refused.stderr.startswith("workbench: network cannot change from None to 'mlp' in a fork")
     assert eventually(lambda: not processes_of(home / "runs" / "typed"))
     shown = workbench("evaluate", "typed", "--episodes=3").stdout
-    assert shown.startswith("Evaluation(CartPole-v1 at ")
+    assert shown.startswith("Evaluation(testing/counting-v0 at ")
     assert "3 episodes" in shown
 
 

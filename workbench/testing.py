@@ -51,6 +51,7 @@ class CountingEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not type
         image: observations are uint8 [1, 36, 36] whose first row holds the count, else float32 [4].
         num_actions: none has an effect but to be seen in the next observation.
         life: see `Count`; None: unique. Give one where two instances must do the same.
+        step_ms: how long a step sleeps, where a run is to leave the processor to others.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
@@ -63,12 +64,13 @@ class CountingEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not type
         image: bool = False,
         num_actions: int = 3,
         life: int | None = None,
+        step_ms: float = 0.0,
     ) -> None:
         if ends not in ("terminated", "truncated", "alternate"):
             raise InvalidInput(f"ends={ends!r} must be 'terminated', 'truncated' or 'alternate'.")
         self._lengths = [episode_length] if isinstance(episode_length, int) else list(episode_length)
         self._ends = ends
-        self._image = image
+        self._image, self._step_s = image, step_ms / 1000
         unique = (os.getpid() % 2**16) * 2**8 + next(_instances) % 2**8  # below 2**24: exact in float32
         self.life = unique if life is None else life
         self._episode, self._step, self._action = -1, 0, -1
@@ -89,6 +91,8 @@ class CountingEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not type
 
     def step(self, action: int) -> Step:
         """Counts one step; the reward is `expected_reward` of the count in the observation."""
+        if self._step_s:
+            time.sleep(self._step_s)
         self._step, self._action = self._step + 1, int(action)
         over = self._step >= self._lengths[self._episode % len(self._lengths)]
         cut_off = self._ends == "truncated" or (self._ends == "alternate" and self._episode % 2 == 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,16 @@ CELLS = ["import workbench as wb\nwb.runs()", "wb.compare(['row-a', 'row-b'], 'e
 
 
 @pytest.fixture(scope="module")
-def rows(browser_home: Path) -> list[Run]:
+def rows(browser_home: Path) -> Iterator[list[Run]]:
     """Two short runs that differ in one field; the second one is alive."""
     small = {**CALM, "actors": 1, "total_frames": 10**9, "progress": False}
     made = [launch("testing/catch-v0", name=name, learning_rate=rate, **small)
             for name, rate in (("row-a", 1e-3), ("row-b", 5e-4))]
     for one in made:
-        one.wait(updates=20, timeout_s=240, progress=False)
+        one.wait(updates=5, timeout_s=240, progress=False)
     made[0].stop()
-    return made
+    yield made
+    made[1].stop()
 
 
 @pytest.fixture(scope="module")

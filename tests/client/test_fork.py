@@ -21,11 +21,12 @@ from workbench.client.fork import _stem
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
 from workbench.rundir import sealed
+from workbench.testing import CountingEnv
 
 
 def pole() -> gymnasium.Env:
     """An environment that travels by value."""
-    return gymnasium.make("CartPole-v1")
+    return CountingEnv(step_ms=10.0)
 
 
 @pytest.fixture(scope="module")

@@ -99,6 +99,7 @@ def test_the_policy_remembers_what_the_person_did(counting: wb.Checkpoint) -> No
     assert values[0][0] == values[1][0] and values[0][1] != values[1][1]
 
 
+@pytest.mark.full
 def test_the_episode_is_shown_by_the_player_and_filmed(game: wb.Game, tmp_path: Path) -> None:
     assert game.moment.mime == "image/png" and game.moment.picture[:4] == b"\x89PNG"
     for key in ("ArrowLeft", "d", "ArrowRight", "ArrowRight"):
@@ -112,6 +113,7 @@ def test_the_episode_is_shown_by_the_player_and_filmed(game: wb.Game, tmp_path: 
     assert played.save(tmp_path / "played.gif", overlay=True).stat().st_size > 1000
 
 
+@pytest.mark.full
 def test_keeping_an_episode_does_not_end_it(game: wb.Game) -> None:
     with pytest.raises(InvalidInput, match="nothing was played yet"):
         game.keep()
@@ -167,6 +169,7 @@ def test_an_environment_is_played_without_an_agent(module_home: Path) -> None:
     assert "played by a person, seed 0" in RolloutPlayer([played]).still()["text/plain"]
 
 
+@pytest.mark.full
 def test_an_exported_policy_advises(cartpole: wb.Checkpoint, tmp_path: Path) -> None:
     with wb.play(wb.export_policy(cartpole, target=tmp_path / "policy")) as game:
         assert game.advice is not None
@@ -247,6 +250,7 @@ def children() -> list[psutil.Process]:
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_process_ends_with_its_handle_and_keeps_the_episode(cartpole: wb.Checkpoint) -> None:
     game = wb.play(cartpole, seed=11)
     process = process_of(game)

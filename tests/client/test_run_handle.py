@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually
+from tests.conftest import CALM, eventually
 from workbench.errors import (
     AccessDenied,
     InvalidInput,
@@ -25,12 +25,12 @@ from workbench.errors import (
     WaitTimeout,
 )
 
-NAME = "cartpole-vtrace-1"
+NAME = "counting-vtrace-1"
 
 
 @pytest.fixture(scope="module")
 def run(module_home: Path) -> Iterator[wb.Run]:
-    yield wb.launch("CartPole-v1", seed=1, warmup_updates=0, **SMALL)
+    yield wb.launch("testing/counting-v0", seed=1, warmup_updates=0, **CALM)
 
 
 def test_the_first_free_name_is_made_of_environment_and_algorithm(run: wb.Run) -> None:
@@ -100,7 +100,7 @@ def test_repr_costs_nothing_and_tells_the_age(run: wb.Run) -> None:
     run.status  # noqa: B018
     away = run.path.rename(run.path.with_name("away"))
     try:
-        assert "cartpole-vtrace-1: training" in repr(run)
+        assert f"{NAME}: training" in repr(run)
         assert repr(run).endswith("s ago)")
     finally:
         away.rename(run.path)
@@ -256,7 +256,7 @@ def test_resuming_a_live_run_gives_its_handle(run: wb.Run) -> None:
 
 def test_a_misspelt_run_gets_the_nearest_name(run: wb.Run) -> None:
     with pytest.raises(RunNotFound, match=f"Did you mean '{NAME}'"):
-        wb.attach("cartpole-vtrace-2")
+        wb.attach("counting-vtrace-2")
 
 
 def test_a_token_that_others_can_read_is_refused(run: wb.Run) -> None:

@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, processes_of
+from tests.conftest import CALM, eventually, processes_of
 from workbench.errors import InvalidInput, RunFailed, RunNotAlive
 
 NAME = "tough"
 
 LAUNCH = f"""
 import time, workbench as wb
-wb.launch("CartPole-v1", name={NAME!r}, **{SMALL!r})
+wb.launch("testing/counting-v0", name={NAME!r}, **{CALM!r})
 print("launched", flush=True)
 time.sleep(600)
 """
@@ -93,7 +93,7 @@ def named_while_stopped(run: wb.Run, pid: int | None, says: str) -> None:
 
 def test_an_actor_that_hangs_is_named(run: wb.Run) -> None:
     steps = run.status.actors[0].steps
-    eventually(lambda: run.status.actors[0].steps > steps + 1000)  # of this life
+    eventually(lambda: run.status.actors[0].steps > steps + 200)  # of this life
     named_while_stopped(run, run.status.actors[0].pid, "actor 0 has made no step for")
 
 
@@ -200,7 +200,7 @@ def test_stop_writes_a_last_checkpoint_and_ends_everything(run: wb.Run) -> None:
 
 
 def test_a_finished_run_says_so_and_goes_on_with_more_frames(run: wb.Run) -> None:
-    run.tune(total_frames=run.status.frames + 2000)
+    run.tune(total_frames=run.status.frames + 300)
     status = run.wait(timeout_s=240)
     assert status.state == "finished"
     assert status.frames >= run.config.total_frames

@@ -128,7 +128,7 @@ def test_a_cut_off_game_leaves_the_others_alone(made):
     assert cuts and ends and not together.all()
 
 
-@pytest.mark.parametrize("noop_max", [3, 30])
+@pytest.mark.parametrize("noop_max", [3, pytest.param(30, marks=pytest.mark.full)])
 def test_no_ops_after_a_reset_are_drawn_from_0_to_noop_max(made, noop_max):
     emulator = Emulator("freeway")  # its cars move in every frame
     frames = [emulator.restart(), *(emulator.no_op() for _ in range(31))]

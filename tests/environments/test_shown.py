@@ -25,7 +25,8 @@ def agree(frame: np.ndarray, grey: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("game, options", [
-    ("ALE/Breakout-v5", {}), ("ALE/Breakout-v5", {"life_loss": True, "max_frames_per_episode": 240}),
+    pytest.param("ALE/Breakout-v5", {}, marks=pytest.mark.full),
+    ("ALE/Breakout-v5", {"life_loss": True, "max_frames_per_episode": 240}),
     ("ALE/Seaquest-v5", {"full_action_space": True, "max_frames_per_episode": 240}),
 ])  # fmt: skip
 def test_atari_in_colour_is_the_game_that_is_played(game, options):

@@ -114,15 +114,15 @@ def test_an_environment_that_hangs_is_named_and_its_actor_started_anew(home: Pat
 
 
 class Leaking(CountingEnv):
-    """Keeps 100 kB of every step."""
+    """Keeps 500 kB of every step."""
 
     def __init__(self) -> None:
         super().__init__()
         self._kept: list[bytes] = []
 
     def step(self, action):
-        if len(self._kept) < 6_000:
-            self._kept.append(b"x" * 100_000)
+        if len(self._kept) < 1_200:
+            self._kept.append(b"x" * 500_000)
         return super().step(action)
 
 

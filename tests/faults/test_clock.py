@@ -57,7 +57,8 @@ def jump(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[float],
 
 @pytest.fixture(scope="module")
 def run(jump: Callable[[float], None], module_home: Path) -> wb.Run:
-    return wb.launch("testing/counting-v0", **COUNTING, checkpoint_interval_s=2.0, keep_checkpoints=3)
+    return wb.launch("testing/counting-v0", **COUNTING, environment_options={"step_ms": 5.0},
+                     checkpoint_interval_s=2.0, keep_checkpoints=3)
 
 
 def clock_of(run: wb.Run) -> float:

@@ -45,7 +45,7 @@ DAMAGE = [truncate, flip_a_bit, remove_a_file, remove_the_description, empty_the
 @pytest.fixture(scope="module")
 def whole(module_home: Path) -> wb.Run:
     """A run that was stopped, with as many checkpoints as there is damage, and one more."""
-    run = wb.launch("testing/counting-v0", **COUNTING, name="whole")
+    run = wb.launch("testing/counting-v0", **COUNTING, environment_options={"step_ms": 2.0}, name="whole")
     for _ in DAMAGE:
         run.wait(updates=run.checkpoint().updates + 5, timeout_s=240)
     run.stop()

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
+from tests.conftest import CALM, eventually, private_home_with_sweeps, processes_of
 from tests.faults.kernels import Kernels, kernels
 from tests.faults.killing import whole_checkpoints
 from workbench import rundir
@@ -25,7 +25,7 @@ from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
 
 KilledAround = Callable[[str, Callable[[], bool]], None]
-FIELDS = {**SMALL, "actors": 1, "warmup_updates": 0}
+FIELDS = {**CALM, "actors": 1, "warmup_updates": 0}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def kernel(home: Path) -> Iterator[Kernels]:
 
 @pytest.fixture(scope="module")
 def made(home: Path) -> wb.Run:
-    return wb.launch("CartPole-v1", name="steered", **FIELDS)
+    return wb.launch("testing/counting-v0", name="steered", **FIELDS)
 
 
 @pytest.fixture
@@ -198,10 +198,10 @@ rundir._renamed = lambda *_: os.kill(os.getpid(), signal.SIGSTOP)  # all is writ
 """
 
 MAKING = {
-    "launch": ("runs", f"wb.launch('CartPole-v1', name='new', **{FIELDS!r})"),
+    "launch": ("runs", f"wb.launch('testing/counting-v0', name='new', **{FIELDS!r})"),
     "fork": ("runs", "wb.attach('steered').fork(name='new')"),
-    "sweep": ("sweeps", f"wb.sweep('CartPole-v1', name='new', space={{'learning_rate': (1e-4, 1e-2)}}, trials=1, "
-                        f"parallel=1, total_frames=2000, **{FIELDS!r})"),
+    "sweep": ("sweeps", f"wb.sweep('testing/counting-v0', name='new', space={{'learning_rate': (1e-4, 1e-2)}}, "
+                        f"trials=1, parallel=1, total_frames=2000, **{FIELDS!r})"),
 }
 
 
@@ -231,7 +231,7 @@ def test_what_is_half_made_leaves_no_name_taken(home: Path, run: wb.Run, kernel:
 def test_a_run_that_was_made_goes_on_or_is_one_resume_away(home: Path, kernel: Kernels, starts: bool) -> None:
     name = "begun" if starts else "made"
     directory = RunDirectory(home / "runs" / name)
-    pid = kernel.start(f"wb.launch('CartPole-v1', name={name!r}, **{FIELDS!r})")
+    pid = kernel.start(f"wb.launch('testing/counting-v0', name={name!r}, **{FIELDS!r})")
     if starts:
         eventually(lambda: processes_of(directory.path))
     else:

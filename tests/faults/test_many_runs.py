@@ -35,7 +35,7 @@ def alive(module_home: Path) -> list[wb.Run]:
             writer.scalars(Progress(step * 100, step * 100, step, float(step)), {"loss": 1.0 / (step + 1)})
         writer.status({"state": states[number % 4], "frames": 4900, "frames_per_second": 10.0})
         writer.close()
-    return [wb.launch("testing/counting-v0", **COUNTING) for _ in range(2)]
+    return [wb.launch("testing/counting-v0", environment_options={"step_ms": 10.0}, **COUNTING) for _ in range(2)]
 
 
 def test_fifty_runs_are_listed_as_they_are(alive: list[wb.Run]) -> None:

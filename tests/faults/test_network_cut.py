@@ -32,7 +32,7 @@ pytest.importorskip("cryptography")
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
 LENGTHS = [5, 8]
 FIELDS = {"actors": 3, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4, "unroll_length": 7,
-          "environment_options": {"episode_length": LENGTHS, "ends": "alternate"}}
+          "environment_options": {"episode_length": LENGTHS, "ends": "alternate", "step_ms": 2.0}}
 NEAR = range(8, 12)  # environments of actor 2, which is here; 0 and 1 are on the other host
 
 

@@ -113,7 +113,7 @@ def test_changes_of_several_kernels_follow_each_other(run: wb.Run) -> None:
     assert run.config.value("entropy_cost") == chain[-2]
 
 
-def test_of_two_launches_with_one_name_one_is_refused(run: wb.Run) -> None:
+def test_of_two_launches_with_one_name_one_is_refused(module_home: Path) -> None:
     told = at_once(LAUNCH, 2)
     assert sorted(one.split(":")[0] for one in told) == ["launched", "refused"]
     assert "there is a run 'wanted' already" in " ".join(told)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, processes_of
-from tests.launchers.places import PLACES, Offer, ray
+from tests.conftest import CALM, eventually, processes_of
+from tests.launchers.places import PLACES, Offer, local, ray
 from workbench import launchers, rundir
 from workbench.client.start import new_record
 from workbench.config import RunConfig
@@ -21,8 +21,10 @@ from workbench.supervisor import lock
 START_S = 240.0
 
 
-# make test runs a run on Ray in test_ray.py: another cluster takes most of a minute to start.
-SUITES = [pytest.param(place, id=place.__name__, marks=[pytest.mark.full] if place is ray else []) for place in PLACES]
+# make test runs a run on Ray in test_ray.py: another cluster takes most of a minute to start. Nearly every other file
+# runs one in local processes.
+SUITES = [pytest.param(place, id=place.__name__, marks=[pytest.mark.full] if place in (ray, local) else [])
+          for place in PLACES]
 
 
 @pytest.fixture(scope="module", params=SUITES)
@@ -34,7 +36,8 @@ def offer(request: pytest.FixtureRequest, module_home: Path) -> Iterator[Offer]:
 @pytest.fixture(scope="module")
 def run(offer: Offer) -> Iterator[wb.Run]:
     name = f"contract-{offer.fields['launcher']}"
-    made = wb.launch("CartPole-v1", name=name, **SMALL, **offer.fields, total_frames=10**9, ready_timeout_s=START_S)
+    made = wb.launch("testing/counting-v0", name=name, **CALM, **offer.fields, total_frames=10**9,
+                     ready_timeout_s=START_S)
     yield made
     made.stop(timeout_s=20)
 
@@ -109,7 +112,7 @@ def test_an_environment_that_fails_is_the_launchs_error_and_leaves_nothing(offer
 
     name = f"broken-{offer.fields['launcher']}"
     with pytest.raises(EnvironmentFailed, match="no such game"):
-        wb.launch(Broken, name=name, **SMALL, **offer.fields, ready_timeout_s=START_S)
+        wb.launch(Broken, name=name, **{**CALM, "environment_options": {}}, **offer.fields, ready_timeout_s=START_S)
     directory = rundir.find(name)
     assert wb.attach(name).status.state == "failed"
     eventually(lambda: not lock.is_alive(directory))
@@ -117,7 +120,7 @@ def test_an_environment_that_fails_is_the_launchs_error_and_leaves_nothing(offer
 
 @pytest.mark.full
 def test_what_was_started_can_be_polled_read_and_stopped(offer: Offer) -> None:
-    config = RunConfig.build("CartPole-v1", **SMALL, **offer.fields)
+    config = RunConfig.build("testing/counting-v0", **CALM, **offer.fields)
     directory = rundir.create(f"by-hand-{config.launcher}", new_record(config, parent=None, code={}))
     launched = launchers.checked(launchers.by_name(config.launcher), config).start(directory)
     attached = wb.attach(directory.path)
@@ -134,7 +137,7 @@ def test_what_was_started_can_be_polled_read_and_stopped(offer: Offer) -> None:
 def test_what_processes_need_is_said_in_the_same_words_everywhere(offer: Offer) -> None:
     words = {"learner_cpus": 0.5, "learner_gpus": 0.0, "learner_memory_gb": 0.1, "actor_cpus": 0.25,
              "actor_memory_gb": 0.05}
-    config = RunConfig.build("CartPole-v1", **SMALL, **offer.fields).replaced(**words)
+    config = RunConfig.build("testing/counting-v0", **CALM, **offer.fields).replaced(**words)
     launchers.checked(launchers.by_name(config.launcher), config)
     assert str(launchers.Resources.of_learner(config)) == "0.5 CPUs, 0.1 GB of memory"
     assert launchers.Resources.of_actor(config) == launchers.Resources(0.25, 0.0, 0.05)

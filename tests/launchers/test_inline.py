@@ -130,6 +130,7 @@ def test_a_process_that_ends_stops_its_run_with_a_last_checkpoint(home: Path) ->
     assert len(run.checkpoints) == 1
 
 
+@pytest.mark.full
 def test_a_process_that_is_killed_leaves_a_dead_run_that_can_be_resumed(home: Path) -> None:
     killed = LEAVES + "run.checkpoint()\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     assert subprocess.run([sys.executable, "-c", killed], timeout=240).returncode == -9

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, gone
+from tests.conftest import CALM, eventually, gone
 from tests.launchers.clusters import add_node, ray_cluster
 from workbench import rundir
 from workbench.errors import ConnectionLost, WaitTimeout
@@ -24,7 +24,7 @@ from workbench.supervisor import lock
 
 START_S = 240.0
 # The head has room for the learner, each other node for one actor.
-FIELDS = {**SMALL, "launcher": "ray", "learner_cpus": 2.0, "actor_cpus": 1.0, "total_frames": 10**9,
+FIELDS = {**CALM, "launcher": "ray", "learner_cpus": 2.0, "actor_cpus": 1.0, "total_frames": 10**9,
           "ready_timeout_s": START_S}
 CLIENT_PORT = 23_017
 
@@ -37,7 +37,7 @@ def cluster(module_home: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def run(cluster: Any) -> Iterator[wb.Run]:
-    made = wb.launch("CartPole-v1", name="clustered", address=cluster.address, **FIELDS)
+    made = wb.launch("testing/counting-v0", name="clustered", address=cluster.address, **FIELDS)
     yield made
     made.stop(timeout_s=20)
 
@@ -126,7 +126,7 @@ def test_a_dead_supervisor_leaves_no_process_and_the_run_is_resumed(run: wb.Run)
 def test_the_run_outlives_whoever_launched_it(cluster: Any, run: wb.Run) -> None:
     run.stop(timeout_s=20)  # makes room
     fields = {**FIELDS, "address": cluster.address, "name": "outlives"}
-    code = (f"import time, workbench as wb; wb.launch('CartPole-v1', **{fields!r}); print('up', flush=True); "
+    code = (f"import time, workbench as wb; wb.launch('testing/counting-v0', **{fields!r}); print('up', flush=True); "
             "time.sleep(99)")
     kernel = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert kernel.stdout is not None
@@ -144,7 +144,7 @@ def test_the_run_outlives_whoever_launched_it(cluster: Any, run: wb.Run) -> None
 def test_a_launch_without_room_says_so_and_takes_its_wish_back(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.client.start._SUPERVISOR_S", 8.0)
     with pytest.raises(WaitTimeout, match="Ray has no node with 64 CPUs to spare yet"):
-        wb.launch("CartPole-v1", name="large", address=cluster.address, **{**FIELDS, "learner_cpus": 64.0})
+        wb.launch("testing/counting-v0", name="large", address=cluster.address, **{**FIELDS, "learner_cpus": 64.0})
     assert wb.attach("large").status.state == "dead"
 
 
@@ -154,7 +154,7 @@ def test_a_run_directory_that_the_cluster_does_not_see_is_said(cluster: Any, tmp
     home = tmp_path / "h"
     home.mkdir()
     fields = {**FIELDS, "address": cluster.address, "name": "unseen"}
-    code = f"import workbench as wb; wb.launch('CartPole-v1', **{fields!r})"
+    code = f"import workbench as wb; wb.launch('testing/counting-v0', **{fields!r})"
     mounted = f"mount -t tmpfs tmpfs {home} && exec {sys.executable} -c \"$CODE\""
     told = subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True, text=True, timeout=240,
                           env={**os.environ, "WORKBENCH_HOME": str(home), "CODE": code})
@@ -171,7 +171,7 @@ def test_a_cluster_that_does_not_answer_is_said_and_nothing_is_started(home: Pat
         address = f"127.0.0.1:{unused.getsockname()[1]}"
     before = ray_heads()
     with pytest.raises(ConnectionLost, match=r"no Ray cluster answers .*ray start --head"):
-        wb.launch("CartPole-v1", launcher="ray", address=address)
+        wb.launch("testing/counting-v0", launcher="ray", address=address)
     assert ray_heads() <= before
     assert rundir.every() == []
 
@@ -184,7 +184,7 @@ def launched(address: str) -> wb.Run:
     """A run by Ray's client; tried again where Ray did not start a server for it in its 30 s, as on a busy machine."""
     for _ in range(3):
         try:
-            return wb.launch("CartPole-v1", address=address, name="client", **FIELDS)
+            return wb.launch("testing/counting-v0", address=address, name="client", **FIELDS)
         except ConnectionLost as error:
             if "Initialization failure from server" not in str(error):
                 raise

@@ -40,18 +40,27 @@ def lives_of(running, env_ids):
     return {unroll.run_id for unroll in running.unrolls if unroll.env_id in env_ids}
 
 
-@pytest.mark.parametrize("stagger", [False, True])
-@pytest.mark.parametrize(
-    ("lengths", "ends", "unroll_length", "overlap"),
-    [
-        ([7], "terminated", 5, 0),
-        ([1, 2, 3], "alternate", 4, 0),
-        ([5, 4], "truncated", 5, 0),
-        ([50], "terminated", 1, 0),
-        ([7, 3], "alternate", 6, 4),
-        ([9], "truncated", 3, 8),
-    ],
-)
+# episode lengths, how they end, unroll length, overlap, and whether environments begin one after the other
+KINDS = [
+    ([7], "terminated", 5, 0, True),
+    ([1, 2, 3], "alternate", 4, 0, False),
+    ([7, 3], "alternate", 6, 4, True),
+    ([9], "truncated", 3, 8, False),
+]
+MORE = [
+    ([7], "terminated", 5, 0, False),
+    ([1, 2, 3], "alternate", 4, 0, True),
+    ([5, 4], "truncated", 5, 0, False),
+    ([5, 4], "truncated", 5, 0, True),
+    ([50], "terminated", 1, 0, False),
+    ([50], "terminated", 1, 0, True),
+    ([7, 3], "alternate", 6, 4, False),
+    ([9], "truncated", 3, 8, True),
+]
+
+
+@pytest.mark.parametrize(("lengths", "ends", "unroll_length", "overlap", "stagger"),
+                         [*KINDS, *(pytest.param(*one, marks=pytest.mark.full) for one in MORE)])
 def test_no_step_is_lost_repeated_or_shifted(lengths, ends, unroll_length, overlap, stagger):
     fields = {"actors": 2, "envs_per_actor": 6, "groups_per_actor": 2, "max_batch": 6, "unroll_length": unroll_length}
     with (

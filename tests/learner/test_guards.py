@@ -3,7 +3,7 @@
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually
+from tests.conftest import CALM, SMALL, eventually
 from tests.rewarding import Rewarding
 
 
@@ -30,7 +30,7 @@ def test_updates_that_are_not_finite_are_skipped_and_ten_of_them_pause_the_run(h
 
 
 def test_a_learning_rate_that_is_tuned_is_the_one_in_use_whatever_the_warm_up_was(home):
-    run = wb.launch("CartPole-v1", **SMALL, learning_rate=1e-3, warmup_updates=1_000_000, total_frames=10**9)
+    run = wb.launch("testing/counting-v0", **CALM, learning_rate=1e-3, warmup_updates=1_000_000, total_frames=10**9)
     run.wait(updates=2, timeout_s=60, progress=False)
     assert eventually(lambda: run.status.learning_rate) < 1e-4, "it warms up"
     told = run.tune(learning_rate=2e-3)

@@ -1,5 +1,8 @@
 """Optimizer steps, their guards, and checkpoints of all that they need."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -134,3 +137,22 @@ def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):
     other = trainer_of(RunConfig.build("x", batch_size=2, unroll_length=4, network="mlp-lstm"))
     with pytest.raises(CheckpointCorrupt, match="does not fit this run's network"):
         checkpointing.restore(written, other, generator)
+
+
+def test_an_optimizer_loads_no_compiler():
+    code = """
+import sys, torch
+from workbench.config import RunConfig
+from workbench.learner.training import make_optimizer
+
+for name in ("adam", "rmsprop"):
+    weight = torch.nn.Parameter(torch.zeros(2))
+    optimizer = make_optimizer([weight], RunConfig.build("x", optimizer=name).hyperparameters)
+    weight.grad = torch.ones(2)
+    optimizer.step()
+    optimizer.zero_grad()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert weight.abs().min() > 0
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, eventually
+from tests.conftest import CALM, eventually
 from workbench.client.run import Run, attach
 from workbench.client.start import launch
 from workbench.widgets.panel import RunPanel
@@ -16,8 +16,8 @@ from workbench.widgets.panel import RunPanel
 
 @pytest.fixture(scope="module")
 def run(module_home: Path) -> Run:
-    fields = {**SMALL, "actors": 1, "warmup_updates": 0}
-    return launch("CartPole-v1", name="steered", total_frames=10**9, progress=False, **fields)
+    fields = {**CALM, "actors": 1, "warmup_updates": 0}
+    return launch("testing/counting-v0", name="steered", total_frames=10**9, progress=False, **fields)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from workbench.wire.rpc import Caller
 
 @pytest.fixture(scope="module")
 def run(module_home: Path) -> wb.Run:
-    options = {"episode_length": 9, "image": True}
+    options = {"episode_length": 9, "image": True, "step_ms": 2.0}
     fields = {**SMALL, "actors": 1, "evaluation_envs_per_actor": 1}
     return wb.launch("testing/counting-v0", environment_options=options, name="watched", total_frames=10**9,
                      progress=False, **fields)

@@ -46,7 +46,7 @@ from workbench.learner.recorder import Clock, EpisodeLog, Peer, Recorder
 from workbench.learner.service import ActorStreams, check_same_environment
 from workbench.learner.storage import CHECKPOINT, METRICS, OLD_CHECKPOINTS, Storage
 from workbench.learner.stretches import EXACT, Stretches
-from workbench.learner.training import MAX_BAD_UPDATES, Trainer, warm_up
+from workbench.learner.training import MAX_BAD_UPDATES, Trainer
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.replay import experience
 from workbench.replay.experience import Draw
@@ -108,7 +108,6 @@ class Learner:
         try:
             if self.config.learners > 1:
                 self._join()
-            warm_up(self.config.hyperparameters)
             ready = False
             while not self._over and not (ready := self._meet(self._spec_given.wait(_POLL_S))):
                 self._commands.run_pending()
