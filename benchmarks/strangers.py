@@ -4,7 +4,8 @@
 
 A run of CartPole listens with TLS on 127.0.0.1, as one of several machines does. Times without and with a stranger take
 turns. He is a process of his own at the lowest priority, whose processor time is shown, because he shares the machine
-with the run here.
+with the run here. Speeds of a run vary by more than a stranger costs, so his price is measured as well: the processor
+time that the learner spends on him while the run is paused and does nothing else.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -104,20 +105,26 @@ def steps_per_second(run: wb.Run, seconds: float) -> float:
     return (last.steps - first.steps) / (last.time_s - first.time_s)
 
 
-def bothered(run: wb.Run, way: str, given: argparse.Namespace) -> tuple[float, float]:
-    """Speed while a stranger is at it, and his share of a core."""
+@contextmanager
+def stranger_at(run: wb.Run, way: str, given: argparse.Namespace) -> Iterator[psutil.Process]:
+    """His process, while he is at it."""
     port = int(json.loads((run.directory.endpoints / f"{learner_name(0)}.json").read_text())["port"])
     command = [sys.executable, __file__, "--stranger", str(port), "--ways", way, "--rate", str(given.rate)]
     stranger = subprocess.Popen(command, preexec_fn=lambda: os.nice(19), stdout=subprocess.PIPE)
     try:
         assert stranger.stdout is not None and stranger.stdout.readline(), "he ended while he started"
-        process, started = psutil.Process(stranger.pid), time.monotonic()
-        before = sum(process.cpu_times()[:2])
-        speed = steps_per_second(run, given.seconds)
-        return speed, (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - started)
+        yield psutil.Process(stranger.pid)
     finally:
         stranger.send_signal(signal.SIGKILL)
         stranger.communicate()
+
+
+@contextmanager
+def share_of_a_core(process: psutil.Process, shares: list[float]) -> Iterator[None]:
+    """Adds to `shares` what the process took of a core meanwhile."""
+    started, before = time.monotonic(), sum(process.cpu_times()[:2])
+    yield
+    shares.append((sum(process.cpu_times()[:2]) - before) / (time.monotonic() - started))
 
 
 def measure(given: argparse.Namespace) -> str:
@@ -129,15 +136,21 @@ def measure(given: argparse.Namespace) -> str:
                         learner_threads=1, ready_timeout_s=600, progress=False)
         run.wait(updates=20, timeout_s=600, progress=False)
         quiet = {way: list[float]() for way in given.ways}
-        loud, shares = {way: list[float]() for way in given.ways}, {way: list[float]() for way in given.ways}
+        loud, his, prices = ({way: list[float]() for way in given.ways} for _ in range(3))
         for number in range(given.rounds):
             for way in given.ways:
                 quiet[way].append(steps_per_second(run, given.seconds))
-                speed, share = bothered(run, way, given)
-                loud[way].append(speed)
-                shares[way].append(share)
-                print(f"round {number + 1}: {way}: {quiet[way][-1]:,.0f} and {speed:,.0f} steps/s, {share:.0%}",
+                with stranger_at(run, way, given) as stranger, share_of_a_core(stranger, his[way]):
+                    loud[way].append(steps_per_second(run, given.seconds))
+                print(f"round {number + 1}: {way}: {quiet[way][-1]:,.0f} and {loud[way][-1]:,.0f} steps/s",
                       file=sys.stderr, flush=True)
+        run.pause()
+        learner, paused = psutil.Process(run.status.learner_pid), list[float]()
+        for way in given.ways * given.rounds:
+            with share_of_a_core(learner, paused):
+                time.sleep(given.seconds)
+            with stranger_at(run, way, given), share_of_a_core(learner, prices[way]):
+                time.sleep(given.seconds)
         status, events = run.status, run.events
         if not status.alive or (events["kind"] == "restart").any():
             sys.exit(f"the run did not survive: {status.line()}\n{events}")
@@ -145,7 +158,8 @@ def measure(given: argparse.Namespace) -> str:
     rows = []
     for way in given.ways:
         row = (f"{statistics.median(quiet[way]):,.0f}", f"{statistics.median(loud[way]):,.0f}",
-               ratio_cells(loud[way], quiet[way], median=".1%", ends=".0%"), f"{statistics.median(shares[way]):.0%}")
+               ratio_cells(loud[way], quiet[way], median=".1%", ends=".0%"), f"{statistics.median(his[way]):.1%}",
+               f"{max(0.0, statistics.median(prices[way]) - statistics.median(paused)):.1%}")
         rows.append(f"| {way} | {' | '.join(row)} |")
     said = "; ".join(f"{way}: {getattr(Stranger, way).__doc__[:-1]}" for way in given.ways)
     return "\n".join([
@@ -153,8 +167,8 @@ def measure(given: argparse.Namespace) -> str:
         f"--ways {','.join(given.ways)}`", "",
         f"{hardware()}; load average {os.getloadavg()[0]:.1f}. {given.rate:g} times a second: {said}. Medians of "
         f"{given.rounds} rounds; the aim is {TARGET:.0%}. The run lived on with all its processes.", "",
-        "| way | quiet, steps/s | bothered | ratio | range | the stranger's own share of a core |",
-        "|---|---|---|---|---|---|", *rows, "",
+        "| way | quiet, steps/s | bothered | ratio | range | his share of a core | what the learner spends on him |",
+        "|---|---|---|---|---|---|---|", *rows, "",
         f"The run's events say of it: {'; '.join(told) or 'nothing'}.", ""])
 
 
