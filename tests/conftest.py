@@ -28,7 +28,7 @@ from workbench.supervisor import lock
 CHECKOUT = Path(__file__).parent.parent
 LONGEST_S = 240.0  # of any wait: an event that comes at all comes sooner, also on a slow machine with other work
 
-for _library in ("OMP", "OPENBLAS", "MKL"):  # before torch is imported: two workers with two threads each on two cores
+for _library in ("OMP", "OPENBLAS", "MKL"):  # before torch is imported: workers with two threads each on two cores
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")  # wait for each other, ten times as long beside other work
 sys.modules["rfc3987_syntax"] = None  # jsonschema would build 39 grammars of it: seconds of each worker, for a format
 
@@ -42,7 +42,7 @@ FIRST = ("browser", "notebooks", "launchers", "client", "faults")  # folders who
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, so that two workers end together."""
+    """Begin with what takes longest, so that all workers end together."""
     items.sort(key=lambda item: FIRST.index(item.path.parent.name) if item.path.parent.name in FIRST else len(FIRST))
 
 
@@ -55,7 +55,7 @@ class ByFile(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    """What `pytest -n 2` deals its workers."""
+    """What `pytest -n 3` deals its workers."""
     config.option.loadscopereorder = False
     return ByFile(config, log)
 

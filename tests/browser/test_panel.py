@@ -16,8 +16,9 @@ from tests.conftest import CALM, eventually
 from workbench.client.run import Run, attach
 
 LAUNCH, PANEL, BUSY = range(3)
+SLOW = {**CALM, "environment_options": {"step_ms": 20.0}}
 CELLS = [
-    f"import workbench as wb\nrun = wb.launch('testing/catch-v0', name='seen', total_frames=10**9, **{CALM})",
+    f"import workbench as wb\nrun = wb.launch('testing/catch-v0', name='seen', total_frames=10**9, **{SLOW})",
     "run = wb.attach('seen')\nrun",
     busy_until("panel-seen"),
 ]
