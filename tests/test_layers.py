@@ -13,7 +13,7 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "observations", "rundir", "metrics", "checkpoints", "rollouts", "lessons",
+    {"errors", "config", "trajectory", "observations", "rundir", "metrics", "checkpoints", "rollouts",
      "tables", "markup", "hardware", "extras", "interrupts"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"launchers"},
     {"client", "planning", "recipes"},
     {"widgets"},
-    {"__init__", "__main__", "command_line", "sweep_commands", "magics", "kernelspec"},
+    {"__init__", "__main__", "cli"},
 ]
 STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other
 TORCH = {"algorithms", "networks", "replay", "learner"}
@@ -88,7 +88,7 @@ PROCESSES_WITHOUT_AN_ACCELERATOR = [
     "workbench.actor.main",
     "workbench.supervisor.main",
     "workbench.client.start, workbench.client.evaluation, workbench.client.rollout, workbench.client.listing",
-    "workbench.command_line",
+    "workbench.cli.commands",
     "workbench.widgets.panel",
 ]
 

@@ -98,7 +98,7 @@ _HOMES = {
     "evaluate": "workbench.client.evaluation",
     "launch": "workbench.client.start",
     "export_policy": "workbench.client.exported",
-    "load_ipython_extension": "workbench.magics",  # what IPython looks for, and no name for people
+    "load_ipython_extension": "workbench.cli.magics",  # what IPython looks for, and no name for people
     "load_policy": "workbench.client.exported",
     "machine": "workbench.client.machine",
     "plan": "workbench.planning",
@@ -111,7 +111,7 @@ _HOMES = {
     "runs": "workbench.client.listing",
     "sweep": "workbench.client.sweep",
     "sweeps": "workbench.client.sweep",
-    "unload_ipython_extension": "workbench.magics",
+    "unload_ipython_extension": "workbench.cli.magics",
 }
 
 

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in _ENTRIES:
         return _background(given[0], given[1:])
-    from workbench.command_line import run
+    from workbench.cli.commands import run
 
     return run(given)
 

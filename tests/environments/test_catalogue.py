@@ -11,7 +11,8 @@ import cloudpickle
 import pytest
 
 import workbench as wb
-from workbench import command_line, extras
+from workbench import extras
+from workbench.cli import commands
 from workbench.environments import check_name, families, registry
 from workbench.errors import MissingPackage
 from workbench.testing import CountingEnv
@@ -124,7 +125,7 @@ def test_deepmind_lab_says_that_it_must_be_built() -> None:
 
 
 def test_the_command_line_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.run(["environments"]) == 0
+    assert commands.run(["environments"]) == 0
     assert "install it with" in capsys.readouterr().out
-    assert command_line.run(["environments", "cartpole"]) == 0
+    assert commands.run(["environments", "cartpole"]) == 0
     assert "CartPole-v1" in capsys.readouterr().out

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import workbench as wb
-from workbench import command_line
+from workbench.cli import commands
 from workbench.errors import OutOfBounds, UnknownName
 from workbench.recipes import KINDS
 
@@ -40,7 +40,7 @@ def test_the_run_that_a_file_starts_is_one_that_the_command_line_takes(kind):
     joined = re.sub(r"\\\n#?", " ", text)
     line = next(one for one in joined.splitlines() if " ALE/Pong-v5 " in one)
     words = shlex.split(line[line.rindex("workbench ", 0, line.index(" ALE/Pong-v5 ")):])
-    given = command_line._parser().parse_args(words[1:])
+    given = commands._parser().parse_args(words[1:])
     assert (given.environment, given.name, given.actors, given.learners) == ("ALE/Pong-v5", "workbench", "12", "3")
     assert given.launcher == "ray" and given.address == "auto"
 
@@ -197,13 +197,13 @@ def test_misspelt_names_come_with_the_nearest_one():
 
 
 def test_the_command_line_prints_recipes_and_plans(capsys):
-    assert command_line.run(["recipe", "slurm", "actors=8", "actor_machines=1"]) == 0
+    assert commands.run(["recipe", "slurm", "actors=8", "actor_machines=1"]) == 0
     assert capsys.readouterr().out == wb.recipe("slurm", actors=8, actor_machines=1)
-    assert command_line.run(["plan", "ALE/Pong-v5", "frames_per_second=1e5"]) == 0
+    assert commands.run(["plan", "ALE/Pong-v5", "frames_per_second=1e5"]) == 0
     assert "full first:" in capsys.readouterr().out
-    assert command_line.run(["plan", "ALE/Pong-v5", "cores=64", "learners=1"]) == 0
+    assert commands.run(["plan", "ALE/Pong-v5", "cores=64", "learners=1"]) == 0
     assert "actors: 64 cores" in capsys.readouterr().out
-    assert command_line.run(["plan", "ALE/Pong-v5", "accelerator=v100"]) == 2
+    assert commands.run(["plan", "ALE/Pong-v5", "accelerator=v100"]) == 2
     assert "ask either what a speed takes" in capsys.readouterr().err
-    assert command_line.run(["plan", "ALE/Pong-v5", "frames_per_second=quick"]) == 2
+    assert commands.run(["plan", "ALE/Pong-v5", "frames_per_second=quick"]) == 2
     assert "frames_per_second='quick' must be a number" in capsys.readouterr().err

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import rundir
+from workbench.cli.commands import changes_of
 from workbench.client.listing import Runs, runs
 from workbench.client.run import Run, attach
-from workbench.command_line import changes_of
 from workbench.errors import InvalidInput, RunNotFound, WorkbenchError
 
 _VARIABLE = "run"  # of the notebook, that holds the handle

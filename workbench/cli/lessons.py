@@ -9,6 +9,6 @@ FIRST = "01-first-run.ipynb"
 
 def every() -> list[Path]:
     """Paths of all lessons, in their order."""
-    here = Path(__file__).parent
-    packaged = here / "notebooks"
-    return sorted((packaged if packaged.exists() else here.parent / "notebooks").glob("[0-9]*.ipynb"))
+    package = Path(__file__).parents[1]
+    packaged = package / "notebooks"
+    return sorted((packaged if packaged.exists() else package.parent / "notebooks").glob("[0-9]*.ipynb"))

@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from workbench import extras, lessons
+from workbench import extras
+from workbench.cli import lessons
+from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
 from workbench.environments.atari_protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
-from workbench.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 
 if TYPE_CHECKING:
     from workbench.client.run import Run
@@ -453,7 +454,7 @@ def _recipe(given: argparse.Namespace) -> int:
 
 
 def _kernel(given: argparse.Namespace) -> int:
-    from workbench.kernelspec import install
+    from workbench.cli.kernelspec import install
 
     if given.prefix and given.sys_prefix:
         raise InvalidInput("--prefix and --sys-prefix are two places. Give one.")

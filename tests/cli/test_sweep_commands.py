@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from tests.cli.test_commands import OPTIONS, exit_code
 from tests.conftest import SMALL, private_home
-from tests.test_command_line import OPTIONS, exit_code
 from workbench import rundir
 from workbench.__main__ import main
+from workbench.cli.commands import _all_settings, parse_value
+from workbench.cli.sweep_commands import parsed_space
 from workbench.client import sweep_folder
-from workbench.command_line import _all_settings, parse_value
 from workbench.errors import InvalidInput, OutOfBounds, RunAlive, RunNotFound, UnknownName
 from workbench.supervisor import lock
-from workbench.sweep_commands import parsed_space
 
 pytest.importorskip("optuna")
 

@@ -16,8 +16,8 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
-from workbench import lessons
 from workbench.__main__ import main
+from workbench.cli import lessons
 
 OPTIONS = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
 

@@ -15,10 +15,10 @@ from jupyter_client.kernelspec import KernelSpecManager
 from traitlets.config import Config
 
 from tests.conftest import SMALL
-from workbench import kernelspec
+from workbench.cli import kernelspec
 from workbench.errors import InvalidInput, StorageFailed, UnknownName
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("device", kernelspec.DEVICES)
