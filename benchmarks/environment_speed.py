@@ -129,9 +129,9 @@ def _bare_football(name: str, count: int) -> Callable[[], int]:
 def _bare_vizdoom(name: str, count: int) -> Callable[[], int]:
     import vizdoom
 
-    from workbench.environments import vizdoom_engine
-    from workbench.environments.vizdoom_scenarios import SCENARIOS, presses
-    from workbench.environments.vizdoom_screen import smaller
+    from workbench.environments.vizdoom import engine
+    from workbench.environments.vizdoom.scenarios import SCENARIOS, presses
+    from workbench.environments.vizdoom.screen import smaller
 
     games = []
     for number in range(count):
@@ -143,7 +143,7 @@ def _bare_vizdoom(name: str, count: int) -> Callable[[], int]:
         game.set_screen_format(vizdoom.ScreenFormat.CRCGCB)
         game.set_screen_resolution(vizdoom.ScreenResolution.RES_160X120)
         game.set_seed(number)
-        vizdoom_engine.start(game)
+        engine.start(game)
         games.append(game)
     buttons = presses(games[0].get_available_buttons()).buttons
     shrink = smaller(120, 160, 72, 96)

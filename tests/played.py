@@ -17,7 +17,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.client import rollout as rollouts
 from workbench.client.rollout import MAX_STEPS, Rollout
 from workbench.config import RunConfig
-from workbench.environments import by_value
+from workbench.environments.adapters import code_by_value
 from workbench.learner import evaluate, player
 from workbench.learner import rollout as playing
 from workbench.rundir import RunDirectory, sealed, write_atomically
@@ -55,7 +55,7 @@ def checkpoint_in(
 
 def code_of(**factories: Any) -> dict[str, bytes]:
     """What `rundir.create` writes down of factories: environment=..., network=..."""
-    return {f"{kind}.pkl": sealed.sealed(f"{kind}.pkl", by_value.dumps(one)) for kind, one in factories.items()}
+    return {f"{kind}.pkl": sealed.sealed(f"{kind}.pkl", code_by_value.dumps(one)) for kind, one in factories.items()}
 
 
 def rolled_out(

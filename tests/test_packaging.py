@@ -60,7 +60,7 @@ def test_all_lessons_travel_in_the_wheel(installed: Path, tmp_path: Path) -> Non
 
 
 def test_published_scores_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
-    code = "from workbench.environments.atari_scores import human_normalized; print(human_normalized('pong', 14.6))"
+    code = "from workbench.environments.atari.scores import human_normalized; print(human_normalized('pong', 14.6))"
     assert run("-c", code, cwd=tmp_path, path=installed).strip() == "1.0"
 
 

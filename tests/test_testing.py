@@ -7,7 +7,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from workbench.environments import atari, make, register_environment, registry
+from workbench.environments import make, register_environment, registry
+from workbench.environments.atari import vector as atari
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.testing import (

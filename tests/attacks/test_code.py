@@ -24,7 +24,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.client import sweep_folder, sweep_study
 from workbench.client.start import checked_config
 from workbench.config import RunConfig
-from workbench.environments import by_value
+from workbench.environments.adapters import code_by_value
 from workbench.errors import AccessDenied
 from workbench.launchers import colab
 from workbench.rundir import RunDirectory, sealed
@@ -110,8 +110,8 @@ def test_every_call_that_unpickles_is_among_these() -> None:
             if called.rpartition(".")[2] == "load_factory" or called in ("by_value.loads", "loads", "pickle.loads"):
                 found.add(str(path.relative_to(PACKAGE)))
     assert found == {
-        "environments/by_value.py",
-        "environments/spread_worker.py",  # from its own parent, by a pipe
+        "environments/adapters/code_by_value.py",
+        "environments/spread/worker.py",  # from its own parent, by a pipe
         "actor/main.py", "learner/learner.py",  # of their own run, after launch, fork or resume
         "learner/player.py",  # evaluate, rollout, play, load_policy, export_policy
     }
@@ -166,7 +166,7 @@ def test_a_run_that_is_resumed_with_trust_is_ones_own_from_then_on(
         sealed.check(run.code)
     sealed.check(run.code, trust_code=True)
     sealed.check(run.code)
-    assert by_value.load_factory(run.code / "environment.pkl").__name__ == "Short"
+    assert code_by_value.load_factory(run.code / "environment.pkl").__name__ == "Short"
 
 
 def test_a_package_that_a_strangers_checkpoint_names_is_not_imported(
@@ -279,4 +279,4 @@ def test_another_machine_of_the_run_loads_what_its_launch_vouched_for(
     with pytest.raises(AccessDenied):
         sealed.read(run.code / "environment.pkl")
     monkeypatch.setenv(sealed.VOUCHED, told)
-    assert by_value.load_factory(run.code / "environment.pkl").__name__ == "Short"
+    assert code_by_value.load_factory(run.code / "environment.pkl").__name__ == "Short"

@@ -15,7 +15,7 @@ from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.client import evaluations
-from workbench.environments.atari import AtariVector
+from workbench.environments.atari.vector import AtariVector
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
 from workbench.learner import evaluate
 

@@ -6,7 +6,7 @@ import ale_py
 import pytest
 
 from workbench.client.keyboard import KeyMap, keymap, meanings_of
-from workbench.environments.football_vector import ACTIONS as FOOTBALL
+from workbench.environments.football.vector import ACTIONS as FOOTBALL
 from workbench.errors import InvalidInput
 from workbench.trajectory import ActionSpec, EnvironmentSpec
 

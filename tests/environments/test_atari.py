@@ -8,7 +8,7 @@ import pytest
 from ale_py import ALEInterface, roms
 
 from workbench.environments import make
-from workbench.environments.atari import atari_options
+from workbench.environments.atari.vector import atari_options
 from workbench.errors import InvalidInput, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.trajectory import Flags
 

@@ -6,9 +6,9 @@ import ale_py
 import gymnasium
 import pytest
 
-from workbench.environments.atari import AtariOptions
-from workbench.environments.atari_protocols import PROTOCOLS, protocol_of
-from workbench.environments.atari_scores import human_normalized, scores, scores_of
+from workbench.environments.atari.protocols import PROTOCOLS, protocol_of
+from workbench.environments.atari.scores import human_normalized, scores, scores_of
+from workbench.environments.atari.vector import AtariOptions
 from workbench.errors import UnknownName
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from workbench.environments import make
-from workbench.environments.atari import AtariOptions
-from workbench.environments.atari_starts import AtariFromStarts, Starts, read_starts
+from workbench.environments.atari.human_starts import AtariFromStarts, Starts, read_starts
+from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import InvalidInput, ShapeMismatch
 from workbench.trajectory import Flags

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from workbench.environments import make
-from workbench.environments.by_value import dumps, loads
+from workbench.environments.adapters.code_by_value import dumps, loads
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.testing import CountingEnv, check_environment
 
@@ -40,7 +40,7 @@ cell, out = sys.argv[1:]
 name = "/nowhere/ipykernel_1/cell.py"
 linecache.cache[name] = (len(cell), None, cell.splitlines(True), name)
 exec(compile(cell, name, "exec"), globals())
-from workbench.environments.by_value import dumps
+from workbench.environments.adapters.code_by_value import dumps
 open(out, "wb").write(dumps(Corridor))
 """
 
@@ -48,7 +48,7 @@ RECEIVER = """
 import sys
 import numpy
 from workbench.environments import make
-from workbench.environments.by_value import loads
+from workbench.environments.adapters.code_by_value import loads
 factory = loads(open(sys.argv[1], "rb").read())
 env = make("Corridor", num_envs=2, seed=0, options={"fail_at": int(sys.argv[2])}, factory=factory)
 env.reset()
@@ -78,7 +78,7 @@ def test_a_class_typed_in_a_notebook_cell_is_sent_with_its_lines(tmp_path):
     file = tmp_path / "factory"
     kernel, client = manager.start_new_kernel(kernel_name="python3")
     try:
-        code = (f"{CELL}\nfrom workbench.environments.by_value import dumps\n"
+        code = (f"{CELL}\nfrom workbench.environments.adapters.code_by_value import dumps\n"
                 f"open({str(file)!r}, 'wb').write(dumps(Corridor))")
         assert client.execute_interactive(code, timeout=240)["content"]["status"] == "ok"
     finally:
@@ -97,7 +97,8 @@ def test_a_function_with_what_it_refers_to_makes_the_round_trip():
 def test_a_module_beside_the_notebook_is_found_in_the_other_process(tmp_path):
     (tmp_path / "beside.py").write_text(CELL)
     sender = ("import sys; sys.path.insert(0, sys.argv[1])\nfrom beside import Corridor\n"
-              "from workbench.environments.by_value import dumps\nopen(sys.argv[2], 'wb').write(dumps(Corridor))")
+              "from workbench.environments.adapters.code_by_value import dumps\n"
+              "open(sys.argv[2], 'wb').write(dumps(Corridor))")
     assert run(sender, str(tmp_path), str(tmp_path / "factory")) == ""
     assert run(RECEIVER, str(tmp_path / "factory"), "100").startswith("[[0, 0]")
 

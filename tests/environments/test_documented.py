@@ -11,13 +11,13 @@ import pytest
 import workbench
 from workbench.config import settings
 from workbench.environments import families
-from workbench.environments.atari import AtariOptions
-from workbench.environments.atari_protocols import PROTOCOLS
-from workbench.environments.dmlab import DmlabOptions
-from workbench.environments.football import FootballOptions
+from workbench.environments.atari.protocols import PROTOCOLS
+from workbench.environments.atari.vector import AtariOptions
+from workbench.environments.dmlab.family import DmlabOptions
+from workbench.environments.football.family import FootballOptions
 from workbench.environments.presets import PRESETS
-from workbench.environments.vizdoom_game import MatchOptions
-from workbench.environments.vizdoom_scenarios import SCENARIOS
+from workbench.environments.vizdoom.game import MatchOptions
+from workbench.environments.vizdoom.scenarios import SCENARIOS
 
 PAGE = Path(workbench.__file__).parent.parent / "docs" / "environments.md"
 

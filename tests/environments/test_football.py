@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from workbench import environments
-from workbench.environments import football
 from workbench.environments.contract import seeds_of
-from workbench.environments.football_engine import EngineGames, Setup
-from workbench.environments.football_planes import PLANES, packed, picture
-from workbench.environments.football_screen import Screen
+from workbench.environments.football import family
+from workbench.environments.football.engine import EngineGames, Setup
+from workbench.environments.football.planes import PLANES, packed, picture
+from workbench.environments.football.screen import Screen
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.networks.observed import Observed
 from workbench.observations import decode
@@ -58,8 +58,8 @@ class Bare:
 def test_every_scenario_has_a_name_that_envpool_knows() -> None:
     known = {task.removeprefix("gfootball/").removesuffix("-v1") for task in envpool.list_all_envs()
              if task.startswith("gfootball/")}
-    assert known == set(football.SCENARIOS)
-    assert football.names() == tuple(f"football/{scenario}" for scenario in football.SCENARIOS)
+    assert known == set(family.SCENARIOS)
+    assert family.names() == tuple(f"football/{scenario}" for scenario in family.SCENARIOS)
 
 
 def test_it_keeps_the_contract() -> None:
@@ -167,7 +167,7 @@ def test_frames_of_the_game_itself_and_more_than_envpool_has_say_that_they_need_
     with pytest.raises(MissingPackage, match=r"frames of the game itself needs gfootball.*gfootball==2"):
         environments.make(CLOSE, num_envs=1, seed=0, show="frames")
     with pytest.raises(MissingPackage, match=r"right_players=1 needs gfootball.*gfootball==2"):
-        football.check(CLOSE, {"right_players": 1})
+        family.check(CLOSE, {"right_players": 1})
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -179,7 +179,7 @@ def test_frames_of_the_game_itself_and_more_than_envpool_has_say_that_they_need_
 ])
 def test_options_that_cannot_be_are_refused_in_words(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OutOfBounds, match=message):
-        football.check(CLOSE, options)
+        family.check(CLOSE, options)
 
 
 def test_a_frame_that_could_not_be_drawn_is_not_replaced_by_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +204,6 @@ def test_only_envpools_games_ask_for_a_new_process_when_they_are_seeded_anew() -
 
 def test_misspelt_names_come_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="academy_empty_goal_close"):
-        football.check("football/academy_empty_goal_clos", {})
+        family.check("football/academy_empty_goal_clos", {})
     with pytest.raises(UnknownName, match="rewards"):
-        football.check(CLOSE, {"reward": "scoring"})
+        family.check(CLOSE, {"reward": "scoring"})

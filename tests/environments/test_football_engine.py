@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from workbench import environments
-from workbench.environments import football
-from workbench.environments.football_planes import PLANES
-from workbench.environments.football_screen import Screen
+from workbench.environments.football import family
+from workbench.environments.football.planes import PLANES
+from workbench.environments.football.screen import Screen
 from workbench.errors import EnvironmentFailed, OutOfBounds
 from workbench.networks.observed import Observed
 from workbench.observations import decode
@@ -173,4 +173,4 @@ def test_a_game_that_parts_from_the_one_that_is_drawn_is_an_error() -> None:
 
 def test_an_engine_that_is_asked_for_more_players_than_there_are_is_refused_before_it_starts() -> None:
     with pytest.raises(OutOfBounds, match="has 1 that can be controlled"):
-        football.check("football/1_vs_1_easy", {"right_players": 2})
+        family.check("football/1_vs_1_easy", {"right_players": 2})

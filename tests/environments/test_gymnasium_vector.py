@@ -11,8 +11,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text
 
 from workbench.environments import make
+from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import seeds_of
-from workbench.environments.gymnasium_vector import GymnasiumVector
 from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch, UnknownName
 from workbench.testing import CountingEnv
 from workbench.trajectory import Flags

@@ -8,9 +8,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from workbench.environments import make
-from workbench.environments.gymnasium_vector import GymnasiumVector
-from workbench.environments.made import vector_of
-from workbench.environments.native_vector import NativeVector
+from workbench.environments.adapters.adapt import vector_of
+from workbench.environments.adapters.batched_vector import NativeVector
+from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds
 from workbench.testing import CatchEnv, CountingEnv
 

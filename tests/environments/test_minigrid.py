@@ -10,9 +10,9 @@ from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX  #
 from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, RGBImgPartialObsWrapper  # noqa: E402
 
 from workbench.environments import make  # noqa: E402
+from workbench.environments.adapters.minigrid import CHOICES, PackedPlanes  # noqa: E402
+from workbench.environments.adapters.wrapping import Wrapped  # noqa: E402
 from workbench.environments.contract import random_actions, seeds_of  # noqa: E402
-from workbench.environments.minigrid import CHOICES, PackedPlanes  # noqa: E402
-from workbench.environments.wrapping import Wrapped  # noqa: E402
 from workbench.errors import EnvironmentFailed  # noqa: E402
 from workbench.observations import decode  # noqa: E402
 from workbench.testing import check_environment  # noqa: E402

@@ -10,10 +10,10 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from workbench.environments import make
+from workbench.environments.adapters.adapt import vector_by_id, vector_of
+from workbench.environments.adapters.batched_vector import NativeVector
+from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import random_actions
-from workbench.environments.gymnasium_vector import GymnasiumVector
-from workbench.environments.made import vector_by_id, vector_of
-from workbench.environments.native_vector import NativeVector
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch
 from workbench.testing import CountingEnv, check_environment
 from workbench.trajectory import ENDS, ActionSpec, Flags, Part

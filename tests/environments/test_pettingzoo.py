@@ -5,9 +5,9 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from tests.environments.games import CountingGame, Follower
-from workbench.environments import pettingzoo
 from workbench.environments.contract import VectorEnvironment, seeds_of
-from workbench.environments.pettingzoo import ParallelVector
+from workbench.environments.pettingzoo import family
+from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.testing import CountingEnv, check_environment
 from workbench.trajectory import Flags
@@ -220,11 +220,11 @@ def test_it_keeps_the_contract():
 
 def test_the_names_are_pettingzoos_parallel_games():
     pytest.importorskip("pettingzoo", reason="PettingZoo is not installed")
-    names = pettingzoo.names()
+    names = family.names()
     assert "pettingzoo/butterfly/knights_archers_zombies_v11" in names
     assert not any("connect_four" in name for name in names), "its agents take turns"
     with pytest.raises(UnknownName, match="cooperative_pong_v6"):
-        pettingzoo.check("pettingzoo/butterfly/cooperative_pong_v5", {})
+        family.check("pettingzoo/butterfly/cooperative_pong_v5", {})
 
 
 def test_a_game_whose_package_is_missing_says_which_command_installs_it(monkeypatch):
@@ -233,7 +233,7 @@ def test_a_game_whose_package_is_missing_says_which_command_installs_it(monkeypa
 
     monkeypatch.setitem(sys.modules, "pettingzoo.butterfly.pistonball_v6", None)
     with pytest.raises(MissingPackage, match=r"pip install 'pettingzoo\[butterfly\]'"):
-        pettingzoo.check("pettingzoo/butterfly/pistonball_v6", {})
+        family.check("pettingzoo/butterfly/pistonball_v6", {})
 
 
 def test_knights_that_die_before_the_game_is_over_are_absent_and_then_begin_with_all_others():
@@ -241,9 +241,9 @@ def test_knights_that_die_before_the_game_is_over_are_absent_and_then_begin_with
     pytest.importorskip("pygame", reason="its games need pygame")
     name = "pettingzoo/butterfly/knights_archers_zombies_v11"
     with pytest.raises(UnknownName, match="Did you mean .spawn_delay"):
-        pettingzoo.check(name, {"spawn_dely": 5})
+        family.check(name, {"spawn_dely": 5})
     options = {"spawn_delay": 5, "max_cycles": 150}
-    env = pettingzoo.make(name, num_envs=8, seed=1, threads=1, options=options, show=None)
+    env = family.make(name, num_envs=8, seed=1, threads=1, options=options, show=None)
     assert env.spec.agents == 4
     rng, absent, starts = np.random.default_rng(0), 0, 0
     batch = env.reset()

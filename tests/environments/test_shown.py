@@ -7,9 +7,9 @@ import pytest
 
 from tests.environments.test_atari import area
 from workbench.environments import make
-from workbench.environments.atari_screen import screen_size
+from workbench.environments.adapters.rendering import named_actions
+from workbench.environments.atari.screen import screen_size
 from workbench.environments.contract import Ending
-from workbench.environments.looks import named_actions
 from workbench.errors import EnvironmentFailed
 from workbench.testing import CountingEnv
 from workbench.trajectory import ENDS

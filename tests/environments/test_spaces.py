@@ -6,8 +6,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 
 from workbench.environments import make
+from workbench.environments.adapters.spaces import actions_of, layout_of
 from workbench.environments.contract import checked_actions, random_actions
-from workbench.environments.spaces import actions_of, layout_of
 from workbench.errors import EnvironmentFailed, ShapeMismatch
 from workbench.observations import decode
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part

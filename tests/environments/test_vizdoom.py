@@ -21,9 +21,9 @@ from workbench.trajectory import ENDS, Flags
 
 vizdoom = pytest.importorskip("vizdoom", reason="the extra doom is not installed")
 
-from workbench.environments.vizdoom import names  # noqa: E402  # after the skip
-from workbench.environments.vizdoom_scenarios import SCENARIOS  # noqa: E402
-from workbench.environments.vizdoom_screen import smaller  # noqa: E402
+from workbench.environments.vizdoom.family import names  # noqa: E402  # after the skip
+from workbench.environments.vizdoom.scenarios import SCENARIOS  # noqa: E402
+from workbench.environments.vizdoom.screen import smaller  # noqa: E402
 
 
 def area(old: int, new: int) -> np.ndarray:

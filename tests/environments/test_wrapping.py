@@ -14,8 +14,8 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 
 from workbench.config import RunConfig
 from workbench.environments import make, make_configured
-from workbench.environments.by_value import dumps, loads
-from workbench.environments.wrapping import Wrapped, checked_wrappers
+from workbench.environments.adapters.code_by_value import dumps, loads
+from workbench.environments.adapters.wrapping import Wrapped, checked_wrappers
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.testing import CountingEnv
 from workbench.trajectory import Flags
@@ -129,8 +129,8 @@ cell, out = sys.argv[1:]
 name = "/nowhere/ipykernel_1/cell.py"
 linecache.cache[name] = (len(cell), None, cell.splitlines(True), name)
 exec(compile(cell, name, "exec"), globals())
-from workbench.environments.by_value import dumps
-from workbench.environments.wrapping import Wrapped
+from workbench.environments.adapters.code_by_value import dumps
+from workbench.environments.adapters.wrapping import Wrapped
 open(out, "wb").write(dumps(Wrapped(None, (Fragile,))))
 """
 

@@ -24,7 +24,7 @@ from workbench.wire import rpc
 from workbench.wire.rpc import Caller, Endpoint, Listen, method_path, open_channel, serve, token_metadata
 
 PACKAGE = Path(workbench.__file__).parent
-RUNS_CODE = {"environments/by_value.py"}  # what a person typed in a cell, from the run's private directory
+RUNS_CODE = {"environments/adapters/code_by_value.py"}  # what a person typed in a cell
 LOADERS = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"}
 
 
@@ -120,7 +120,7 @@ def test_nothing_but_what_a_person_typed_is_unpickled_and_nothing_is_evaluated()
 
 
 def test_code_that_others_could_have_written_is_not_loaded(run: RunDirectory) -> None:
-    from workbench.environments.by_value import load_factory
+    from workbench.environments.adapters.code_by_value import load_factory
 
     run.code.mkdir(exist_ok=True)
     path = run.code / "environment.pkl"

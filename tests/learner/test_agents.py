@@ -13,7 +13,7 @@ from workbench.actor.main import make_groups
 from workbench.config import RunConfig
 from workbench.environments import make
 from workbench.environments.contract import VectorEnvironment
-from workbench.environments.pettingzoo import ParallelVector
+from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import OutOfBounds
 from workbench.rundir import RunDirectory, write_atomically
 from workbench.testing import CountingEnv

@@ -23,7 +23,7 @@ from tests.played import code_of
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.environments import make
-from workbench.environments.gymnasium_vector import GymnasiumVector
+from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)

@@ -14,7 +14,7 @@ from tests.learner.test_agents import games, own, spec_of
 from workbench import algorithms, checkpoints
 from workbench.algorithms import PolicyValueOutput
 from workbench.config import RunConfig
-from workbench.environments.pettingzoo import ParallelVector
+from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import InvalidInput, OutOfBounds, ShapeMismatch
 from workbench.learner import frozen as frozen_copy
 from workbench.learner import roles

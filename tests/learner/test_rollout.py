@@ -14,7 +14,7 @@ from tests.learner.counting import CountingNetwork
 from tests.played import checkpoint_in, evaluated, rolled_out
 from workbench import checkpoints
 from workbench.algorithms import QValueOutput, r2d2
-from workbench.environments import by_value
+from workbench.environments.adapters import code_by_value
 from workbench.errors import EnvironmentFailed, NetworkFailed
 from workbench.testing import CatchEnv, Count, CountingEnv, FailingEnv
 
@@ -192,7 +192,7 @@ def test_weights_without_the_code_of_their_network_are_refused_in_words(tmp_path
 def test_code_that_lies_beside_an_exported_checkpoint_is_not_loaded(tmp_path):
     exported = checkpoints.at(checkpoints.export(checkpoint_in(tmp_path), tmp_path / "taken" / "away"))
     (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "network.pkl").write_bytes(by_value.dumps(CountingNetwork))
+    (tmp_path / "code" / "network.pkl").write_bytes(code_by_value.dumps(CountingNetwork))
     (tmp_path / "code" / "network.pkl").chmod(0o600)
     assert rolled_out(exported, tmp_path / "played").policy.shape[1] == 2
 

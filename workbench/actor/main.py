@@ -24,7 +24,7 @@ import numpy as np
 from workbench import environments
 from workbench.actor.memory import go_first, keep_within_limit
 from workbench.config import RunConfig
-from workbench.environments.by_value import load_factory
+from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMismatch, WorkbenchError
 from workbench.rundir import RunDirectory, sealed

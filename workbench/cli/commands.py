@@ -21,7 +21,7 @@ from workbench import extras
 from workbench.cli import lessons
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
-from workbench.environments.atari_protocols import PROTOCOLS
+from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from workbench.client import evaluations
 from workbench.client.status import RunStatus
 from workbench.client.tables import duration
 from workbench.config import RunConfig, settings
-from workbench.environments.atari import AtariOptions, atari_options
-from workbench.environments.atari_scores import scores_of
+from workbench.environments.atari.scores import scores_of
+from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
 from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor import budget

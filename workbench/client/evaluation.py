@@ -15,9 +15,9 @@ from workbench.client.run import Run
 from workbench.client.start import to_play
 from workbench.config import Setting
 from workbench.environments import atari_game
-from workbench.environments.atari_protocols import PROTOCOLS, Protocol, protocol_of
-from workbench.environments.atari_scores import human_normalized, scores_of
-from workbench.environments.atari_starts import ALL_ACTIONS, read_starts
+from workbench.environments.atari.human_starts import ALL_ACTIONS, read_starts
+from workbench.environments.atari.protocols import PROTOCOLS, Protocol, protocol_of
+from workbench.environments.atari.scores import human_normalized, scores_of
 from workbench.errors import InvalidInput, UnknownName
 from workbench.trajectory import Array
 
@@ -108,7 +108,7 @@ class Evaluation:
 
     @property
     def human_normalized(self) -> float | None:
-        """The mean return where random play is 0 and a professional tester 1, see `environments.atari_scores`.
+        """The mean return where random play is 0 and a professional tester 1, see `environments.atari.scores`.
 
         None where nobody has published such scores: for all but 57 games of Atari.
         """
@@ -146,8 +146,8 @@ def evaluate(
         episodes: None: one for each start of human starts, else 10.
         greedy: take the likeliest action; False: sample from the policy.
         protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",
-            "human-starts"; see `environments.atari_protocols`. None: as the run's own environment is.
-        starts: for human starts, a file of recorded actions; see `environments.atari_starts`.
+            "human-starts"; see `environments.atari.protocols`. None: as the run's own environment is.
+        starts: for human starts, a file of recorded actions; see `environments.atari.human_starts`.
         trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
 
     Raises:

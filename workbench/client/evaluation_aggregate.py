@@ -18,7 +18,7 @@ from workbench.client.evaluation_statistics import (
     share_above,
     superiority,
 )
-from workbench.environments.atari_scores import scores_of
+from workbench.environments.atari.scores import scores_of
 from workbench.errors import InvalidInput
 from workbench.trajectory import Array
 

@@ -21,9 +21,9 @@ from workbench.client.control import Control, stored_status
 from workbench.client.run import Run
 from workbench.config import ALGORITHMS, NETWORKS, RunConfig, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
-from workbench.environments import by_value
+from workbench.environments.adapters import code_by_value
+from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
-from workbench.environments.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.errors import (
     ConnectionLost,
     InvalidInput,
@@ -183,7 +183,7 @@ def checked_config(
     if config.actor_processes > 1:
         environments.check_processes(label, config.environment_options, made_by)
     shipped = {"environment.pkl": made_by, "network.pkl": network if callable(network) else None}
-    code = {file: by_value.dumps(one) for file, one in shipped.items() if one is not None}
+    code = {file: code_by_value.dumps(one) for file, one in shipped.items() if one is not None}
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if chosen is None else chosen.name

@@ -25,7 +25,7 @@ from workbench.client.sweep_start import MOST_TRIALS, begin, check_count, sharin
 from workbench.client.tables import duration
 from workbench.config import RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
-from workbench.environments.wrapping import Wrapper
+from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
 from workbench.supervisor import budget
 from workbench.tables import Columns, Table

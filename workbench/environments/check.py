@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments.adapters.guarded_calls import called
+from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.contract import Array, Show, VectorEnvironment, random_actions
-from workbench.environments.failures import called
-from workbench.environments.gymnasium_vector import without_display
 from workbench.environments.registry import factory_call, make
 from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch
 from workbench.observations import decode

@@ -78,7 +78,7 @@ class Family:
 
     def adapter_module(self) -> Adapter:
         """The adapter, to ask for its names; it loads whether its package is installed or not."""
-        return cast(Adapter, importlib.import_module(f"workbench.environments.{self.prefix.rstrip('/')}"))
+        return cast(Adapter, importlib.import_module(f"workbench.environments.{self.prefix.rstrip('/')}.family"))
 
 
 FAMILIES = (

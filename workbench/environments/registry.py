@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.config import RunConfig, Setting
-from workbench.environments.atari import AtariVector, atari_options
+from workbench.environments.adapters.adapt import check_spreadable, vector_by_id, vector_of
+from workbench.environments.adapters.rendering import drawing
+from workbench.environments.adapters.wrapping import Factory, Wrapped
+from workbench.environments.atari.vector import AtariVector, atari_options
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.families import family_of, importing, package_of
-from workbench.environments.looks import drawing
-from workbench.environments.made import check_spreadable, vector_by_id, vector_of
-from workbench.environments.wrapping import Factory, Wrapped
 from workbench.errors import InvalidInput, MissingPackage, UnknownName
 from workbench.interrupts import deferred
 
@@ -102,7 +102,7 @@ def _vector(
     if processes > 1:
         check_spreadable(call, name)
         assert call is not None
-        from workbench.environments.spread import SpreadVector  # loads multiprocess
+        from workbench.environments.spread.vector import SpreadVector  # loads multiprocess
 
         return SpreadVector(name, call, num_envs=num_envs, seed=seed, processes=processes, show=show)
     if call is not None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from workbench import checkpoints, environments
 from workbench.checkpoints import Checkpoint
-from workbench.environments.atari import AtariOptions
-from workbench.environments.atari_protocols import protocol_of
-from workbench.environments.atari_starts import AtariFromStarts, read_starts
+from workbench.environments.atari.human_starts import AtariFromStarts, read_starts
+from workbench.environments.atari.protocols import protocol_of
+from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.contract import VectorEnvironment
 from workbench.learner.player import Player, answer, code_of, load_player, make_environment
 from workbench.rundir import sealed

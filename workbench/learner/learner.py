@@ -27,7 +27,7 @@ from workbench import algorithms, checkpoints, hardware, networks
 from workbench.algorithms.base import Loss
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig, chosen
-from workbench.environments.by_value import load_factory
+from workbench.environments.adapters.code_by_value import load_factory
 from workbench.errors import CheckpointCorrupt, ConnectionLost, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.learner import checkpointing, frozen, roles
 from workbench.learner.batcher import Batcher

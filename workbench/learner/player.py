@@ -19,7 +19,7 @@ from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.frames import join_frames, push_frames
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
-from workbench.environments.by_value import Factory, load_factory
+from workbench.environments.adapters.code_by_value import Factory, load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.learner import frozen, roles

@@ -9,9 +9,9 @@ import numpy as np
 
 from workbench.config import setting
 from workbench.config.settings import validate
-from workbench.environments import vizdoom_engine
 from workbench.environments.contract import Array
-from workbench.environments.vizdoom_scenarios import Scenario, presses
+from workbench.environments.vizdoom import engine
+from workbench.environments.vizdoom.scenarios import Scenario, presses
 from workbench.trajectory import Flags
 
 SCREEN = (120, 160)  # the smallest that the engine draws
@@ -109,7 +109,7 @@ class Game:
 
     def _open(self) -> None:
         self._game.set_seed(0)
-        vizdoom_engine.start(self._game)
+        engine.start(self._game)
 
     def begin(self, seed: int | None = None) -> None:
         """The next episode; with a seed the first one of its stream."""
@@ -174,7 +174,7 @@ class Match(Game):
         if first:
             self._game.close()
             self._game.set_seed(self._next_seed())
-            vizdoom_engine.start(self._game)
+            engine.start(self._game)
         else:
             self._game.send_game_command("removebots")
             super()._restart(first=False)

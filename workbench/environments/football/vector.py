@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from workbench.environments.adapters.guarded_calls import called
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.environments.failures import called
-from workbench.environments.football_planes import PLANES, picture
+from workbench.environments.football.planes import PLANES, picture
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 STEPS_PER_SECOND = 10.0  # of play: ten steps of physics, 10 ms each

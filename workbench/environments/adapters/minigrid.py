@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments.adapters.spaces import Layout, Member, packed
+from workbench.environments.adapters.spaces import layout_of as layout_of_space
 from workbench.environments.contract import Array
-from workbench.environments.spaces import Layout, Member, packed
-from workbench.environments.spaces import layout_of as layout_of_space
 from workbench.trajectory import Part
 
 CHOICES = (11, 6, 3)  # objects, colours, states

@@ -22,7 +22,7 @@ import numpy as np
 
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
-from workbench.environments.atari_screen import ColourScreens, screen_size
+from workbench.environments.atari.screen import ColourScreens, screen_size
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
 from workbench.errors import InvalidInput
 from workbench.observations import picture_of

@@ -16,11 +16,11 @@ from workbench import extras
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.environments.football_engine import EngineGames, Setup
-from workbench.environments.football_planes import PLANES
-from workbench.environments.football_pool import EnvpoolGames
-from workbench.environments.football_screen import Screen
-from workbench.environments.football_vector import ACTIONS, FootballVector, Games
+from workbench.environments.football.engine import EngineGames, Setup
+from workbench.environments.football.planes import PLANES
+from workbench.environments.football.pool import EnvpoolGames
+from workbench.environments.football.screen import Screen
+from workbench.environments.football.vector import ACTIONS, FootballVector, Games
 from workbench.errors import MissingPackage, OutOfBounds, UnknownName
 from workbench.trajectory import EnvironmentSpec, Part
 

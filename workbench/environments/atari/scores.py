@@ -1,6 +1,6 @@
 """Published scores of people and of random play on the 57 Atari games, and scores measured by them.
 
-`atari_scores.csv`, one game a line: its name in ale-py, its id, and the scores of random play and of a professional
+`scores.csv`, one game a line: its name in ale-py, its id, and the scores of random play and of a professional
 tester, from starts with up to 30 no-ops and from human starts.
 
 Source: Wang et al. 2016 (arXiv 1511.06581), table 2 (no-ops) and table 3 (human starts). The no-op columns are those of
@@ -47,7 +47,7 @@ class GameScores:
 @cache
 def scores() -> MappingProxyType[str, GameScores]:
     """All 57 by their name in ale-py, in the order of the alphabet."""
-    text = resources.files("workbench.environments").joinpath("atari_scores.csv").read_text(encoding="utf-8")
+    text = resources.files("workbench.environments.atari").joinpath("scores.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     found = (GameScores(row["game"], row["id"], *(float(row[key]) for key in list(row)[2:])) for row in rows)
     return MappingProxyType({one.game: one for one in found})

@@ -4,7 +4,7 @@ gfootball draws one game per process, and slowly; so games are played without it
 repeated by its seed, its number and its actions. Each frame comes with the observation beside it, which must be the
 one that was played.
 
-The process is `python -m workbench.environments.football_screen FD`, and ends when its pipe does.
+The process is `python -m workbench.environments.football.screen FD`, and ends when its pipe does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array
-from workbench.environments.football_engine import Game, Setup, observed
+from workbench.environments.football.engine import Game, Setup, observed
 from workbench.errors import EnvironmentFailed
 
 _PATIENCE_S = 180  # the first frame takes up to 30 s on a busy machine
@@ -67,7 +67,7 @@ class Screen:
         with theirs:
             # Not the environment of C, where envpool says that the engine's data are its own, which cannot be drawn.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "workbench.environments.football_screen", str(theirs.fileno())],
+                [sys.executable, "-m", "workbench.environments.football.screen", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], env=dict(os.environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self._pipe = Connection(ours.detach())
         self._pipe.send(self._setup)

@@ -22,9 +22,10 @@ import numpy as np
 
 from workbench.config import setting
 from workbench.config.settings import check_known, validate
+from workbench.environments.adapters.guarded_calls import broken, called, close_all, raised
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.environments.dmlab_cache import LevelCache
-from workbench.environments.dmlab_levels import (
+from workbench.environments.dmlab.level_cache import LevelCache
+from workbench.environments.dmlab.levels import (
     ACTIONS,
     BITS,
     NAMES,
@@ -34,7 +35,6 @@ from workbench.environments.dmlab_levels import (
     level_of,
     words_as_bits,
 )
-from workbench.environments.failures import broken, called, close_all, raised
 from workbench.errors import UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, Part, StepBatch
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments import minigrid
+from workbench.environments.adapters import minigrid
+from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, raised, short
+from workbench.environments.adapters.rendering import frames_per_second, named_actions
+from workbench.environments.adapters.spaces import Layout, actions_of, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
-from workbench.environments.failures import LARGEST, broken, called, close_all, frame_of, raised, short
-from workbench.environments.looks import frames_per_second, named_actions
-from workbench.environments.spaces import Layout, actions_of, layout_of, spec_of
 from workbench.errors import EnvironmentFailed
 from workbench.observations import picture_of
 from workbench.trajectory import Flags, StepBatch

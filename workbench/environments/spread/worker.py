@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from multiprocess import reduction
 
-from workbench.environments import by_value, spread_rows
-from workbench.environments.gymnasium_vector import GymnasiumVector
-from workbench.environments.made import check_spreadable, vector_of
+from workbench.environments.adapters import code_by_value
+from workbench.environments.adapters.adapt import check_spreadable, vector_of
+from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
+from workbench.environments.spread import rows as spread_rows
 from workbench.errors import WorkbenchError
 from workbench.trajectory import EnvironmentSpec, StepBatch
 
@@ -54,7 +55,7 @@ def _end_with(parent: int) -> None:
 
 
 def _made(code: bytes, told: dict[str, Any]) -> GymnasiumVector:
-    made = vector_of(told["name"], by_value.loads(code), num_envs=told["number"], seed=0, show=told["show"],
+    made = vector_of(told["name"], code_by_value.loads(code), num_envs=told["number"], seed=0, show=told["show"],
                      first_index=told["first"])
     check_spreadable(made, told["name"])
     assert isinstance(made, GymnasiumVector)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from workbench.environments.atari_scores import Starts
+from workbench.environments.atari.scores import Starts
 from workbench.errors import UnknownName
 
 _HALF_HOUR = 108_000  # frames at 60 Hz

@@ -19,7 +19,7 @@ from typing import Any
 
 import cloudpickle
 
-from workbench.environments.wrapping import Wrapped
+from workbench.environments.adapters.wrapping import Wrapped
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.rundir import sealed
 from workbench.rundir.files import absolute

@@ -25,9 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments.area import area_matrix
-from workbench.environments.atari import FRAME_STACK, FRAMES_PER_STEP, RAW_FRAMES_PER_SECOND, SCREEN, AtariOptions
+from workbench.environments.atari.vector import (
+    FRAME_STACK,
+    FRAMES_PER_STEP,
+    RAW_FRAMES_PER_SECOND,
+    SCREEN,
+    AtariOptions,
+)
 from workbench.environments.contract import Array, Ending, checked_actions
+from workbench.environments.vizdoom.area import area_matrix
 from workbench.errors import InvalidInput
 from workbench.rundir.files import LARGEST_LIST, content
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch

@@ -13,8 +13,8 @@ import numpy as np
 
 from workbench import extras
 from workbench.environments.contract import Array
-from workbench.environments.football_planes import PLANES, packed
-from workbench.environments.football_vector import Moment
+from workbench.environments.football.planes import PLANES, packed
+from workbench.environments.football.vector import Moment
 from workbench.errors import EnvironmentFailed
 from workbench.trajectory import Part
 

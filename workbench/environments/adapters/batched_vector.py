@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments import envpools
+from workbench.environments.adapters import envpools
+from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, frame_of, short
+from workbench.environments.adapters.gymnasium_vector import without_display
+from workbench.environments.adapters.rendering import frames_per_second, named_actions
+from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
-from workbench.environments.failures import LARGEST, broken, called, frame_of, short
-from workbench.environments.gymnasium_vector import without_display
-from workbench.environments.looks import frames_per_second, named_actions
-from workbench.environments.spaces import actions_of, layout_of, spec_of
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.observations import picture_of
 from workbench.trajectory import Flags, StepBatch

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from workbench.config.settings import check_known
+from workbench.environments.adapters.guarded_calls import called, close_all, raised
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.environments.failures import called, close_all, raised
-from workbench.environments.vizdoom_game import SCREEN, Game, MatchOptions, VizdoomOptions, game_of
-from workbench.environments.vizdoom_scenarios import SCENARIOS, Scenario
-from workbench.environments.vizdoom_screen import smaller
+from workbench.environments.vizdoom.game import SCREEN, Game, MatchOptions, VizdoomOptions, game_of
+from workbench.environments.vizdoom.scenarios import SCENARIOS, Scenario
+from workbench.environments.vizdoom.screen import smaller
 from workbench.errors import UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 

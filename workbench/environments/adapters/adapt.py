@@ -12,10 +12,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
+from workbench.environments.adapters.batched_vector import NativeVector, is_pool
+from workbench.environments.adapters.guarded_calls import called
+from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import Show, VectorEnvironment, seeds_of
-from workbench.environments.failures import called
-from workbench.environments.gymnasium_vector import GymnasiumVector
-from workbench.environments.native_vector import NativeVector, is_pool
 from workbench.errors import InvalidInput, OutOfBounds
 from workbench.trajectory import EnvironmentSpec
 
@@ -66,7 +66,7 @@ def vector_of(
         raise InvalidInput(f"{name} is an environment whose agents take turns. Supported are parallel ones: "
                            "pettingzoo.utils.conversions.aec_to_parallel(env).")
     if hasattr(first, "possible_agents"):
-        from workbench.environments.pettingzoo import ParallelVector
+        from workbench.environments.pettingzoo.family import ParallelVector
 
         return ParallelVector(name, one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings)
     return GymnasiumVector(

@@ -2,7 +2,7 @@
 
 Each process has some of the rows, in order, and steps them one after another as `gymnasium_vector` does; all processes
 step at the same time. Actions and what follows them lie in memory that is shared (memfd: nothing is left of it when
-everybody has gone); a pipe to each process carries single commands and errors. `spread_worker` is the other side.
+everybody has gone); a pipe to each process carries single commands and errors. `worker` is the other side.
 
 `multiprocess` starts the processes anew instead of forking, since an actor has gRPC loaded. They end with their parent,
 however that ends (PR_SET_PDEATHSIG, and the pipe).
@@ -21,9 +21,9 @@ import multiprocess
 import numpy as np
 from multiprocess import reduction
 
-from workbench.environments import by_value
+from workbench.environments.adapters import code_by_value
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
-from workbench.environments.spread_rows import (
+from workbench.environments.spread.rows import (
     FAILED,
     FRAME,
     LAST_FRAME,
@@ -33,7 +33,7 @@ from workbench.environments.spread_rows import (
     SharedRows,
     unpacked,
 )
-from workbench.environments.spread_worker import main
+from workbench.environments.spread.worker import main
 from workbench.errors import EnvironmentFailed, ShapeMismatch, WorkbenchError, by_name
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
@@ -51,7 +51,7 @@ class SpreadVector:
     ) -> None:
         self.num_envs, self._name, self._seed = num_envs, name, seed
         self._workers: list[_Worker] = []
-        code = by_value.dumps(factory_call)
+        code = code_by_value.dumps(factory_call)
         bounds = np.linspace(0, num_envs, min(processes, num_envs) + 1).round().astype(int).tolist()
         try:
             for first, end in zip(bounds, bounds[1:], strict=False):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments import envpools
+from workbench.environments.adapters import envpools
 from workbench.environments.contract import Array
-from workbench.environments.football_planes import packed
-from workbench.environments.football_vector import Moment
+from workbench.environments.football.planes import packed
+from workbench.environments.football.vector import Moment
 
 
 class EnvpoolGames:

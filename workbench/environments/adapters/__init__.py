@@ -1,0 +1,1 @@
+"""What makes an environment of one kind or another keep the contract."""

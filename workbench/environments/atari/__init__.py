@@ -1,0 +1,1 @@
+"""Atari games, on ale-py's own vector environment."""

@@ -1,0 +1,1 @@
+"""Google Research Football, on envpool's engine or upstream's."""

@@ -1,0 +1,1 @@
+"""ViZDoom, in processes of its own."""
