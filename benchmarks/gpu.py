@@ -95,7 +95,7 @@ def update(given: argparse.Namespace) -> float:
     import torch
 
     from workbench import algorithms
-    from workbench.learner.policy import PublishedPolicy
+    from workbench.learner.inference.published_weights import PublishedPolicy
 
     config, device, trainer, unrolls = _training(given)
     hyper, policy = config.hyperparameters, PublishedPolicy(trainer.network, version=0, device=device)
@@ -138,8 +138,8 @@ def _training(given: argparse.Namespace):
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.device import choose
-    from workbench.learner.training import Trainer
+    from workbench.learner.devices.device import choose
+    from workbench.learner.training.trainer import Trainer
 
     torch.set_num_threads(1)
     config = config_of(given)

@@ -76,8 +76,8 @@ def updates(case: str, seconds: float) -> dict[str, tuple[float, float]]:
     from throughput import random_unrolls, spec_of
 
     from workbench import algorithms, networks
-    from workbench.learner.device import choose
-    from workbench.learner.training import Trainer
+    from workbench.learner.devices.device import choose
+    from workbench.learner.training.trainer import Trainer
 
     config = RunConfig.build(**CASES[case])
     spec, hyper = spec_of(config), config.hyperparameters

@@ -188,7 +188,7 @@ def plain_server(address: str, given: SimpleNamespace) -> Iterator[None]:
 @contextlib.contextmanager
 def streams_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     """The learner's streams and batcher; each batch is answered with zeros: no tables, no tensors."""
-    from workbench.learner.batcher import Batcher
+    from workbench.learner.inference.batcher import Batcher
 
     def answer(batcher: Batcher) -> None:
         while requests := batcher.next_batch():
@@ -206,10 +206,10 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.device import choose
-    from workbench.learner.inference import Inference
-    from workbench.learner.meters import Meters
-    from workbench.learner.policy import PublishedPolicy
+    from workbench.learner.devices.device import choose
+    from workbench.learner.inference.inference import Inference
+    from workbench.learner.inference.published_weights import PublishedPolicy
+    from workbench.learner.metrics.meters import Meters
     from workbench.replay.layout import UnrollLayout
     from workbench.replay.queue import UnrollQueue
     from workbench.replay.unrolls import UnrollAssembler
@@ -289,9 +289,9 @@ def _config(given: SimpleNamespace):
 @contextlib.contextmanager
 def _streams(address: str, given: SimpleNamespace, work: Callable[[object], None]) -> Iterator[None]:
     """The learner's streams, with one thread that works on batches as large as a run's would be."""
-    from workbench.learner.batcher import Batcher
-    from workbench.learner.meters import Meters
-    from workbench.learner.service import ActorStreams
+    from workbench.learner.inference.actor_streams import ActorStreams
+    from workbench.learner.inference.batcher import Batcher
+    from workbench.learner.metrics.meters import Meters
 
     def admit(hello: Hello) -> int:
         return 0

@@ -83,8 +83,8 @@ def inference_alone(config: RunConfig, seconds: float) -> float:
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.device import choose
-    from workbench.learner.policy import PublishedPolicy
+    from workbench.learner.devices.device import choose
+    from workbench.learner.inference.published_weights import PublishedPolicy
 
     torch.set_num_threads(1)
     spec, batch = spec_of(config), config.actors * config.envs_per_actor // 2
@@ -108,8 +108,8 @@ def training_alone(config: RunConfig, seconds: float) -> float:
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.device import choose
-    from workbench.learner.training import Trainer
+    from workbench.learner.devices.device import choose
+    from workbench.learner.training.trainer import Trainer
 
     torch.set_num_threads(1)
     spec, hyper = spec_of(config), config.hyperparameters

@@ -15,8 +15,8 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, anatomy
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, UnknownName
-from workbench.learner import checkpointing
-from workbench.learner.training import Trainer
+from workbench.learner.training import checkpointing
+from workbench.learner.training.trainer import Trainer
 
 META = {"steps": 1, "updates": 1, "time_s": 1.0}
 

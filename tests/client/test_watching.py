@@ -11,7 +11,7 @@ import pytest
 from workbench.client.policy import groups
 from workbench.client.watching import Watching
 from workbench.config import RunConfig
-from workbench.learner.watch import Tap
+from workbench.learner.inference.watch_tap import Tap
 from workbench.observations import decode
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 from workbench.widgets.watch import LiveView

@@ -4,7 +4,7 @@ import pytest
 
 from tests.learner import counting
 from tests.learner.replaying import ReplayingDevice
-from workbench.learner.device import Device
+from workbench.learner.devices.device import Device
 
 DEVICES = {"exact": lambda: Device("cpu", precision="fp32"),
            "padded": lambda: Device("cpu", precision="fp32", pads=True), "recorded": ReplayingDevice}

@@ -22,14 +22,14 @@ from workbench.actor.main import connect_and_play
 from workbench.algorithms import PolicyValueOutput, QValueOutput, collate, stack_frames
 from workbench.config import RunConfig
 from workbench.environments.contract import VectorEnvironment
-from workbench.learner.batcher import Batcher
-from workbench.learner.device import Device
-from workbench.learner.inference import Episode, Inference
-from workbench.learner.meters import Meters
-from workbench.learner.opponent import Opponent
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.actor_streams import ActorStreams
+from workbench.learner.inference.batcher import Batcher
+from workbench.learner.inference.inference import Episode, Inference
+from workbench.learner.inference.opponent import Opponent
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.metrics.meters import Meters
 from workbench.learner.player import Policy
-from workbench.learner.policy import PublishedPolicy
-from workbench.learner.service import ActorStreams
 from workbench.replay.layout import UnrollLayout
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unrolls import UnrollAssembler

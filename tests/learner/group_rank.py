@@ -16,10 +16,10 @@ from tests.algorithms.unrolls import random_unroll
 from workbench import algorithms, networks
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
-from workbench.learner import checkpointing
-from workbench.learner.device import Device
-from workbench.learner.group import Group
-from workbench.learner.training import Trainer
+from workbench.learner.devices.device import Device
+from workbench.learner.training import checkpointing
+from workbench.learner.training.data_parallel import Group
+from workbench.learner.training.trainer import Trainer
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec, Unroll
 from workbench.wire.lifeline import leave

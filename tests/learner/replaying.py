@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from workbench.learner.device import Device
+from workbench.learner.devices.device import Device
 
 _WARM_UPS = 3
 

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from workbench.learner.batcher import Batcher, Request
+from workbench.learner.inference.batcher import Batcher, Request
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
 

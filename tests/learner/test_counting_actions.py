@@ -16,10 +16,10 @@ from workbench import algorithms, environments
 from workbench.algorithms import PolicyValueOutput, collate, stack_frames
 from workbench.algorithms.distributions import distribution_of
 from workbench.config import RunConfig
-from workbench.learner.batcher import Request
-from workbench.learner.inference import Inference
-from workbench.learner.meters import Meters
-from workbench.learner.policy import PublishedPolicy
+from workbench.learner.inference.batcher import Request
+from workbench.learner.inference.inference import Inference
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.metrics.meters import Meters
 from workbench.networks.observed import Observed, needs_observed
 from workbench.replay.layout import UnrollLayout
 from workbench.replay.queue import UnrollQueue

@@ -10,7 +10,7 @@ from tests.learner.replaying import ReplayingDevice
 from tests.learner.updates import CASES, IMAGES, UNROLL, trainer_on, update, weights
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.learner.device import Device, for_inference
+from workbench.learner.devices.device import Device, for_inference
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")
 
@@ -104,7 +104,7 @@ def test_a_device_for_inference_that_is_not_there_is_refused_in_words(name, says
 @needs_cuda
 @pytest.mark.parametrize("name", CASES)
 def test_updates_on_a_gpu_are_those_of_the_cpu_by_graphs_and_without(name):
-    from workbench.learner.cuda import CudaDevice
+    from workbench.learner.devices.cuda import CudaDevice
 
     config, spec = CASES[name]
     torch.backends.cudnn.allow_tf32 = False

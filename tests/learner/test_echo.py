@@ -1,8 +1,8 @@
 """Data echoing: a batch serves again only while the next one is not ready, and only so often."""
 
 from workbench.config import RunConfig
-from workbench.learner.echo import Echo
-from workbench.learner.meters import Meters
+from workbench.learner.metrics.meters import Meters
+from workbench.learner.training.data_echo import Echo
 
 
 class Scripted:

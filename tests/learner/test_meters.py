@@ -2,8 +2,8 @@
 
 import pytest
 
-from workbench.learner import meters as module
-from workbench.learner.meters import Meters
+from workbench.learner.metrics import meters as module
+from workbench.learner.metrics.meters import Meters
 
 
 def test_a_look_in_the_middle_of_a_block_sees_what_has_passed(monkeypatch):

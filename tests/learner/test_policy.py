@@ -8,8 +8,8 @@ from torch import nn
 
 from workbench import networks
 from workbench.algorithms.base import Heads
-from workbench.learner.device import Device
-from workbench.learner.policy import PublishedPolicy
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.trajectory import EnvironmentSpec
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from workbench.errors import ConnectionLost
-from workbench.learner.batcher import Batcher, Request
-from workbench.learner.stretches import Interrupted, Stretches
+from workbench.learner.inference.batcher import Batcher, Request
+from workbench.learner.training.exact_resume import Interrupted, Stretches
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
 

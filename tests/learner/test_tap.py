@@ -16,8 +16,8 @@ from tests.learner.counting import Rig, actor, expected_value, rig
 from workbench.algorithms import PolicyValueOutput, QValueOutput
 from workbench.config import R2D2Config, VTraceConfig
 from workbench.errors import InvalidInput
-from workbench.learner import watch
-from workbench.learner.watch import Tap, thought
+from workbench.learner.inference import watch_tap
+from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.testing import Count, CountingEnv
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Unroll
 from workbench.wire import columns
@@ -131,20 +131,20 @@ def seen(action: int) -> dict[str, Any]:
 def test_what_does_not_fit_is_counted_as_missed_and_the_newest_is_kept() -> None:
     tap = Tap()
     cursor = tap.since(5, observation_bytes=24)["cursor"]
-    for action in range(watch.MOST_STEPS + 10):
+    for action in range(watch_tap.MOST_STEPS + 10):
         tap.record(5, **seen(action))
         tap.record(6, **seen(action))  # which nobody watches
     told = tap.since(5, cursor, observation_bytes=24)
-    assert (told["steps"], told["first"], told["missed"]) == (watch.MOST_STEPS, 10, 10)
+    assert (told["steps"], told["first"], told["missed"]) == (watch_tap.MOST_STEPS, 10, 10)
     shown = unpacked(told)
-    assert shown["action"].tolist() == list(range(10, watch.MOST_STEPS + 10))
-    assert shown["observation"].shape == (watch.MOST_STEPS, 2, 3) and shown["observation"].dtype == np.float32
+    assert shown["action"].tolist() == list(range(10, watch_tap.MOST_STEPS + 10))
+    assert shown["observation"].shape == (watch_tap.MOST_STEPS, 2, 3) and shown["observation"].dtype == np.float32
     assert tap.since(5, told["cursor"], observation_bytes=24)["steps"] == 0
 
 
 def test_large_observations_are_kept_in_smaller_number() -> None:
     tap = Tap()
-    large = watch.MOST_BYTES // 20
+    large = watch_tap.MOST_BYTES // 20
     tap.since(0, observation_bytes=large)
     for action in range(50):
         tap.record(0, **seen(action))
@@ -153,7 +153,7 @@ def test_large_observations_are_kept_in_smaller_number() -> None:
 
 def test_a_few_environments_can_be_watched_at_once_and_one_more_is_refused_in_words() -> None:
     tap = Tap(linger_s=0.2)
-    for env_id in range(watch.MOST_WATCHED):
+    for env_id in range(watch_tap.MOST_WATCHED):
         tap.since(env_id, observation_bytes=4)
     with pytest.raises(InvalidInput, match=r"4 environments of this run are watched already \(0, 1, 2, 3\)"):
         tap.since(9, observation_bytes=4)

@@ -10,9 +10,9 @@ import torch
 from workbench import algorithms, checkpoints, networks
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt
-from workbench.learner import checkpointing
-from workbench.learner.device import Device
-from workbench.learner.training import Trainer
+from workbench.learner.devices.device import Device
+from workbench.learner.training import checkpointing
+from workbench.learner.training.trainer import Trainer
 from workbench.trajectory import EnvironmentSpec, Unroll
 
 SPEC = EnvironmentSpec("vector", (4,), "float32", 2)
@@ -143,7 +143,7 @@ def test_an_optimizer_loads_no_compiler():
     code = """
 import sys, torch
 from workbench.config import RunConfig
-from workbench.learner.training import make_optimizer
+from workbench.learner.training.trainer import make_optimizer
 
 for name in ("adam", "rmsprop"):
     weight = torch.nn.Parameter(torch.zeros(2))

@@ -21,10 +21,10 @@ from tests.learner import counting, test_counting
 from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, VTRACE, batch_of, trainer_on, update, weights
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
-from workbench.learner import checkpointing
-from workbench.learner import device as devices
-from workbench.learner.device import Device
-from workbench.learner.policy import PublishedPolicy
+from workbench.learner.devices import device as devices
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.training import checkpointing
 
 HERE = importlib.util.find_spec("torch_xla") is not None
 needs_xla = pytest.mark.skipif(not HERE, reason="torch_xla is not installed; make test-xla has it")
@@ -36,7 +36,7 @@ def on_the_cpu(monkeypatch):
 
 
 def xla(precision: str = "fp32"):
-    from workbench.learner.xla import XlaDevice
+    from workbench.learner.devices.xla import XlaDevice
 
     return XlaDevice(precision=precision)
 
@@ -207,7 +207,7 @@ def test_a_run_on_xla_learns_cartpole_and_compiles_nothing_after_its_first_secon
 
 @needs_xla
 def test_a_tpu_is_asked_for_and_there_is_none():
-    code = "from workbench.learner.xla import XlaDevice; XlaDevice('tpu', precision='fp32')"
+    code = "from workbench.learner.devices.xla import XlaDevice; XlaDevice('tpu', precision='fp32')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240,
                            env={**os.environ, "TPU_SKIP_MDS_QUERY": "1"})
     assert ended.returncode == 1 and "OutOfBounds: device='tpu', but XLA" in ended.stderr, ended.stderr[-2000:]

@@ -7,8 +7,8 @@ import torch
 
 from workbench import algorithms, networks
 from workbench.config import RunConfig
-from workbench.learner.device import Device
-from workbench.learner.training import Trainer
+from workbench.learner.devices.device import Device
+from workbench.learner.training.trainer import Trainer
 from workbench.trajectory import EnvironmentSpec, Flags, Unroll
 
 VECTOR = EnvironmentSpec("vector", (4,), "float32", 3)

@@ -16,10 +16,10 @@ from workbench.algorithms.frames import join_frames, push_frames
 from workbench.checkpoints import write
 from workbench.config import RunConfig
 from workbench.errors import ShapeMismatch
-from workbench.learner.checkpointing import groups_of, restore
-from workbench.learner.device import Device
-from workbench.learner.policy import PublishedPolicy
-from workbench.learner.training import Trainer
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.training.checkpointing import groups_of, restore
+from workbench.learner.training.trainer import Trainer
 from workbench.networks.observed import Observed, RunningStatistics, needs_observed
 from workbench.networks.torsos import Joined, small_cnn
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part

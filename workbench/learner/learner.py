@@ -29,24 +29,25 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig, chosen
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.errors import CheckpointCorrupt, ConnectionLost, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
-from workbench.learner import checkpointing, frozen, roles
-from workbench.learner.batcher import Batcher
-from workbench.learner.checkpointing import Counters
-from workbench.learner.commands import Commands
-from workbench.learner.device import Device, choose, for_inference
-from workbench.learner.echo import Echo
-from workbench.learner.group import Group, Word
-from workbench.learner.inference import Episode, Inference
-from workbench.learner.look import Looking, Unsent, packed_episode
-from workbench.learner.meters import Meters
-from workbench.learner.opponent import Opponent
+from workbench.learner import frozen, roles
+from workbench.learner.command_queue import Commands
+from workbench.learner.devices.device import Device, choose, for_inference
+from workbench.learner.disk_guard import CHECKPOINT, METRICS, OLD_CHECKPOINTS, Storage
+from workbench.learner.inference.actor_streams import ActorStreams, check_same_environment
+from workbench.learner.inference.batcher import Batcher
+from workbench.learner.inference.inference import Episode, Inference
+from workbench.learner.inference.opponent import Opponent
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.metrics.learner_report import Looking, Unsent, packed_episode
+from workbench.learner.metrics.meters import Meters
+from workbench.learner.metrics.recorder import Clock, EpisodeLog, Peer, Recorder
 from workbench.learner.player import load_opponent
-from workbench.learner.policy import PublishedPolicy
-from workbench.learner.recorder import Clock, EpisodeLog, Peer, Recorder
-from workbench.learner.service import ActorStreams, check_same_environment
-from workbench.learner.storage import CHECKPOINT, METRICS, OLD_CHECKPOINTS, Storage
-from workbench.learner.stretches import EXACT, Stretches
-from workbench.learner.training import MAX_BAD_UPDATES, Trainer
+from workbench.learner.training import checkpointing
+from workbench.learner.training.checkpointing import Counters
+from workbench.learner.training.data_echo import Echo
+from workbench.learner.training.data_parallel import Group, Word
+from workbench.learner.training.exact_resume import EXACT, Stretches
+from workbench.learner.training.trainer import MAX_BAD_UPDATES, Trainer
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.replay import experience
 from workbench.replay.experience import Draw

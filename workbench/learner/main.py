@@ -7,8 +7,8 @@ import traceback
 from pathlib import Path
 
 from workbench.errors import WorkbenchError
-from workbench.learner.group import is_loss
 from workbench.learner.learner import Learner
+from workbench.learner.training.data_parallel import is_loss
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name
 from workbench.wire.lifeline import PEERS_LOST, Lifeline, leave_error

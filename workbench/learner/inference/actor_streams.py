@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from workbench.errors import ConnectionLost, ShapeMismatch, WorkbenchError
-from workbench.learner.batcher import Batcher, Request
-from workbench.learner.meters import Meters
+from workbench.learner.inference.batcher import Batcher, Request
+from workbench.learner.metrics.meters import Meters
 from workbench.trajectory import EnvironmentSpec
 from workbench.wire import grpc
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.learner.meters import Meters
+from workbench.learner.metrics.meters import Meters
 from workbench.replay.experience import Draw, Experience
 
 

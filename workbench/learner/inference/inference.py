@@ -19,15 +19,15 @@ from torch import nn
 from workbench.algorithms.base import Algorithm, NetworkOutput, Roles, State
 from workbench.algorithms.distributions import distribution_of
 from workbench.config import RunConfig
-from workbench.learner.batcher import Batcher, Request
-from workbench.learner.device import Device
-from workbench.learner.gathered import Gathered
-from workbench.learner.memory import Memory, Seen
-from workbench.learner.meters import Meters
-from workbench.learner.opponent import Opponent
-from workbench.learner.policy import PublishedPolicy
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.batcher import Batcher, Request
+from workbench.learner.inference.environment_tables import Memory, Seen
+from workbench.learner.inference.opponent import Opponent
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.inference.step_batch import Gathered
+from workbench.learner.inference.watch_tap import Tap, thought
+from workbench.learner.metrics.meters import Meters
 from workbench.learner.roles import RoleTable
-from workbench.learner.watch import Tap, thought
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unrolls import StepRecord, UnrollAssembler, grown
 from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, Unroll

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from workbench.algorithms.base import State
 from workbench.algorithms.frames import frames_of_words, join_frames, push_frames, push_words
-from workbench.learner.device import Device
-from workbench.learner.gathered import Gathered
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.step_batch import Gathered
 from workbench.replay.unrolls import grown
 from workbench.trajectory import Array, EnvironmentSpec
 

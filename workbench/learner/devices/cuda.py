@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from workbench.learner.device import Device
+from workbench.learner.devices.device import Device
 from workbench.trajectory import Array
 
 _WARM_UPS = 3  # libraries choose their kernels and take their memory in the first runs, which are plain ones

@@ -142,7 +142,7 @@ def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = Fals
     precision = chosen.precision(config.precision, images=spec.shows_images, own_network=own_network,
                                  bf16=_has_bf16(kind))
     if kind in ("xla", "tpu"):
-        from workbench.learner.xla import for_run  # takes the chip
+        from workbench.learner.devices.xla import for_run  # takes the chip
 
         return for_run(config, precision=precision)
     return _of_kind(kind, precision=precision, own_network=own_network)
@@ -167,7 +167,7 @@ def for_inference(config: RunConfig, training: Device, *, own_network: bool = Fa
 def _of_kind(name: str, *, precision: str, own_network: bool) -> Device:
     if not name.startswith("cuda"):
         return Device(name, precision=precision)
-    from workbench.learner.cuda import CudaDevice
+    from workbench.learner.devices.cuda import CudaDevice
 
     return CudaDevice(name, precision=precision, graphs=not own_network)
 

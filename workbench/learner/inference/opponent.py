@@ -10,9 +10,9 @@ import numpy as np
 
 from workbench.algorithms.base import Roles
 from workbench.algorithms.distributions import distribution_of
-from workbench.learner.device import Device
-from workbench.learner.gathered import Gathered
-from workbench.learner.memory import Memory
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.environment_tables import Memory
+from workbench.learner.inference.step_batch import Gathered
 from workbench.learner.player import Policy
 from workbench.trajectory import Array
 

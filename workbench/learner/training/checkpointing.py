@@ -10,7 +10,7 @@ import torch
 
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt
-from workbench.learner.training import Trainer
+from workbench.learner.training.trainer import Trainer
 from workbench.trajectory import Array
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import psutil
 
-from workbench.learner.inference import Episode
-from workbench.learner.meters import Sums
+from workbench.learner.inference.inference import Episode
+from workbench.learner.metrics.meters import Sums
 from workbench.metrics import Progress
 from workbench.trajectory import Array
 

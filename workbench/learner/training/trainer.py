@@ -20,8 +20,8 @@ from torch import nn
 from workbench.algorithms.base import Algorithm, Loss, Network
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.frames import stack_frames
-from workbench.learner.device import Device
-from workbench.learner.group import Group
+from workbench.learner.devices.device import Device
+from workbench.learner.training.data_parallel import Group
 from workbench.networks.observed import Observed
 from workbench.trajectory import Array
 

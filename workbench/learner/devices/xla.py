@@ -27,7 +27,7 @@ from workbench import extras
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
-from workbench.learner.device import Device
+from workbench.learner.devices.device import Device
 from workbench.trajectory import Array
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from workbench.learner.device import Device
+from workbench.learner.devices.device import Device
 from workbench.networks import keep_dense_in
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import psutil
 
 from workbench.errors import WorkbenchError
-from workbench.learner.idle_cores import IdleCores
-from workbench.learner.inference import Episode
-from workbench.learner.look import Look, Rates, joined, unpacked_episode
-from workbench.learner.meters import Sums
-from workbench.learner.storage import METRICS, PLACE
+from workbench.learner.devices.idle_cores import IdleCores
+from workbench.learner.disk_guard import METRICS, PLACE
+from workbench.learner.inference.inference import Episode
+from workbench.learner.metrics.learner_report import Look, Rates, joined, unpacked_episode
+from workbench.learner.metrics.meters import Sums
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching

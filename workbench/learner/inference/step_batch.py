@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.learner.batcher import Request
+from workbench.learner.inference.batcher import Request
 from workbench.trajectory import Array, EnvironmentSpec, Flags
 
 

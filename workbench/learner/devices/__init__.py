@@ -1,0 +1,1 @@
+"""What computes: a CPU, a CUDA GPU, an XLA device, behind one interface."""

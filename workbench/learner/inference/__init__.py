@@ -1,0 +1,1 @@
+"""Acting for all actors: their streams, batches of their steps, the tables of their environments."""
