@@ -33,7 +33,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META, described, file_of
 from workbench.checkpoints.tensorfile import Content
-from workbench.client import evaluations, pretrained
+from workbench.play import evaluation_log, pretrained
 
 LOOK_S = 5.0
 SEED = 1  # of the evaluations that choose
@@ -109,7 +109,7 @@ def train(run: wb.Run, policy: Policy, *, hours: float, episodes: int) -> None:
         if over or (_is_good(status, policy.trained) and status.frames >= next_frames):
             checkpoint = run.checkpoint() if status.alive else run.checkpoints[-1]
             found = wb.evaluate(checkpoint, episodes=episodes, seed=SEED)
-            evaluations.keep(run.directory, checkpoint, found)
+            evaluation_log.keep(run.directory, checkpoint, found)
             print(f"{status.time_s / 60:.0f} min: {found!r}; {status.line()}", flush=True)
             if over or found.mean >= policy.wanted:
                 return
@@ -145,7 +145,7 @@ def tune(run: wb.Run, policy: Policy, frames: int) -> None:
 def best_of(run: wb.Run) -> Checkpoint:
     """The checkpoint that was evaluated best, of those that are there; the newest if none was."""
     there = {one.path.name: one for one in run.checkpoints}
-    kept = [one for one in evaluations.kept(run.directory) if one.evaluation.checkpoint.name in there]
+    kept = [one for one in evaluation_log.kept(run.directory) if one.evaluation.checkpoint.name in there]
     if not kept:
         return run.checkpoints[-1]
     best = max(kept, key=lambda one: (one.evaluation.mean, one.evaluation.checkpoint_frames))

@@ -14,12 +14,13 @@ from torch import nn
 
 from workbench import algorithms, checkpoints, environments, networks
 from workbench.checkpoints import Checkpoint
-from workbench.client import rollout as rollouts
-from workbench.client.rollout import MAX_STEPS, Rollout
 from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
-from workbench.learner import evaluate, player
-from workbench.learner import rollout as playing
+from workbench.play import rollout as rollouts
+from workbench.play.rollout import MAX_STEPS, Rollout
+from workbench.play.worker import evaluate
+from workbench.play.worker import rollout as playing
+from workbench.policies import player
 from workbench.rundir import RunDirectory, sealed, write_atomically
 
 

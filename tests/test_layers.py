@@ -87,7 +87,7 @@ PROCESSES_WITHOUT_AN_ACCELERATOR = [
     "workbench",
     "workbench.actor.main",
     "workbench.supervisor.main",
-    "workbench.client.start, workbench.client.evaluation, workbench.client.rollout, workbench.client.listing",
+    "workbench.client.start, workbench.play.evaluation, workbench.play.rollout, workbench.client.listing",
     "workbench.cli.commands",
     "workbench.widgets.panel",
 ]

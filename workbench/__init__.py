@@ -17,14 +17,9 @@ from workbench.interrupts import deferred
 if TYPE_CHECKING:
     from workbench import environments, errors
     from workbench.checkpoints import Checkpoint
-    from workbench.client.evaluation import Evaluation, evaluate
     from workbench.client.evaluation_aggregate import Aggregate, aggregate
-    from workbench.client.exported import export_policy, load_policy
-    from workbench.client.game import Game, play
     from workbench.client.listing import runs
     from workbench.client.machine import Machine, machine
-    from workbench.client.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
-    from workbench.client.rollout import Rollout, rollout
     from workbench.client.run import Run, attach
     from workbench.client.start import launch, resume
     from workbench.client.status import RunStatus
@@ -33,6 +28,11 @@ if TYPE_CHECKING:
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
+    from workbench.play.evaluation import Evaluation, evaluate
+    from workbench.play.export import export_policy, load_policy
+    from workbench.play.game import Game, play
+    from workbench.play.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
+    from workbench.play.rollout import Rollout, rollout
     from workbench.recipes.recipe import recipe
     from workbench.widgets.compare import Comparison, compare
 
@@ -80,12 +80,12 @@ _HOMES = {
     "Aggregate": "workbench.client.evaluation_aggregate",
     "Checkpoint": "workbench.checkpoints",
     "Comparison": "workbench.widgets.compare",
-    "Evaluation": "workbench.client.evaluation",
-    "Game": "workbench.client.game",
+    "Evaluation": "workbench.play.evaluation",
+    "Game": "workbench.play.game",
     "Machine": "workbench.client.machine",
-    "PretrainedPolicies": "workbench.client.pretrained",
-    "PretrainedPolicy": "workbench.client.pretrained",
-    "Rollout": "workbench.client.rollout",
+    "PretrainedPolicies": "workbench.play.pretrained",
+    "PretrainedPolicy": "workbench.play.pretrained",
+    "Rollout": "workbench.play.rollout",
     "Run": "workbench.client.run",
     "RunStatus": "workbench.client.status",
     "Sweep": "workbench.client.sweep_handle",
@@ -95,19 +95,19 @@ _HOMES = {
     "attach": "workbench.client.run",
     "attach_sweep": "workbench.client.sweep",
     "compare": "workbench.widgets.compare",
-    "evaluate": "workbench.client.evaluation",
+    "evaluate": "workbench.play.evaluation",
     "launch": "workbench.client.start",
-    "export_policy": "workbench.client.exported",
+    "export_policy": "workbench.play.export",
     "load_ipython_extension": "workbench.cli.magics",  # what IPython looks for, and no name for people
-    "load_policy": "workbench.client.exported",
+    "load_policy": "workbench.play.export",
     "machine": "workbench.client.machine",
     "plan": "workbench.planning",
-    "play": "workbench.client.game",
-    "pretrained": "workbench.client.pretrained",
+    "play": "workbench.play.game",
+    "pretrained": "workbench.play.pretrained",
     "recipe": "workbench.recipes",
     "register_environment": "workbench.environments",
     "resume": "workbench.client.start",
-    "rollout": "workbench.client.rollout",
+    "rollout": "workbench.play.rollout",
     "runs": "workbench.client.listing",
     "sweep": "workbench.client.sweep",
     "sweeps": "workbench.client.sweep",

@@ -35,7 +35,7 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 
         return search(arguments[0])
     if entry == "_play":
-        from workbench.learner.game import main as play
+        from workbench.play.worker.game import main as play
         from workbench.wire.lifeline import leave
 
         leave(play(arguments[0]))
@@ -43,14 +43,14 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 
     end_with_parent()
     if entry == "_rollout":
-        from workbench.learner.rollout import main as roll_out
+        from workbench.play.worker.rollout import main as roll_out
 
         return roll_out(arguments[0])
     if entry == "_onnx":
-        from workbench.learner.onnx_export import main as export_onnx
+        from workbench.play.worker.onnx_export import main as export_onnx
 
         return export_onnx(arguments[0])
-    from workbench.learner.evaluate import main as evaluate
+    from workbench.play.worker.evaluate import main as evaluate
 
     return evaluate(arguments[0])
 

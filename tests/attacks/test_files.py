@@ -19,11 +19,12 @@ import workbench as wb
 from tests.attacks.hostile import replaced
 from tests.widgets import recorded, swept
 from workbench import checkpoints
-from workbench.client import evaluations, sweep_folder
-from workbench.client.rollout import every as rollouts_of
+from workbench.client import sweep_folder
 from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
 from workbench.launchers import colab
 from workbench.metrics import MetricsReader, MetricsWriter
+from workbench.play import evaluation_log
+from workbench.play.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
 from workbench.widgets.runs_table import RunsTable
 
@@ -57,7 +58,7 @@ def looked_at(run: RunDirectory) -> list[Callable[[], Any]]:
         lambda: handle().status, lambda: handle().metrics("loss"), lambda: handle().events, lambda: handle().config,
         lambda: handle().checkpoints, lambda: handle().rollouts, lambda: handle().card().markdown,
         lambda: handle().card()._repr_html_(), lambda: repr(handle()), lambda: handle().hyperparameters,
-        lambda: wb.compare([run.path, "good"]).differences, lambda: evaluations.kept(run), lambda: rollouts_of(run),
+        lambda: wb.compare([run.path, "good"]).differences, lambda: evaluation_log.kept(run), lambda: rollouts_of(run),
         lambda: wb.attach("gooood"), lambda: handle().tune(learning_rate=1e-3),
     ]
 

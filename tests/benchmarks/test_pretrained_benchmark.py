@@ -15,8 +15,8 @@ import pytest
 
 from tests.played import checkpoint_in
 from workbench import checkpoints
-from workbench.client.pretrained import JUDGED
-from workbench.learner.player import load_policy
+from workbench.play.pretrained import JUDGED
+from workbench.policies.player import load_policy
 
 CHECKOUT = Path(__file__).parents[2]
 

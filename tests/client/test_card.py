@@ -15,10 +15,11 @@ from tests.played import checkpoint_in
 from tests.widgets import recorded
 from workbench import rundir
 from workbench.__main__ import main
-from workbench.client import card_curve, evaluations, start
+from workbench.client import card_curve, start
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
+from workbench.play import evaluation_log
 
 
 def curve_of(text: str) -> ElementTree.Element:
@@ -46,7 +47,7 @@ def relaunched(code: str, monkeypatch: pytest.MonkeyPatch) -> tuple[RunConfig, l
 def test_a_card_has_the_settings_with_units_what_happened_and_the_curve(home: Path) -> None:
     directory = recorded.vtrace("pong")
     one = recorded_checkpoint = checkpoint_in(home / "other", "ALE/Pong-v5")
-    evaluations.keep(directory, recorded_checkpoint, wb.Evaluation(
+    evaluation_log.keep(directory, recorded_checkpoint, wb.Evaluation(
         "ALE/Pong-v5", one.path, 1200, 7, True, (1.0, 2.0, 3.0), (9, 9, 9), "noop-starts"))
     text = wb.attach("pong").card().markdown
     for row in ("| environment | ALE/Pong-v5 |  |", "| option repeat_action_probability | 0.25 |",

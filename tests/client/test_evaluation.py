@@ -14,10 +14,10 @@ from tests.played import checkpoint_in
 from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.client import evaluations
 from workbench.environments.atari.vector import AtariVector
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
-from workbench.learner import evaluate
+from workbench.play import evaluation_log
+from workbench.play.worker import evaluate
 
 
 def evaluation(*returns: float) -> wb.Evaluation:
@@ -56,16 +56,16 @@ def test_an_evaluation_that_cannot_be_kept_says_what_to_do(home: Path) -> None:
     directory = recorded.new("kept")
     meta = {"steps": 1, "updates": 5, "time_s": 2.0}
     one = checkpoints.write(directory.checkpoints, frames=9, groups={"model": {}}, meta=meta, requested=False)
-    (directory.path / evaluations.FILE).symlink_to("/dev/full")
+    (directory.path / evaluation_log.FILE).symlink_to("/dev/full")
     with pytest.raises(StorageFailed, match="No space left on device. Make room on its disk"):
-        evaluations.keep(directory, one, evaluation(1.0))
-    (directory.path / evaluations.FILE).unlink()
-    (directory.path / evaluations.FILE).mkdir()
+        evaluation_log.keep(directory, one, evaluation(1.0))
+    (directory.path / evaluation_log.FILE).unlink()
+    (directory.path / evaluation_log.FILE).mkdir()
     with pytest.raises(StorageFailed, match="Is a directory. Make it writable"):
-        evaluations.keep(directory, one, evaluation(1.0))
+        evaluation_log.keep(directory, one, evaluation(1.0))
     directory.path.rename(home / "elsewhere")
     with pytest.raises(RunNotFound, match="kept is gone: the run was deleted"):
-        evaluations.keep(directory, one, evaluation(1.0))
+        evaluation_log.keep(directory, one, evaluation(1.0))
 
 
 # --- Atari's protocols ------------------------------------------------------------------------------------------------
@@ -103,13 +103,13 @@ def test_what_an_evaluation_adds_is_kept_with_its_run(home: Path) -> None:
     one = checkpoints.write(directory.checkpoints, frames=9, groups={"model": {}}, meta=meta, requested=False)
     for told in (on_pong("sticky-actions", 1.0, differs="fewer actions"), evaluation(2.0),
                  wb.Evaluation("f", one.path, 1, 0, True, (1.0,), (9,), scores=(0.5,))):
-        evaluations.keep(directory, one, told)
-        again = evaluations.kept(directory)[-1].evaluation
+        evaluation_log.keep(directory, one, told)
+        again = evaluation_log.kept(directory)[-1].evaluation
         assert (again.returns, again.protocol, again.differs, again.scores) == (
             told.returns, told.protocol, told.differs, told.scores)
-    text = (directory.path / evaluations.FILE).read_text().replace(', "scores": [0.5]', "")  # of an older version
-    (directory.path / evaluations.FILE).write_text(text)
-    assert evaluations.kept(directory)[-1].evaluation.scores == ()
+    text = (directory.path / evaluation_log.FILE).read_text().replace(', "scores": [0.5]', "")  # of an older version
+    (directory.path / evaluation_log.FILE).write_text(text)
+    assert evaluation_log.kept(directory)[-1].evaluation.scores == ()
 
 
 @pytest.mark.full

@@ -18,8 +18,8 @@ from tests.played import checkpoint_in, evaluated
 from workbench.__main__ import main
 from workbench.environments.contract import seeds_of
 from workbench.errors import InvalidInput, MissingPackage, NetworkFailed, ShapeMismatch, StorageFailed
-from workbench.learner import onnx_export
-from workbench.learner.player import load_policy
+from workbench.play.worker import onnx_export
+from workbench.policies.player import load_policy
 
 
 def played(policy: Any, env: gymnasium.Env, *, seed: int) -> tuple[float, int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ale_py
 import pytest
 
-from workbench.client.keyboard import KeyMap, keymap, meanings_of
 from workbench.environments.football.vector import ACTIONS as FOOTBALL
 from workbench.errors import InvalidInput
+from workbench.play.keyboard import KeyMap, keymap, meanings_of
 from workbench.trajectory import ActionSpec, EnvironmentSpec
 
 ATARI = tuple(action.name for action in ale_py.Action.__members__.values())

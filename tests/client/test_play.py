@@ -20,8 +20,8 @@ import pytest
 import workbench as wb
 from tests.conftest import eventually, gone, mounted_disk
 from tests.played import checkpoint_in
-from workbench import rollouts
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch, StorageFailed, WorkbenchError
+from workbench.play import store
 from workbench.testing import CountingEnv
 from workbench.widgets.player import RolloutPlayer, facts
 
@@ -291,7 +291,7 @@ def test_an_episode_whose_process_is_killed_is_gone_on_with(cartpole: wb.Checkpo
     with pytest.raises(WorkbenchError, match=r"exit code -9[\s\S]*not lost: wb.play\('.*begun'\) goes on with it"):
         eventually(lambda: game.step(1) and None)
     journal = game.journal
-    assert journal is not None and len(rollouts.read_journal(journal)[1]) == 4
+    assert journal is not None and len(store.read_journal(journal)[1]) == 4
     with wb.play(journal) as again:
         now = again.moment
         assert (now.step, now.by_person, now.episode_return, now.picture) == (4, 3, 4.0, saw.picture)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.client.policy import groups, in_words, kind_in_words, taken
-from workbench.client.strip import domain_of, strip
+from workbench.play.action_bars import domain_of, strip
+from workbench.play.action_words import groups, in_words, kind_in_words, taken
 from workbench.trajectory import ActionSpec
 
 CHOICE = ActionSpec("categorical", (3,))

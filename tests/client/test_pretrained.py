@@ -9,8 +9,8 @@ import pytest
 
 import workbench as wb
 from tests.conftest import eventually
-from workbench.client import pretrained
 from workbench.errors import InvalidInput, UnknownName
+from workbench.play import pretrained
 
 NAMES = [one.name for one in wb.pretrained()]
 

@@ -25,8 +25,8 @@ from tests.conftest import eventually
 from tests.learner.test_rollout_kinds import Kinds
 from tests.played import checkpoint_in
 from workbench.__main__ import main
-from workbench.client.rollout import Rollout, every
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
+from workbench.play.rollout import Rollout, every
 from workbench.rundir import RunDirectory
 from workbench.widgets.player import RolloutPlayer
 

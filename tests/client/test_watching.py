@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.client.policy import groups
-from workbench.client.watching import Watching
 from workbench.config import RunConfig
 from workbench.learner.inference.watch_tap import Tap
 from workbench.observations import decode
+from workbench.play.action_words import groups
+from workbench.play.watch import Watching
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 from workbench.widgets.watch import LiveView
 

@@ -29,7 +29,7 @@ from workbench.learner.inference.inference import Episode, Inference
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.player import Policy
+from workbench.policies.player import Policy
 from workbench.replay.layout import UnrollLayout
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unrolls import UnrollAssembler

@@ -9,7 +9,7 @@ import pytest
 
 from tests.environments.games import CountingGame
 from tests.played import checkpoint_in
-from workbench.learner import evaluate
+from workbench.play.worker import evaluate
 
 
 def evaluated(checkpoint: Any, episodes: int) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from tests.learner.group_rank import UPDATES, config_of, trained
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.learner import roles
 from workbench.learner.metrics import recorder
 from workbench.learner.metrics.learner_report import Look, Unsent, joined
 from workbench.learner.training.data_parallel import Group, is_loss, own_gpus
+from workbench.policies import roles
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 from workbench.wire.rpc import serve

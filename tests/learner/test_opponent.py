@@ -16,9 +16,9 @@ from workbench.algorithms import PolicyValueOutput
 from workbench.config import RunConfig
 from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import InvalidInput, OutOfBounds, ShapeMismatch
-from workbench.learner import frozen as frozen_copy
-from workbench.learner import roles
-from workbench.learner.player import Policy, load_opponent, load_player
+from workbench.policies import frozen_opponent as frozen_copy
+from workbench.policies import roles
+from workbench.policies.player import Policy, load_opponent, load_player
 from workbench.rundir import RunDirectory
 from workbench.testing import CountingEnv
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.config import RunConfig
-from workbench.learner import roles
+from workbench.policies import roles
 
 
 def r2d2(**fields) -> RunConfig:

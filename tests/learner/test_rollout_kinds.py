@@ -15,10 +15,10 @@ from gymnasium import spaces
 
 from tests.environments.games import CountingGame
 from tests.played import checkpoint_in, rolled_out
-from workbench import rollouts
-from workbench.client.rollout import load
 from workbench.errors import StorageFailed
-from workbench.learner import rollout as playing
+from workbench.play import store
+from workbench.play.rollout import load
+from workbench.play.worker import rollout as playing
 from workbench.testing import Count, CountingEnv
 from workbench.trajectory import ActionSpec, StepBatch
 from workbench.widgets import player
@@ -148,7 +148,7 @@ def test_vectors_of_several_parts_are_shown_by_their_names(tmp_path):
 
 def test_a_rollout_of_the_format_before_opens_as_one_of_choices(tmp_path):
     played = rolled_out(checkpoint_in(tmp_path), tmp_path / "played")
-    record = tmp_path / "played" / rollouts.RECORD
+    record = tmp_path / "played" / store.RECORD
     told = json.loads(record.read_text())
     assert told.pop("format") == 2
     for new in ("actions", "parts", "reward_scale"):

@@ -16,13 +16,14 @@ import pytest
 
 from tests.conftest import mounted_disk
 from tests.played import checkpoint_in
-from workbench import checkpoints, rollouts
+from workbench import checkpoints
 from workbench.checkpoints import tensorfile
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
-from workbench.rollouts import RolloutWriter, replacing
+from workbench.play import store
+from workbench.play.store import RolloutWriter, replacing
 
 
-def written(folder: Path, frames: list[np.ndarray], **rows: list) -> rollouts.Stored:
+def written(folder: Path, frames: list[np.ndarray], **rows: list) -> store.Stored:
     folder.mkdir(exist_ok=True)
     with RolloutWriter(folder) as writer:
         for frame in frames:
@@ -31,7 +32,7 @@ def written(folder: Path, frames: list[np.ndarray], **rows: list) -> rollouts.St
             for value in values:
                 writer.append(**{name: value})
         writer.finish({"seed": 3})
-    return rollouts.read(folder)
+    return store.read(folder)
 
 
 def pixels(number: int) -> list[np.ndarray]:
@@ -64,7 +65,7 @@ def test_scenes_are_kept_as_jpeg_and_look_the_same(tmp_path):
     _, _, frames = written(tmp_path / "one", scenes(3))
     assert frames.mime == "image/jpeg" and frames.encoded(0)[:2] == b"\xff\xd8"
     assert np.abs(frames[1].astype(int) - scenes(3)[1]).mean() < 4
-    assert len(frames.encoded(0)) < len(rollouts.as_png(scenes(1)[0]))
+    assert len(frames.encoded(0)) < len(store.as_png(scenes(1)[0]))
 
 
 def test_frames_of_another_size_are_refused(tmp_path):
@@ -89,7 +90,7 @@ import numpy as np
 from pathlib import Path
 def peak():  # of this program; getrusage counts what was here before it
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-from workbench.rollouts import RolloutWriter
+from workbench.play.store import RolloutWriter
 with RolloutWriter(Path({str(tmp_path)!r})) as writer:
     before = peak()
     for t in range(1500):
@@ -106,10 +107,10 @@ def test_a_rollout_takes_the_place_of_the_one_before_which_stays_readable(tmp_pa
     for number in (1, 2):
         with replacing(target) as folder:
             written(folder, pixels(number), actions=[number])
-            assert (target / rollouts.RECORD).exists() == (number == 2)
+            assert (target / store.RECORD).exists() == (number == 2)
         if number == 1:
-            old = rollouts.read(target)
-    assert rollouts.read(target).arrays["actions"].tolist() == [2]
+            old = store.read(target)
+    assert store.read(target).arrays["actions"].tolist() == [2]
     assert (old.arrays["actions"].tolist(), len(old.frames), old.frames[0][0, 0, 0]) == ([1], 1, 0)
     assert [path.name for path in target.parent.iterdir()] == ["one"]
 
@@ -122,13 +123,13 @@ def test_a_failure_leaves_nothing_and_keeps_the_one_before(tmp_path):
     with pytest.raises(KeyError), replacing(target) as folder:
         raise KeyError
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
-    assert rollouts.read(target).arrays["actions"].tolist() == [1]
+    assert store.read(target).arrays["actions"].tolist() == [1]
 
 
 def test_what_a_process_is_writing_stays_and_what_it_left_is_removed(tmp_path):
     code = f"""
 from pathlib import Path
-from workbench.rollouts import replacing
+from workbench.play.store import replacing
 with replacing(Path({str(tmp_path / "theirs")!r})) as folder:
     print(folder, flush=True)
     input()
@@ -156,7 +157,7 @@ def test_many_who_replace_the_same_do_not_disturb_each_other(tmp_path):
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(replace, range(4)))
-    assert rollouts.read(tmp_path / "one").arrays["actions"].tolist()[0] in range(4)
+    assert store.read(tmp_path / "one").arrays["actions"].tolist()[0] in range(4)
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
@@ -166,14 +167,14 @@ def test_the_one_before_comes_back_where_the_new_one_cannot_take_its_place(tmp_p
     with pytest.raises(StorageFailed) as caught, replacing(tmp_path / "one") as folder:
         shutil.rmtree(folder)
     assert "No such file" in str(caught.value) and "Free space" not in str(caught.value)
-    assert rollouts.read(tmp_path / "one").arrays["actions"].tolist() == [1]
+    assert store.read(tmp_path / "one").arrays["actions"].tolist() == [1]
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
 def test_exported_checkpoints_of_one_name_have_rollouts_of_their_own(tmp_path, home):
     first, second = (checkpoint_in(tmp_path / str(seed), seed=seed) for seed in (1, 2))
-    assert rollouts.kept_in(first, "seed0") == tmp_path / "1/run/rollouts/000000001200-seed0"
-    places = [rollouts.kept_in(checkpoints.at(checkpoints.export(one, tmp_path / folder / "best")), "seed0")
+    assert store.kept_in(first, "seed0") == tmp_path / "1/run/rollouts/000000001200-seed0"
+    places = [store.kept_in(checkpoints.at(checkpoints.export(one, tmp_path / folder / "best")), "seed0")
               for one, folder in ((first, "a"), (second, "b"), (first, "c"))]
     assert places[0] == places[2] != places[1]
     assert all(place.match("rollouts/best-????????-seed0") and place.is_relative_to(home) for place in places)
@@ -181,15 +182,15 @@ def test_exported_checkpoints_of_one_name_have_rollouts_of_their_own(tmp_path, h
 
 def test_what_is_missing_or_damaged_is_named(tmp_path):
     with pytest.raises(InvalidInput, match=r"rollout.json is missing"):
-        rollouts.read(tmp_path)
+        store.read(tmp_path)
     written(tmp_path / "one", pixels(3), actions=[1])
     with open(tmp_path / "one" / "frames.bin", "r+b") as file:
         file.truncate(10)
     with pytest.raises(StorageFailed, match="damaged"):
-        rollouts.read(tmp_path / "one")
+        store.read(tmp_path / "one")
     (tmp_path / "one" / "rollout.json").write_text('{"format": 9}')
     with pytest.raises(StorageFailed, match="Read it with the version that wrote it"):
-        rollouts.read(tmp_path / "one")
+        store.read(tmp_path / "one")
 
 
 def test_one_that_cannot_be_opened_now_is_not_said_to_be_damaged(tmp_path, monkeypatch):
@@ -199,7 +200,7 @@ def test_one_that_cannot_be_opened_now_is_not_said_to_be_damaged(tmp_path, monke
     written(tmp_path / "one", pixels(3), actions=[1])
     monkeypatch.setattr(tensorfile, "mapped", opened)
     with pytest.raises(StorageFailed, match=r"cannot be read now: .*Too many open files\.$"):
-        rollouts.read(tmp_path / "one")
+        store.read(tmp_path / "one")
 
 
 @pytest.fixture
@@ -230,4 +231,4 @@ def test_a_rollout_is_whole_or_refused_however_little_is_free(small_disk, free):
         assert len(written(small_disk / "one", pixels(3), actions=[1, 2]).frames) == 3
     except StorageFailed:
         with pytest.raises((InvalidInput, StorageFailed)):
-            rollouts.read(small_disk / "one")
+            store.read(small_disk / "one")

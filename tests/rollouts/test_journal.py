@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench import rollouts
 from workbench.errors import InvalidInput
-from workbench.rollouts import Journal, RolloutWriter, read_journal
+from workbench.play import store
+from workbench.play.store import Journal, RolloutWriter, read_journal
 
 OPENING = {"title": "t", "seed": 3}
 STEPS = [([1], "person", 0.5), ([[0.25, -1.0]], "agent", -1.0)]
@@ -56,13 +56,13 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_an_episode_is_kept_as_it_is_so_far_and_filled_further(tmp_path: Path) -> None:
     target = tmp_path / "kept"
-    with rollouts.scratch_beside(target) as scratch, RolloutWriter(scratch) as writer:
+    with store.scratch_beside(target) as scratch, RolloutWriter(scratch) as writer:
         for number in range(3):
             writer.append(values=np.float32(number))
             assert writer.show(np.full((4, 4, 3), number, np.uint8))[1][:4] == b"\x89PNG"
-            with rollouts.replacing(target) as folder:
+            with store.replacing(target) as folder:
                 writer.finish({"seed": number}, into=folder)
-            record, arrays, frames = rollouts.read(target)
+            record, arrays, frames = store.read(target)
             assert record["seed"] == number and arrays["values"].tolist() == list(range(number + 1))
             assert frames is not None and [one[0, 0, 0] for one in frames] == list(range(number + 1))
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]

@@ -19,10 +19,10 @@ from tests.conftest import SMALL, eventually
 from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, anatomy
-from workbench.client import evaluations
-from workbench.client.evaluation import Evaluation
 from workbench.client.run import Run
 from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, StorageFailed, UnknownName
+from workbench.play import evaluation_log
+from workbench.play.evaluation import Evaluation
 from workbench.widgets import inspector_figures as figures
 from workbench.widgets import inspector_still
 from workbench.widgets.inspector import CheckpointInspector
@@ -296,7 +296,7 @@ def test_evaluating_shows_the_interval_and_keeps_it(inspector: CheckpointInspect
     table = inspector.charts.figures["timeline"].tables["evaluated"]
     assert table["value"].tolist() == [expected.mean] and table["x"].tolist() == [first.frames]
     first.verify()
-    (kept,) = evaluations.kept(run.directory)
+    (kept,) = evaluation_log.kept(run.directory)
     assert kept.evaluation == expected and kept.of(first)
     again = CheckpointInspector(run)  # another kernel
     assert [row["evaluation"] for row in again.table.rows] == [None, None, expected.mean]
@@ -412,15 +412,15 @@ def test_a_torn_line_spoils_itself_alone(home: Path) -> None:
     meta = {"steps": 1, "updates": 5, "time_s": 2.0}
     one = checkpoints.write(directory.checkpoints, frames=9, groups={"model": {}}, meta=meta, requested=False)
     found = Evaluation("x", one.path, 9, 0, True, (1.0, 2.0), (3, 4))
-    assert evaluations.kept(directory) == []
-    evaluations.keep(directory, one, found)
-    with open(directory.path / evaluations.FILE, "ab") as file:
+    assert evaluation_log.kept(directory) == []
+    evaluation_log.keep(directory, one, found)
+    with open(directory.path / evaluation_log.FILE, "ab") as file:
         file.write(b'\n{"evaluation": {"environ')
-    evaluations.keep(directory, one, found)
-    kept = evaluations.kept(directory)
+    evaluation_log.keep(directory, one, found)
+    kept = evaluation_log.kept(directory)
     assert [other.evaluation for other in kept] == [found, found] and kept[0].updates == 5
     shutil.rmtree(one.path)
     later = checkpoints.write(directory.checkpoints, frames=9, groups={"model": {}}, meta=meta, requested=False)
     assert not kept[0].of(later), "it is another checkpoint of the same name"
-    assert (directory.path / evaluations.FILE).stat().st_mode & 0o777 == 0o600
-    assert json.loads((directory.path / evaluations.FILE).read_bytes().splitlines()[1])["evaluation"]["seed"] == 0
+    assert (directory.path / evaluation_log.FILE).stat().st_mode & 0o777 == 0o600
+    assert json.loads((directory.path / evaluation_log.FILE).read_bytes().splitlines()[1])["evaluation"]["seed"] == 0

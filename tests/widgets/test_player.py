@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from tests.conftest import eventually
-from workbench.client.rollout import Rollout
 from workbench.errors import InvalidInput
 from workbench.observations import MOST_ENTRIES, decode
+from workbench.play.rollout import Rollout
 from workbench.trajectory import Part
 from workbench.widgets import filmstrip, player
 from workbench.widgets.player import RolloutPlayer

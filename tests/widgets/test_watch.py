@@ -15,8 +15,8 @@ from PIL import Image
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from workbench.client.watching import Look, Watching
 from workbench.errors import OutOfBounds, RunNotAlive
+from workbench.play.watch import Look, Watching
 from workbench.testing import CountingEnv
 from workbench.trajectory import ActionSpec, Flags
 from workbench.widgets import watch
@@ -165,7 +165,7 @@ def test_the_tap_is_off_again_some_seconds_after_the_last_question(run: wb.Run) 
     first = life()
     time.sleep(1.0)
     assert life() == first, "it goes on while somebody asks"
-    time.sleep(7.5)  # learner.watch.LINGER_S and a batch
+    time.sleep(7.5)  # watch_tap.LINGER_S and a batch
     assert life() != first
     learner.close()
 

@@ -382,7 +382,7 @@ def _delete(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    from workbench.client.evaluation import evaluate
+    from workbench.play.evaluation import evaluate
 
     print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample,
                    protocol=given.protocol, starts=given.starts))
@@ -390,19 +390,19 @@ def _evaluate(given: argparse.Namespace) -> int:
 
 
 def _export(given: argparse.Namespace) -> int:
-    from workbench.client.exported import export_policy
+    from workbench.play.export import export_policy
 
     print(export_policy(given.checkpoint, target=given.target))
     return 0
 
 
 def _rollout(given: argparse.Namespace) -> int:
-    from workbench import rollouts
-    from workbench.client.rollout import rollout
+    from workbench.play import store
+    from workbench.play.rollout import rollout
 
     asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(given, name)) is not None}
     typed = [_option(name) for name in (*asked, *(["sample"] if given.sample else []))]
-    if typed and rollouts.folder_of(Path(given.checkpoint).expanduser()):
+    if typed and store.folder_of(Path(given.checkpoint).expanduser()):
         raise InvalidInput(f"{given.checkpoint} is a rollout already, and {', '.join(typed)} would not change it. Give "
                            "the checkpoint instead, to play another.")
     played = rollout(given.checkpoint, greedy=not given.sample, render=given.output is not None, **asked)

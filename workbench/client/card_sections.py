@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.checkpoints import Checkpoint
-from workbench.client import evaluations
 from workbench.client.status import RunStatus
 from workbench.client.tables import duration
 from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import scores_of
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
+from workbench.play import evaluation_log
 from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor import budget
 
@@ -51,7 +51,7 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
             yield title, f"{value:.4g}", f"last {behind} episodes" if behind else ""
     if status.best_return is not None:
         yield "best mean return", f"{status.best_return:.4g}", f"at {status.best_return_frames or 0:,} frames"
-    for kept in evaluations.kept(directory):
+    for kept in evaluation_log.kept(directory):
         one = kept.evaluation
         low, high = one.confidence_interval
         sure = f", no interval: {one.no_interval}" if one.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"

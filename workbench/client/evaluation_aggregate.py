@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.client.evaluation import Evaluation
-from workbench.client.evaluation_statistics import (
-    STATISTICS,
-    bootstrap_interval,
-    bootstrap_intervals,
-    share_above,
-    superiority,
-)
 from workbench.environments.atari.scores import scores_of
 from workbench.errors import InvalidInput
+from workbench.play.evaluation import Evaluation
+from workbench.play.statistics import STATISTICS, bootstrap_interval, bootstrap_intervals, share_above, superiority
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:

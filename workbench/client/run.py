@@ -15,10 +15,10 @@ from workbench.client.checkpoint_list import Checkpoints
 from workbench.client.control import Control, checked, stored_status
 from workbench.client.status import RunStatus
 from workbench.client.tables import Hyperparameter, duration, hyperparameters
-from workbench.client.watching import Watching
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import InvalidInput, MissingPackage, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
+from workbench.play.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.tables import Table
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.client.card import Card
-    from workbench.client.rollout import Rollout
+    from workbench.play.rollout import Rollout
 
 _ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
@@ -128,7 +128,7 @@ class Run:
     @property
     def rollouts(self) -> list[Rollout]:
         """Rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first."""
-        from workbench.client.rollout import every
+        from workbench.play.rollout import every
 
         return every(checked(self._directory))
 

@@ -29,7 +29,6 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig, chosen
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.errors import CheckpointCorrupt, ConnectionLost, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
-from workbench.learner import frozen, roles
 from workbench.learner.command_queue import Commands
 from workbench.learner.devices.device import Device, choose, for_inference
 from workbench.learner.disk_guard import CHECKPOINT, METRICS, OLD_CHECKPOINTS, Storage
@@ -41,7 +40,6 @@ from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.learner_report import Looking, Unsent, packed_episode
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.metrics.recorder import Clock, EpisodeLog, Peer, Recorder
-from workbench.learner.player import load_opponent
 from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.data_echo import Echo
@@ -49,6 +47,8 @@ from workbench.learner.training.data_parallel import Group, Word
 from workbench.learner.training.exact_resume import EXACT, Stretches
 from workbench.learner.training.trainer import MAX_BAD_UPDATES, Trainer
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.policies import frozen_opponent, roles
+from workbench.policies.player import load_opponent
 from workbench.replay import experience
 from workbench.replay.experience import Draw
 from workbench.replay.layout import UnrollLayout
@@ -187,7 +187,7 @@ class Learner:
         assert self.spec is not None
         if self.group is not None and self.rank:
             self.group.given()  # the first one has made the copy of it
-        kept = frozen.kept(self.run_directory, self.config.opponent)
+        kept = frozen_opponent.kept(self.run_directory, self.config.opponent)
         if self.group is not None and not self.rank:
             self.group.given()
         policy = load_opponent(kept, self.spec)

@@ -19,9 +19,9 @@ import numpy as np
 import traitlets
 from PIL import Image
 
-from workbench.client.game import AGENT, SPEEDS, Game
-from workbench.client.keyboard import RESERVED
 from workbench.errors import WorkbenchError
+from workbench.play.game import AGENT, SPEEDS, Game
+from workbench.play.keyboard import RESERVED
 from workbench.widgets import assets, filmstrip
 from workbench.widgets.background import REFRESHER
 from workbench.widgets.filmstrip import Moment as Frame

@@ -23,11 +23,12 @@ import ipywidgets
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, anatomy
-from workbench.client import evaluations, showing
+from workbench.client import showing
 from workbench.client.checkpoint_list import Owner
-from workbench.client.evaluation import evaluate
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
+from workbench.play import evaluation_log
+from workbench.play.evaluation import evaluate
 from workbench.widgets import closing, inspector_still
 from workbench.widgets import inspector_figures as figures
 from workbench.widgets.background import REFRESHER, Actions
@@ -165,8 +166,8 @@ class CheckpointInspector:
             shown["histogram"] = self._histogram
         self.charts.show(shown)
 
-    def _kept(self) -> list[evaluations.Kept]:
-        return evaluations.kept(self._owner.directory)
+    def _kept(self) -> list[evaluation_log.Kept]:
+        return evaluation_log.kept(self._owner.directory)
 
     def _pair(self) -> tuple[Checkpoint | None, Checkpoint | None]:
         """The two that are looked at."""
@@ -257,7 +258,7 @@ class CheckpointInspector:
 
         def do() -> str:
             found = evaluate(first, **asked)
-            evaluations.keep(self._owner.directory, first, found)
+            evaluation_log.keep(self._owner.directory, first, found)
             self.refresh()
             self._keep()
             return f"{first.path.name}: mean return {number(found.mean)}, 95 % interval {figures.interval(found)}"
@@ -270,7 +271,7 @@ class CheckpointInspector:
         both = [first] if second is None or second == first else [first, second]
 
         def do() -> str:
-            from workbench.client.rollout import rollout
+            from workbench.play.rollout import rollout
 
             steps = asked.pop("steps")
             played = [rollout(one, max_steps=steps, **asked) for one in both]
@@ -318,7 +319,7 @@ class CheckpointInspector:
     def _now(self) -> tuple[Any, ...]:
         """What changes when there is something new."""
         directory = self._owner.directory
-        kept = directory.path / evaluations.FILE
+        kept = directory.path / evaluation_log.FILE
         names = sorted(path.name for path in directory.checkpoints.glob("[0-9]*"))
         return (*names, kept.stat().st_mtime_ns if kept.exists() else 0)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.anatomy import Difference, Layer
-from workbench.client.evaluations import Kept
+from workbench.play.evaluation_log import Kept
 from workbench.widgets.altair import alt
 from workbench.widgets.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
 from workbench.widgets.charts import COLOURS, EMPTY, GREY

@@ -18,11 +18,11 @@ import numpy as np
 import traitlets
 
 from workbench import observations
-from workbench.client import policy
-from workbench.client.rollout import Rollout
-from workbench.client.strip import domain_of, strip
 from workbench.errors import InvalidInput
 from workbench.observations import Drawable
+from workbench.play import action_words
+from workbench.play.action_bars import domain_of, strip
+from workbench.play.rollout import Rollout
 from workbench.trajectory import ActionSpec, Array
 from workbench.widgets import assets, filmstrip
 from workbench.widgets.background import Actions
@@ -116,8 +116,8 @@ def facts(rollout: Rollout) -> dict[str, str]:
         "steps": f"{steps:,} ({steps / rollout.fps:,.1f} s), {rollout.end}",
         "rewards": f"{np.count_nonzero(rollout.rewards):,} steps with one",
         **({} if rollout.episode_score is None else {"score": number(rollout.episode_score)}),
-        "an action": policy.kind_in_words(rollout.action_spec),
-        "taken": policy.taken(rollout.action_spec, rollout.action_names, rollout.actions),
+        "an action": action_words.kind_in_words(rollout.action_spec),
+        "taken": action_words.taken(rollout.action_spec, rollout.action_names, rollout.actions),
         **by_person,
         **({"checkpoint": str(rollout.checkpoint)} if rollout.algorithm else {}),
     }
@@ -148,7 +148,7 @@ def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
 
 def policy_header(actions: ActionSpec, names: Sequence[str]) -> dict[str, Any]:
     """What the page must know of actions: their kind, and the bars that stand for them."""
-    return {"actions": actions.kind, "groups": [one._asdict() for one in policy.groups(actions, names)]}
+    return {"actions": actions.kind, "groups": [one._asdict() for one in action_words.groups(actions, names)]}
 
 
 def _note(rollout: Rollout) -> str:

@@ -17,9 +17,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from workbench.client import policy
-from workbench.client.strip import domain_of, strip
-from workbench.client.watching import Look, Watching
+from workbench.play import action_words
+from workbench.play.action_bars import domain_of, strip
+from workbench.play.watch import Look, Watching
 from workbench.widgets import assets, filmstrip
 from workbench.widgets.background import REFRESHER, Actions
 from workbench.widgets.filmstrip import Moment
@@ -133,7 +133,7 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
             "seen": f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(float(last['time_s'][-1])))}",
             "return of the episode so far": number(last["episode_return"][-1]),
             "steps of the episode": f"{last['episode_step'][-1]:,}", "value": number(last["value"][-1]),
-            "action": policy.in_words(kept[-1].action_spec, kept[-1].action_names, last["action"][-1]),
+            "action": action_words.in_words(kept[-1].action_spec, kept[-1].action_names, last["action"][-1]),
             **({"then": self._last.note} if self._last.note else {}),
         }
         return filmstrip.bundle(self.title, facts, _few_frames(kept))

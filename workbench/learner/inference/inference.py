@@ -27,7 +27,7 @@ from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.inference.step_batch import Gathered
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.roles import RoleTable
+from workbench.policies.roles import RoleTable
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unrolls import StepRecord, UnrollAssembler, grown
 from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, Unroll

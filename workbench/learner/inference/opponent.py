@@ -13,7 +13,7 @@ from workbench.algorithms.distributions import distribution_of
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.environment_tables import Memory
 from workbench.learner.inference.step_batch import Gathered
-from workbench.learner.player import Policy
+from workbench.policies.player import Policy
 from workbench.trajectory import Array
 
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from workbench import checkpoints, extras
 from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
-from workbench.learner.player import Policy, answer, load_policy
 from workbench.networks.memory import ResettingLSTM
+from workbench.policies.player import Policy, answer, load_policy
 
 _NEEDED = ("onnx", "onnxscript")
 

@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from workbench import observations, rollouts
+from workbench import observations
 from workbench.checkpoints import Checkpoint
-from workbench.client import film, own_process, showing
+from workbench.client import showing
 from workbench.client.run import Run
 from workbench.client.start import to_play
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
-from workbench.rollouts import StoredFrames
+from workbench.play import film, store, worker_process
+from workbench.play.store import StoredFrames
 from workbench.rundir import RunDirectory
 from workbench.trajectory import ActionSpec, Array, Part
 
@@ -153,7 +154,7 @@ class Rollout:
             raise InvalidInput(f"this rollout has no frames: {self.note}.")
         if isinstance(self.frames, StoredFrames):
             return self.frames.mime, [self.frames.encoded(index) for index in range(len(self.frames))]
-        return "image/png", [rollouts.as_png(frame) for frame in self.frames]
+        return "image/png", [store.as_png(frame) for frame in self.frames]
 
     def jpegs(self) -> list[bytes]:
         """The frames as JPEG of quality 90, 4:4:4. `pictures` is quicker where they are kept as PNG."""
@@ -161,7 +162,7 @@ class Rollout:
         if kind == "image/jpeg":
             return found
         assert self.frames is not None
-        return [rollouts.as_jpeg(frame) for frame in self.frames]
+        return [store.as_jpeg(frame) for frame in self.frames]
 
     def save(self, path: str | Path, *, fps: float | None = None, overlay: bool = False) -> Path:
         """Write the episode as a film, .mp4 (H.264) or .gif, and return its path.
@@ -226,7 +227,7 @@ def rollout(
         StorageFailed: the disk is full.
         WorkbenchError: the process ended without a result, or not within `timeout_s`. Nothing is kept then.
     """
-    if isinstance(checkpoint, str | Path) and rollouts.folder_of(Path(os.path.expanduser(checkpoint))):
+    if isinstance(checkpoint, str | Path) and store.folder_of(Path(os.path.expanduser(checkpoint))):
         return load(Path(checkpoint))
     asked = {
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
@@ -236,10 +237,10 @@ def rollout(
         "render": Setting("render", bool, True, "").check(render),
     }
     found = to_play(checkpoint, trust_code=trust_code)
-    target = rollouts.kept_in(found, _name(**asked))
-    with rollouts.replacing(target) as folder:
-        request = {**own_process.of(found), "folder": str(folder), **asked}
-        own_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",
+    target = store.kept_in(found, _name(**asked))
+    with store.replacing(target) as folder:
+        request = {**worker_process.of(found), "folder": str(folder), **asked}
+        worker_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",
                               remedy="Play fewer steps: max_steps=1000.")
     return load(target)
 
@@ -253,7 +254,7 @@ def _name(*, seed: int, greedy: bool, max_steps: int, saliency: str | None, rend
 def load(folder: Path) -> Rollout:
     """The rollout in a folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
     path = folder.expanduser().absolute()
-    record, arrays, frames = rollouts.read(path)
+    record, arrays, frames = store.read(path)
     try:
         fields: dict[str, Any] = {name: record[name] for name in _TOLD}
         fields |= {name: arrays[name] for name in ("actions", "rewards", "values")}
@@ -290,7 +291,7 @@ def _kinds(record: dict[str, Any]) -> dict[str, Any]:
 def every(run: RunDirectory) -> list[Rollout]:
     """The rollouts of a run, oldest first; damaged ones are left out."""
     found = []
-    for path in run.rollouts.glob(f"[0-9]*/{rollouts.RECORD}"):
+    for path in run.rollouts.glob(f"[0-9]*/{store.RECORD}"):
         with suppress(InvalidInput, OSError):  # StorageFailed, or replaced in this moment
             found.append((path.stat().st_mtime, load(path.parent)))
     return [one for _, one in sorted(found, key=itemgetter(0))]

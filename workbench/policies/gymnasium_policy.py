@@ -13,7 +13,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
 from workbench.errors import InvalidInput, ShapeMismatch
-from workbench.learner.player import Player, load_policy
+from workbench.policies.player import Player, load_policy
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
 
 

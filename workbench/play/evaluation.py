@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
-from workbench.client import evaluation_statistics, own_process
 from workbench.client.run import Run
 from workbench.client.start import to_play
 from workbench.config import Setting
@@ -19,6 +18,8 @@ from workbench.environments.atari.human_starts import ALL_ACTIONS, read_starts
 from workbench.environments.atari.protocols import PROTOCOLS, Protocol, protocol_of
 from workbench.environments.atari.scores import human_normalized, scores_of
 from workbench.errors import InvalidInput, UnknownName
+from workbench.play import statistics as evaluation_statistics
+from workbench.play import worker_process
 from workbench.trajectory import Array
 
 _EPISODES = 10  # where nobody says
@@ -162,14 +163,14 @@ def evaluate(
     number = usual if episodes is None else episodes
     differs = "" if chosen is None else chosen.differences(full_action_space=_all_actions(found))
     request = {
-        **own_process.of(found),
+        **worker_process.of(found),
         "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
         "greedy": Setting("greedy", bool, True, "").check(greedy),
         "protocol": protocol,
         "starts": None if starts is None else str(Path(starts).expanduser().absolute()),
     }
-    told = own_process.answer_of(
+    told = worker_process.answer_of(
         "_evaluate", request, timeout_s=timeout_s, what="evaluation", remedy="Ask for fewer episodes."
     )
     return Evaluation(

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.client import policy
-from workbench.client.strip import domain_of, strip
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.observations import drawable, picture
+from workbench.play import action_words
+from workbench.play.action_bars import domain_of, strip
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
-    from workbench.client.rollout import Rollout
+    from workbench.play.rollout import Rollout
 
 SMALLEST_PX = 320  # of the shorter side; smaller frames are enlarged by a whole number
 _HEAT = np.array([255.0, 64.0, 0.0], np.float32)  # orange-red: seen on Atari's black, blue and green alike
@@ -127,7 +127,7 @@ def with_overlay(rollout: Rollout) -> Iterator[Array]:
         if t < rollout.steps:
             if rollout.saliency is not None:
                 large = _heated(large, rollout.saliency[t])
-            done = policy.in_words(rollout.action_spec, rollout.action_names, rollout.actions[t])
+            done = action_words.in_words(rollout.action_spec, rollout.action_names, rollout.actions[t])
             if np.isfinite(rollout.values[t]):  # there is an agent
                 words += f"   value {round(float(rollout.values[t]), 2) + 0:.2f}"
             who = "" if rollout.by_person is None else " (person)" if rollout.by_person[t] else " (agent)"

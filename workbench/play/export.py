@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.client import own_process
 from workbench.client.run import Run
 from workbench.client.start import chosen_checkpoint
 from workbench.config import Setting
 from workbench.errors import InvalidInput
+from workbench.play import worker_process
 
 if TYPE_CHECKING:
-    from workbench.learner.gymnasium_policy import Policy
+    from workbench.policies.gymnasium_policy import Policy
 
 _ONNX_S = 600.0
 
@@ -28,7 +28,7 @@ def export_policy(
     A folder (or, of a name that ends in .zip, a file with it) holds the weights (model.safetensors) and what they
     belong to (meta.json: configuration, spaces, checksums): `wb.load_policy`, `wb.evaluate` and
     `wb.launch(checkpoint=...)` take it. A file that ends in .onnx holds the network for other programs: see
-    `workbench.learner.onnx_export`.
+    `workbench.play.worker.onnx_export`.
 
     A network typed in a cell goes into an .onnx file, but not into a folder, which holds no code. `trust_code` lets
     such code of a run execute as you, wherever the run comes from.
@@ -44,7 +44,7 @@ def export_policy(
         return checkpoints.export(found, path, weights_only=True)
     if os.path.lexists(path):
         raise InvalidInput(f"{path} is there already. Choose another name.")
-    own_process.answer_of("_onnx", {**own_process.of(found), "target": str(path)}, timeout_s=_ONNX_S,
+    worker_process.answer_of("_onnx", {**worker_process.of(found), "target": str(path)}, timeout_s=_ONNX_S,
                           what="ONNX export", remedy="Export a folder instead.")
     return path
 
@@ -68,7 +68,7 @@ def load_policy(
     Raises AccessDenied for such code that no launch of yours on this machine wrote, InvalidInput, CheckpointCorrupt,
     NetworkFailed; ShapeMismatch for an environment with other spaces.
     """
-    from workbench.learner.gymnasium_policy import Policy
+    from workbench.policies.gymnasium_policy import Policy
 
     found = chosen_checkpoint(checkpoint, trust_code=trust_code)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):

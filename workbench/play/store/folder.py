@@ -20,7 +20,7 @@ from workbench import rundir
 from workbench.checkpoints import Checkpoint, Tensors, tensorfile
 from workbench.checkpoints.checkpoint import digest
 from workbench.errors import InvalidInput, StorageFailed
-from workbench.rollouts.pictures import PictureWriter, StoredFrames
+from workbench.play.store.pictures import PictureWriter, StoredFrames
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import LARGEST_RECORD, content, make_private, opened
 from workbench.trajectory import Array

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench import environments, rollouts, rundir
+from workbench import environments, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import policy, showing
-from workbench.client.game_process import GameProcess
-from workbench.client.keyboard import KeyMap, keymap
-from workbench.client.rollout import Rollout, load
+from workbench.client import showing
 from workbench.client.run import Run
 from workbench.client.start import stem_of, to_play
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, RunNotFound, UnknownName, WorkbenchError
-from workbench.rollouts import JOURNAL, read_journal
+from workbench.play import action_words, store
+from workbench.play.game_process import GameProcess
+from workbench.play.keyboard import KeyMap, keymap
+from workbench.play.rollout import Rollout, load
+from workbench.play.store import JOURNAL, read_journal
 from workbench.trajectory import EnvironmentSpec
 
 Action = int | list[int] | list[float]
@@ -88,7 +89,7 @@ class Moment:
 
     @classmethod
     def of(cls, message: Mapping[str, Any], picture: bytes) -> Moment:
-        """What `learner.game` told."""
+        """What `play.worker.game` told."""
         state = dict(message["state"])
         advice = state.pop("advice")
         said = None if advice is None else Advice(
@@ -158,7 +159,7 @@ class Game:
         """What an action is called."""
         import numpy as np
 
-        return "" if action is None else policy.in_words(self.spec.actions, self.action_names, np.asarray(action))
+        return "" if action is None else action_words.in_words(self.spec.actions, self.action_names, np.asarray(action))
 
     # --- playing --------------------------------------------------------------------------------------------------
 
@@ -318,7 +319,7 @@ def play(
     found = _source(source, chosen["options"], trust_code)
     stem = f"played-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1_000_000 % 1000:03}"
     if isinstance(found, Checkpoint):
-        kept = rollouts.kept_in(found, stem)
+        kept = store.kept_in(found, stem)
         place = {"source": str(found.path), "trust_code": found.trust_code, "environment": ""}
         title = f"{found.spec.name} with {found.config.algorithm} at {found.frames:,} frames"
     else:

@@ -18,7 +18,7 @@ from workbench.environments.atari.human_starts import AtariFromStarts, read_star
 from workbench.environments.atari.protocols import protocol_of
 from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.contract import VectorEnvironment
-from workbench.learner.player import Player, answer, code_of, load_player, make_environment
+from workbench.policies.player import Player, answer, code_of, load_player, make_environment
 from workbench.rundir import sealed
 from workbench.trajectory import ENDS, Flags
 

@@ -7,7 +7,7 @@ nothing needs torch.
 
 from __future__ import annotations
 
-from workbench.rollouts.folder import (
+from workbench.play.store.folder import (
     FRAMES,
     RECORD,
     RolloutWriter,
@@ -18,8 +18,8 @@ from workbench.rollouts.folder import (
     replacing,
     scratch_beside,
 )
-from workbench.rollouts.journal import JOURNAL, Journal, Step, read_journal
-from workbench.rollouts.pictures import MIME, StoredFrames, as_jpeg, as_png
+from workbench.play.store.journal import JOURNAL, Journal, Step, read_journal
+from workbench.play.store.pictures import MIME, StoredFrames, as_jpeg, as_png
 
 __all__ = [
     "FRAMES", "JOURNAL", "MIME", "RECORD", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames", "as_jpeg",

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench import observations, rollouts
+from workbench import observations
 from workbench.checkpoints import Checkpoint
 from workbench.environments.contract import checked_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
-from workbench.learner.player import Player
-from workbench.learner.rollout import SCORES, Stage, of_those_present, record_of, thoughts_of, what_followed
-from workbench.rollouts import Journal, RolloutWriter, Step
+from workbench.play import store
+from workbench.play.store import Journal, RolloutWriter, Step
+from workbench.play.worker.rollout import SCORES, Stage, of_those_present, record_of, thoughts_of, what_followed
+from workbench.policies.player import Player
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
 _MOST_ABSENT = 27_000  # steps that others may play on without who was watched
@@ -143,7 +144,7 @@ class Episode:
             self._writer.append(observations=observation)
             if frame is not None:
                 kind, self.picture = self._writer.show(frame)
-                self.mime = rollouts.MIME[kind]
+                self.mime = store.MIME[kind]
         self._observation = observation
         if not self.over:
             self._proposed = self._player.act(self._step, greedy=self._greedy).copy()
@@ -187,11 +188,11 @@ class Episode:
         record = record_of(self._stage, checkpoint, seed=self.seed, greedy=self._greedy, flags=self.flags)
         if self.failed:
             record["note"] = "; ".join(filter(None, [record["note"], self.failed.splitlines()[0]]))
-        with rollouts.replacing(target) as folder:
+        with store.replacing(target) as folder:
             self._writer.finish(record, into=folder)
 
     def told(self) -> dict[str, Any]:
-        """What is known now, as JSON data: see `client.game.Moment`."""
+        """What is known now, as JSON data: see `play.game.Moment`."""
         spec = self._stage.environment.spec
         return {
             "episode": self.number, "seed": self.seed, "step": self.steps, "frames": self.steps * spec.frames_per_step,

@@ -20,14 +20,15 @@ from typing import Any, BinaryIO
 
 import torch
 
-from workbench import checkpoints, environments, observations, rollouts
+from workbench import checkpoints, environments, observations
 from workbench.checkpoints import Checkpoint
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, WorkbenchError
-from workbench.learner.episode import Action, Episode, Nobody
-from workbench.learner.player import load_player
-from workbench.learner.rollout import Stage, opened, trained_in
-from workbench.rollouts import JOURNAL, Journal, RolloutWriter, read_journal
+from workbench.play import store
+from workbench.play.store import JOURNAL, Journal, RolloutWriter, read_journal
+from workbench.play.worker.episode import Action, Episode, Nobody
+from workbench.play.worker.rollout import Stage, opened, trained_in
+from workbench.policies.player import load_player
 
 _LAST_WORDS_S = 8.0  # to keep the episode when the parent has gone: DESIGN.md wants no orphan after 10 s
 _FASTEST = 1000.0  # steps per second
@@ -40,7 +41,7 @@ class Game:
     """One episode after another in one environment.
 
     Args:
-        request: `client.game.play` makes it. source: path of a checkpoint, or ""; trust_code: of it;
+        request: `play.game.play` makes it. source: path of a checkpoint, or ""; trust_code: of it;
             environment and options, of a game without one;
             seed, greedy; folder: where episodes are kept, under names that begin as `stem` says; journal:
             of an episode to go on with, or "".
@@ -78,7 +79,7 @@ class Game:
         """An episode whose record lies in a folder of its own, until the next one begins."""
         self._recording.close()
         self._target = self._folder / (name or f"{self._request['stem']}-{number}-seed{seed}")
-        folder = self._recording.enter_context(rollouts.scratch_beside(self._target))
+        folder = self._recording.enter_context(store.scratch_beside(self._target))
         writer = self._recording.enter_context(RolloutWriter(folder))
         self._kept = None
         journal = Journal(self._target.with_name(f"{self._target.name}{JOURNAL}"),

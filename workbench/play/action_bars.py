@@ -23,7 +23,7 @@ def strip(
     was done as a dot. Parts stand apart.
 
     Args:
-        scores: [A], as `learner.rollout` keeps them: probabilities, Q-values, or middles.
+        scores: [A], as `play.worker.rollout` keeps them: probabilities, Q-values, or middles.
         domain: lowest and highest score of the episode; (0, 1) of probabilities.
     """
     width, height = size

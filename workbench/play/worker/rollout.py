@@ -20,9 +20,9 @@ from workbench.algorithms.outlook import outlook
 from workbench.checkpoints import Checkpoint
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
-from workbench.learner.player import Player, answer, load_player, make_environment
-from workbench.learner.saliency import Saliency, saliency_of
-from workbench.rollouts import RolloutWriter
+from workbench.play.store import RolloutWriter
+from workbench.play.worker.saliency import Saliency, saliency_of
+from workbench.policies.player import Player, answer, load_player, make_environment
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
 NOT_DRAWN = "this environment draws nothing, and its observations are not images"

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.client import policy
 from workbench.environments.contract import checked_actions
 from workbench.errors import InvalidInput, ShapeMismatch
+from workbench.play import action_words
 from workbench.trajectory import EnvironmentSpec
 
 Action = Any  # a number, or a list of one for each part
@@ -157,7 +157,7 @@ def _choices(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
     """A row of keys for each choice, or a key for each switch: `rest` is the first of each, or all off."""
     meanings: dict[str, str] = {}
     parts: dict[str, tuple[int, float]] = {}
-    groups = policy.groups(spec.actions, names)
+    groups = action_words.groups(spec.actions, names)
     if spec.actions.kind == "bernoulli":
         places = [(key, name, part, 1) for part, (key, name) in enumerate(zip(_SPARE[1:], groups[0].names))]  # noqa: B905
     else:
@@ -173,7 +173,7 @@ def _numbers(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
     meanings: dict[str, str] = {}
     parts: dict[str, tuple[int, float]] = {}
     pairs = [*_PAIRS, *(tuple(_SPARE[at : at + 2]) for at in range(1, 9, 2))]
-    for part, (name, pair) in enumerate(zip(policy.groups(spec.actions, names)[0].names, pairs)):  # noqa: B905
+    for part, (name, pair) in enumerate(zip(action_words.groups(spec.actions, names)[0].names, pairs)):  # noqa: B905
         for key, sign in zip(pair, (-1, 1), strict=True):
             title = f"{name} {'−' if sign < 0 else '+'}"
             meanings[key], parts[title] = title, (part, sign)
@@ -198,7 +198,7 @@ def _given(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Actio
         own = [_key(one, together) for one in (str(together).split("+") if together != "+" else ["+"])]
         actions[frozenset(own)] = done.tolist()
         if len(own) == 1:
-            titles[own[0]] = policy.in_words(spec.actions, names, done)
+            titles[own[0]] = action_words.in_words(spec.actions, names, done)
     meanings = {one: one for own in actions for one in sorted(own)}
     rest = _nothing(names) if spec.actions.kind == "categorical" else [0] * len(spec.actions.sizes)
     return KeyMap(meanings, actions, rest=rest, idle=rest is not None, titles=titles)

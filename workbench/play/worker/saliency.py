@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from workbench.algorithms import NetworkOutput
 from workbench.algorithms.outlook import preference
 from workbench.errors import InvalidInput, NetworkFailed
-from workbench.learner.player import Player
 from workbench.networks.observed import Observed
+from workbench.policies.player import Player
 from workbench.trajectory import Array, EnvironmentSpec, Part
 
 GRID = 12  # patches along each side; the paper has 16, at 1.8 times the time

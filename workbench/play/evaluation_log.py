@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.checkpoints import Checkpoint
-from workbench.client.evaluation import Evaluation
 from workbench.errors import StorageFailed
+from workbench.play.evaluation import Evaluation
 from workbench.rundir import RunDirectory, gone
 from workbench.rundir.files import LARGEST_LIST, content
 

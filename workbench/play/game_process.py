@@ -1,4 +1,4 @@
-"""The other end of `learner.game`: starts the process in which a person plays, asks it, and hears what it tells.
+"""The other end of `play.worker.game`: starts the process in which a person plays, asks it, and hears what it tells.
 
 A thread reads what comes; it holds this object alone, not the handle that people have, so that dropping the handle
 ends the process. Whatever ends this process closes the pipe, and so ends that one.
@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import Any
 
 from workbench import rundir
-from workbench.client import own_process
 from workbench.errors import WorkbenchError, by_name
+from workbench.play import worker_process
 from workbench.rundir.files import place_or
 
 START_S, ANSWER_S, END_S = 180.0, 60.0, 10.0
@@ -41,7 +41,7 @@ class GameProcess:
     """
 
     def __init__(self, request: Mapping[str, Any]) -> None:
-        command, environment = own_process.command_of("_play", request)
+        command, environment = worker_process.command_of("_play", request)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,

@@ -22,7 +22,7 @@ from workbench.config import LearningConfig
 from workbench.environments.adapters.code_by_value import Factory, load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
-from workbench.learner import frozen, roles
+from workbench.policies import frozen_opponent, roles
 from workbench.rundir import RunDirectory, sealed
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
 
@@ -110,8 +110,8 @@ def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
     policy, config = load_policy(checkpoint), checkpoint.config
     player = _player(policy, num_envs=num_envs, seed=seed)
     if config.opponent is not None:
-        player.opponent = _player(
-            load_opponent(frozen.known(checkpoint, config.opponent), policy.spec), num_envs=num_envs, seed=seed + 1)
+        against = load_opponent(frozen_opponent.known(checkpoint, config.opponent), policy.spec)
+        player.opponent = _player(against, num_envs=num_envs, seed=seed + 1)
         player.theirs = roles.opposing(np.arange(num_envs), config, policy.spec.agents)
     return player
 

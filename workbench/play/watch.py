@@ -1,6 +1,6 @@
 """Following one environment of a run: each look brings the steps that are new since the look before.
 
-The learner keeps the last steps of an environment as long as somebody asks for them (`learner.watch`), so whoever
+The learner keeps the last steps of an environment as long as somebody asks for them (`learner.inference.watch_tap`), so whoever
 looks at least every other second misses none, unless the environment is so fast that more are made than are kept.
 """
 
@@ -58,7 +58,7 @@ class Look:
     @cached_property
     def columns(self) -> dict[str, Array]:
         """The steps as columns, each [steps, ...]: observation, reward, flags, action, scores, value and so on, see
-        `learner.watch.Seen`."""
+        `learner.inference.watch_tap.Seen`."""
         return columns.unpack(self.table, zlib.decompress(self.packed)) if self.packed else {}
 
 

@@ -1,0 +1,1 @@
+"""The processes that play, which load torch."""
