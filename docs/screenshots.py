@@ -29,8 +29,8 @@ from tests.browser.driver import DARK, LIGHT, Browser, Notebook, Server
 from workbench import rundir
 from workbench.client.run import Run, attach
 from workbench.client.start import launch, resume
-from workbench.client.sweep import sweep
 from workbench.errors import WorkbenchError
+from workbench.sweeps.sweep import sweep
 
 HERE = Path(__file__).parent
 PONG = "pong-vtrace-1"

@@ -20,10 +20,10 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from workbench import rundir
-from workbench.client import sweep_folder
 from workbench.client.control import Control
 from workbench.errors import WorkbenchError
 from workbench.supervisor import lock
+from workbench.sweeps import folder as sweep_folder
 
 CHECKOUT = Path(__file__).parent.parent
 LONGEST_S = 240.0  # of any wait: an event that comes at all comes sooner, also on a slow machine with other work

@@ -9,8 +9,8 @@ from typing import Any
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
-from workbench.client.sweep_folder import SweepFolder
 from workbench.config import RunConfig
+from workbench.sweeps.folder import SweepFolder
 
 # A sweep's process that ends by SIGKILL in place of one of its writes. Arguments: the sweep's folder, writes before.
 _MORTAL = """

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from workbench.client.run import Run, attach
     from workbench.client.start import launch, resume
     from workbench.client.status import RunStatus
-    from workbench.client.sweep import attach_sweep, sweep, sweeps
-    from workbench.client.sweep_handle import Sweep, SweepStatus
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
     from workbench.play.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
     from workbench.play.rollout import Rollout, rollout
     from workbench.recipes.recipe import recipe
+    from workbench.sweeps.handle import Sweep, SweepStatus
+    from workbench.sweeps.sweep import attach_sweep, sweep, sweeps
     from workbench.widgets.compare import Comparison, compare
 
 __version__ = "0.1.0"
@@ -88,12 +88,12 @@ _HOMES = {
     "Rollout": "workbench.play.rollout",
     "Run": "workbench.client.run",
     "RunStatus": "workbench.client.status",
-    "Sweep": "workbench.client.sweep_handle",
-    "SweepStatus": "workbench.client.sweep_handle",
+    "Sweep": "workbench.sweeps.handle",
+    "SweepStatus": "workbench.sweeps.handle",
     "WorkbenchError": "workbench.errors",
     "aggregate": "workbench.client.evaluation_aggregate",
     "attach": "workbench.client.run",
-    "attach_sweep": "workbench.client.sweep",
+    "attach_sweep": "workbench.sweeps.sweep",
     "compare": "workbench.widgets.compare",
     "evaluate": "workbench.play.evaluation",
     "launch": "workbench.client.start",
@@ -109,8 +109,8 @@ _HOMES = {
     "resume": "workbench.client.start",
     "rollout": "workbench.play.rollout",
     "runs": "workbench.client.listing",
-    "sweep": "workbench.client.sweep",
-    "sweeps": "workbench.client.sweep",
+    "sweep": "workbench.sweeps.sweep",
+    "sweeps": "workbench.sweeps.sweep",
     "unload_ipython_extension": "workbench.cli.magics",
 }
 

@@ -31,7 +31,7 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 
         return mirror(arguments[0], arguments[1])
     if entry == "_sweep":
-        from workbench.client.sweep_process import main as search
+        from workbench.sweeps.process import main as search
 
         return search(arguments[0])
     if entry == "_play":

@@ -21,13 +21,13 @@ from tests.attacks import hostile
 from tests.played import checkpoint_in, code_of
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import sweep_folder, sweep_study
 from workbench.client.start import checked_config
 from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
 from workbench.errors import AccessDenied
 from workbench.launchers import colab
 from workbench.rundir import RunDirectory, sealed
+from workbench.sweeps import folder, study
 
 PACKAGE = Path(workbench.__file__).parent
 SOMEBODY = 65534  # another user
@@ -65,13 +65,13 @@ def run_of(checkpoint: Checkpoint) -> Path:
     return checkpoint.path.parents[1]
 
 
-def as_sweep(checkpoint: Checkpoint) -> sweep_folder.SweepFolder:
+def as_sweep(checkpoint: Checkpoint) -> folder.SweepFolder:
     """A sweep out of an archive, put where sweeps are."""
-    sweep = sweep_folder.create(
+    sweep = folder.create(
         "theirs", {"state": "stopped", "config": checkpoint.config.to_json(), "created": 0.0, "trials": 2,
                    "parallel": 1, "sampler": "random", "space": {}, "goal": "maximize", "metric": "return",
                    "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none"},
-        {}, lambda new: sweep_study.create(new, goal="maximize", first={}))
+        {}, lambda new: study.create(new, goal="maximize", first={}))
     shutil.copytree(run_of(checkpoint) / "code", sweep.code, dirs_exist_ok=True)
     return sweep
 
@@ -107,7 +107,7 @@ def test_every_call_that_unpickles_is_among_these() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if called.rpartition(".")[2] == "load_factory" or called in ("by_value.loads", "loads", "pickle.loads"):
+            if called.rpartition(".")[2] == "load_factory" or called in ("code_by_value.loads", "loads", "pickle.loads"):
                 found.add(str(path.relative_to(PACKAGE)))
     assert found == {
         "environments/adapters/code_by_value.py",

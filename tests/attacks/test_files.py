@@ -19,13 +19,13 @@ import workbench as wb
 from tests.attacks.hostile import replaced
 from tests.widgets import recorded, swept
 from workbench import checkpoints
-from workbench.client import sweep_folder
 from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
 from workbench.launchers import colab
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.play import evaluation_log
 from workbench.play.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
+from workbench.sweeps import folder as sweep_folder
 from workbench.widgets.runs_table import RunsTable
 
 SOON_S = 10.0  # of this process's processor, on a machine several times slower than one that needs less than 2

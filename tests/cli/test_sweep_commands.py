@@ -15,9 +15,9 @@ from workbench import rundir
 from workbench.__main__ import main
 from workbench.cli.commands import _all_settings, parse_value
 from workbench.cli.sweep_commands import parsed_space
-from workbench.client import sweep_folder
 from workbench.errors import InvalidInput, OutOfBounds, RunAlive, RunNotFound, UnknownName
 from workbench.supervisor import lock
+from workbench.sweeps import folder as sweep_folder
 
 pytest.importorskip("optuna")
 

@@ -13,11 +13,11 @@ import workbench as wb
 from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
 from tests.mortal import SPACE, begun, check_whole, lived
 from workbench import checkpoints
-from workbench.client.sweep_population import explored, replaced
-from workbench.client.sweep_space import Choice, Space, Span
-from workbench.client.sweep_trial import go_on
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds
+from workbench.sweeps.population import explored, replaced
+from workbench.sweeps.space import Choice, Space, Span
+from workbench.sweeps.trial import go_on
 
 optuna = pytest.importorskip("optuna")
 

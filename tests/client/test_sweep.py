@@ -18,10 +18,10 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
 from workbench import rundir
-from workbench.client import sweep_study
-from workbench.client.sweep_folder import SweepFolder
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
 from workbench.supervisor import lock
+from workbench.sweeps import study as sweep_study
+from workbench.sweeps.folder import SweepFolder
 
 optuna = pytest.importorskip("optuna")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from workbench.client.sweep_space import Choice, Span, checked_space, from_json, to_json
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
+from workbench.sweeps.space import Choice, Span, checked_space, from_json, to_json
 
 pytest.importorskip("optuna")
 CORES = len(os.sched_getaffinity(0))

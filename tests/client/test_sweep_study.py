@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 from tests.widgets import recorded
-from workbench.client import sweep_folder, sweep_study
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_space import Choice, Space, Span, to_json
-from workbench.client.sweep_study import Trial, best, importance
-from workbench.client.sweep_trial import Watched
-from workbench.client.sweep_value import MARKS, Curve, passed
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.supervisor import lock
+from workbench.sweeps import folder as sweep_folder
+from workbench.sweeps import study as sweep_study
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.objective import MARKS, Curve, passed
+from workbench.sweeps.space import Choice, Space, Span, to_json
+from workbench.sweeps.study import Trial, best, importance
+from workbench.sweeps.trial import Watched
 
 optuna = pytest.importorskip("optuna")
 SPACE: Space = {"learning_rate": Span(1e-5, 1e-1, True, False), "network": Choice(("mlp", "mlp-lstm"))}

@@ -18,18 +18,21 @@ from tests.client.test_sweep_study import folder
 from tests.played import checkpoint_in
 from tests.widgets import recorded
 from workbench import checkpoints, rundir
-from workbench.client import start, sweep_population, sweep_process, sweep_study, sweep_trial, sweeper
+from workbench.client import start
 from workbench.client.run import Run
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_handle import Sweep
-from workbench.client.sweep_population import Population
-from workbench.client.sweep_space import Span, to_json
-from workbench.client.sweep_trial import DELETED, Watched
-from workbench.client.sweeper import HOPELESS, Sweeper
 from workbench.errors import HomeNotWritable, InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
+from workbench.sweeps import population, process, sweeper
+from workbench.sweeps import study as sweep_study
+from workbench.sweeps import trial as sweep_trial
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.handle import Sweep
+from workbench.sweeps.population import Population
+from workbench.sweeps.space import Span, to_json
+from workbench.sweeps.sweeper import HOPELESS, Sweeper
+from workbench.sweeps.trial import DELETED, Watched
 
 optuna = pytest.importorskip("optuna")
 FRAMES = 27_000
@@ -41,12 +44,12 @@ PBT: dict[str, Any] = {**RATE, "sampler": "pbt", "pruner": "none", "trials": 4, 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module, name in ((sweeper, "PERIOD_S"), (sweep_population, "PERIOD_S"), (sweeper, "AGAIN_S"),
-                         (sweep_process, "AGAIN_S")):
+    for module, name in ((sweeper, "PERIOD_S"), (population, "PERIOD_S"), (sweeper, "AGAIN_S"),
+                         (process, "AGAIN_S")):
         monkeypatch.setattr(module, name, 0.0)
     monkeypatch.setattr(start, "started", lambda run, *_, **__: (trained(run), SimpleNamespace(close=str))[1])
     monkeypatch.setattr(sweep_trial, "go_on", not_to_be_called)
-    monkeypatch.setattr(sweep_population, "go_on", trained)
+    monkeypatch.setattr(population, "go_on", trained)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -100,7 +103,7 @@ def test_weights_that_all_runs_begin_with_stay_when_they_are_pruned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = checkpoint_in(tmp_path / "played", "CartPole-v1")
-    monkeypatch.setattr("workbench.client.sweep.begin", str)
+    monkeypatch.setattr("workbench.sweeps.sweep.begin", str)
     made = wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, trials=1, checkpoint=weights, name="sweep",
                     total_frames=FRAMES)
     shutil.rmtree(weights.path)
@@ -178,8 +181,8 @@ def test_a_population_goes_on_without_members_that_were_deleted(monkeypatch: pyt
 
     monkeypatch.setattr(Population, "_decide", decided)
     monkeypatch.setattr(Population, "_train", trained_without_one)
-    monkeypatch.setattr(sweep_population, "forked", forked)
-    monkeypatch.setattr(sweep_population.checkpoints, "every", every)
+    monkeypatch.setattr(population, "forked", forked)
+    monkeypatch.setattr(population.checkpoints, "every", every)
     assert Population(sweep).run() == {"state": "finished"}
     found = states(sweep)
     assert found[1] == found[2] == ("failed", DELETED) and not sweep.run(2).path.exists()
@@ -271,9 +274,9 @@ def test_a_disk_that_is_full_for_moments_ends_no_population(monkeypatch: pytest.
     full = optuna.exceptions.StorageInternalError("full")
     for name in ("set_study_user_attr", *WRITES):
         monkeypatch.setattr(storage, name, refusing(getattr(storage, name), full, 2))
-    monkeypatch.setattr(sweep_population, "go_on", refusing(trained, StorageFailed("full"), 2))
-    monkeypatch.setattr(sweep_population, "forked", forked)
-    monkeypatch.setattr(sweep_population.checkpoints, "every", every)
+    monkeypatch.setattr(population, "go_on", refusing(trained, StorageFailed("full"), 2))
+    monkeypatch.setattr(population, "forked", forked)
+    monkeypatch.setattr(population.checkpoints, "every", every)
     assert one.run() == {"state": "finished"}
     assert sorted(state for state, _ in states(sweep)) == ["finished"] * 4 + ["pruned"] * 2
     assert Population(sweep).run() == {"state": "finished"}, "one that ended before it could write that down"
@@ -325,7 +328,7 @@ def test_a_disk_that_refuses_the_state_does_not_hide_what_happened(
         write(self, **changes)
 
     monkeypatch.setattr(SweepFolder, "write", refused_if_failed)
-    assert sweep_process._swept(sweep) == 1 and stopped
+    assert process._swept(sweep) == 1 and stopped
     assert sweep.read()["error"] == {"type": "ValueError", "message": "broken within"}
     assert "ValueError: broken within" in capsys.readouterr().err
 

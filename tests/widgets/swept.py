@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.widgets import recorded
-from workbench.client import sweep_folder, sweep_study
-from workbench.client.sweep_handle import Sweep
-from workbench.client.sweep_space import Choice, Space, Span, to_json
 from workbench.config import RunConfig
+from workbench.sweeps import folder as sweep_folder
+from workbench.sweeps import study as sweep_study
+from workbench.sweeps.handle import Sweep
+from workbench.sweeps.space import Choice, Space, Span, to_json
 
 optuna = pytest.importorskip("optuna")
 SPACE: Space = {"learning_rate": Span(1e-5, 1e-1, True, False), "batch_size": Span(4, 64, False, True),

@@ -241,7 +241,7 @@ def _run_fields(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _sweep(given: argparse.Namespace) -> int:
-    from workbench.client.sweep import sweep
+    from workbench.sweeps.sweep import sweep
 
     named = ("trials", "parallel", "metric", "goal", "sampler", "pruner", "generations")
     how = {name: getattr(given, name) for name in named}

@@ -1,7 +1,7 @@
 """Following one environment of a run: each look brings the steps that are new since the look before.
 
-The learner keeps the last steps of an environment as long as somebody asks for them (`learner.inference.watch_tap`), so whoever
-looks at least every other second misses none, unless the environment is so fast that more are made than are kept.
+The learner keeps the last steps of an environment as long as somebody asks for them (`learner.inference.watch_tap`), so
+whoever looks at least every other second misses none, unless the environment is so fast that more are made than are kept.
 """
 
 from __future__ import annotations

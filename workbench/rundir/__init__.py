@@ -135,7 +135,7 @@ class RunDirectory:
 
     @property
     def opponent(self) -> RunDirectory:
-        """A run directory in small: this run's own copy of what its opponent plays by, see `policies.frozen_opponent`."""
+        """A run directory in small: this run's copy of what its opponent plays by, see `policies.frozen_opponent`."""
         return RunDirectory(self.path / "opponent")
 
     @property

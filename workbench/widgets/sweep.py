@@ -19,9 +19,9 @@ import ipywidgets
 from workbench import markup, rundir
 from workbench.client.control import stored_status
 from workbench.client.run import Run
-from workbench.client.sweep_handle import GOING_ON, OPEN, Sweep, SweepStatus
-from workbench.client.sweep_study import Trial, best
 from workbench.errors import WorkbenchError
+from workbench.sweeps.handle import GOING_ON, OPEN, Sweep, SweepStatus
+from workbench.sweeps.study import Trial, best
 from workbench.widgets import closing, picture, sweep_chart
 from workbench.widgets.background import REFRESHER, Actions
 from workbench.widgets.live import Figure, LiveCharts

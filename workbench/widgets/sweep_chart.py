@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.client.sweep_space import Space
-from workbench.client.sweep_study import LEAST_FOR_IMPORTANCE, Trial, best
+from workbench.sweeps.space import Space
+from workbench.sweeps.study import LEAST_FOR_IMPORTANCE, Trial, best
 from workbench.widgets import charts
 from workbench.widgets.altair import alt
 from workbench.widgets.axes import NUMBER, READ

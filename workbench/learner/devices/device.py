@@ -42,7 +42,7 @@ class Device:
 
     Attributes:
         pads: whether batches are filled up to one of a few sizes, since each size costs a compilation or a CUDA graph.
-        lags: whether it runs ahead of the host, which then guards updates on the device; see `learner.training.trainer`.
+        lags: whether it runs ahead of the host, which then guards updates on the device; see `training.trainer`.
         foreach, capturable: of the optimizer, see torch.optim.
     """
 

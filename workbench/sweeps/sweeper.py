@@ -15,13 +15,14 @@ from itertools import takewhile
 from typing import Any
 
 from workbench import launchers
-from workbench.client import start, sweep_study
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_space import from_json
-from workbench.client.sweep_trial import DELETED, Watched
+from workbench.client import start
 from workbench.config import RunConfig
 from workbench.errors import RunExists, RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory, sealed
+from workbench.sweeps import study
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.space import from_json
+from workbench.sweeps.trial import DELETED, Watched
 
 PERIOD_S = 0.5
 HOPELESS = 3  # trials that failed one after the other, before any other outcome; the sweep ends
@@ -39,8 +40,8 @@ class Sweeper:
         self._code = sealed.every(sweep.code, self._config)
         self._parent = sweep.parent()
         self._place = launchers.by_name(self._config.launcher)
-        self._study = sweep_study.opened(sweep, sampling=True)
-        self._ranges = sweep_study.distributions(from_json(record["space"]))
+        self._study = study.opened(sweep, sampling=True)
+        self._ranges = study.distributions(from_json(record["space"]))
         self._over_before = len(self._ended())  # trials of earlier lives
         self._watched: list[Watched] = []
         self._last: list[Watched] = []  # that were watched when a disk refused something
@@ -54,7 +55,7 @@ class Sweeper:
         while not self._sweep.order_to_stop.exists():
             try:
                 ended = self._go_on()
-            except sweep_study.refusals() as error:
+            except study.refusals() as error:
                 if not self._sweep.study.exists():
                     raise
                 self._wait(error)
@@ -109,7 +110,7 @@ class Sweeper:
                 run = self._sweep.run(one.number)
                 if not run.record.exists():  # the folder of a run that was just being made
                     shutil.rmtree(run.path, ignore_errors=True)
-                self._begin(sweep_study.under_way(self._study, one.number, self._ranges))
+                self._begin(study.under_way(self._study, one.number, self._ranges))
         self._last = []
 
     def _begun(self) -> int:
@@ -131,7 +132,7 @@ class Sweeper:
             self._provide(trial, run)
             self._watched.append(watched)
             watched.take_over()
-        except sweep_study.refusals():
+        except study.refusals():
             raise
         except WorkbenchError as error:
             self._watched = [one for one in self._watched if one is not watched]
@@ -143,12 +144,12 @@ class Sweeper:
         Raises RunNotFound if it was made once, and is gone; RunExists if it is somebody else's; what making it raises.
         """
         if not run.record.exists():
-            if sweep_study.had_run(self._study, trial.number):
+            if study.had_run(self._study, trial.number):
                 raise RunNotFound(DELETED)
             self._make(trial, run)
         self._check_own(trial, run)
-        if sweep_study.MADE not in trial.user_attrs:
-            trial.set_user_attr(sweep_study.MADE, True)
+        if study.MADE not in trial.user_attrs:
+            trial.set_user_attr(study.MADE, True)
 
     def _check_own(self, trial: Any, run: RunDirectory) -> None:
         if not self._sweep.owns(run, of=trial.user_attrs.get("of")):
@@ -191,8 +192,8 @@ class Sweeper:
             return None
         return f"the first {len(failed)} trials all failed. {failed[-1].run}: {failed[-1].note}"
 
-    def _ended(self) -> list[sweep_study.Trial]:
-        return [one for one in sweep_study.trials(self._sweep, self._study) if one.state != "running"]
+    def _ended(self) -> list[study.Trial]:
+        return [one for one in study.trials(self._sweep, self._study) if one.state != "running"]
 
 
 def say(text: str) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from workbench import rundir
 from workbench.client import deletion
-from workbench.client.sweep_folder import SweepFolder
 from workbench.errors import RunAlive
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
+from workbench.sweeps.folder import SweepFolder
 
 
 def delete(folder: SweepFolder, *, runs: bool) -> Path:

@@ -9,13 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.client import showing, sweep_deletion, sweep_study
+from workbench.client import showing
 from workbench.client.progress import Progress, interactive
 from workbench.client.run import Run
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_space import Space, from_json
-from workbench.client.sweep_start import MOST_TRIALS, begin, check_count, sharing_the_machine
-from workbench.client.sweep_study import Trial
 from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
@@ -29,6 +25,11 @@ from workbench.errors import (
 from workbench.rundir import ENDED, sealed
 from workbench.rundir.files import tail
 from workbench.supervisor import lock
+from workbench.sweeps import deletion, study
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.space import Space, from_json
+from workbench.sweeps.start import MOST_TRIALS, begin, check_count, sharing_the_machine
+from workbench.sweeps.study import Trial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,8 +159,8 @@ class Sweep:
         """All trials that have begun, oldest first."""
         with self._reading:
             if self._opened is None:
-                self._opened = sweep_study.opened(self._folder)
-            return sweep_study.trials(self._folder, self._opened)
+                self._opened = study.opened(self._folder)
+            return study.trials(self._folder, self._opened)
 
     @property
     def status(self) -> SweepStatus:
@@ -170,7 +171,7 @@ class Sweep:
         """How the sweep is now, and all trials that have begun, oldest first. Of one that has ended both are final."""
         state = self.state  # before the trials: a sweep ends after the last of them is counted
         record, found = self._folder.read(), self.trials
-        best = sweep_study.best(found, self._goal)
+        best = study.best(found, self._goal)
         counts = {what: sum(one.state == what for one in found) for what in ("running", "finished", "pruned", "failed")}
         error = record["error"]
         told = SweepStatus(
@@ -211,7 +212,7 @@ class Sweep:
         return dict(self._best().fields)
 
     def _best(self) -> Trial:
-        found = sweep_study.best(self.trials, self._goal)
+        found = study.best(self.trials, self._goal)
         if found is None:
             raise InvalidInput(f"no run of {self.name} has a value of {self._metric} yet. Wait: {self.name} is "
                                f"{self.state}.")
@@ -223,7 +224,7 @@ class Sweep:
 
         PED-ANOVA over finished and pruned trials; empty for fewer than 4 of them.
         """
-        return sweep_study.importance(self.trials, self._space, self._goal)
+        return study.importance(self.trials, self._space, self._goal)
 
     @property
     def log(self) -> str:
@@ -317,7 +318,7 @@ class Sweep:
                 raise RunAlive(f"{self.name} is {self.state}. Stop it first, to change {' and '.join(changes)}.")
             return self
         if trials is not None:
-            if record["sampler"] == sweep_study.PBT:
+            if record["sampler"] == study.PBT:
                 raise InvalidInput(f"trials={trials}: the population of {self.name} keeps its size. Leave it out.")
             check_count("trials", trials, MOST_TRIALS)
         if parallel is not None:
@@ -333,9 +334,9 @@ class Sweep:
 
     def _remedy(self, record: Mapping[str, Any], trials: int) -> str:
         """How to go on once all trials are done."""
-        if record["sampler"] != sweep_study.PBT:
+        if record["sampler"] != study.PBT:
             return f"Give more: .resume(trials={2 * trials})."
-        best = sweep_study.best(self.trials, self._goal)
+        best = study.best(self.trials, self._goal)
         if best is None or not self._folder.run(best.number).record.exists():
             return "A population keeps its size: begin a new sweep."
         more = 2 * int(record["config"]["total_frames"])
@@ -352,7 +353,7 @@ class Sweep:
 
         Raises RunAlive if it goes on, or one of the runs that are to be moved lives; StorageFailed.
         """
-        return sweep_deletion.delete(self._folder, runs=runs)
+        return deletion.delete(self._folder, runs=runs)
 
     # --- showing ------------------------------------------------------------------------------------------------
 

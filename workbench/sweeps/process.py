@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_population import Population
-from workbench.client.sweep_study import PBT
-from workbench.client.sweeper import AGAIN_S, Sweeper, say
 from workbench.errors import StorageFailed
 from workbench.supervisor import lock
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.population import Population
+from workbench.sweeps.study import PBT
+from workbench.sweeps.sweeper import AGAIN_S, Sweeper, say
 
 _LOCK_S = 5.0  # for whoever looks whether the sweep lives, and for one that ends
 _TRIES = 24  # to write down how the sweep is, where the disk refuses it

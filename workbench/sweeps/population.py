@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from workbench import checkpoints
-from workbench.client import sweep_study
 from workbench.client.control import stored_status
 from workbench.client.fork import forked
 from workbench.client.run import Run
-from workbench.client.sweep_space import Entry, Space, Span, from_json
-from workbench.client.sweep_trial import DELETED, Watched, go_on
-from workbench.client.sweep_value import MARKS, Curve
-from workbench.client.sweeper import PERIOD_S, Sweeper, say
 from workbench.errors import RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory
 from workbench.supervisor import lock
+from workbench.sweeps import study
+from workbench.sweeps.objective import MARKS, Curve
+from workbench.sweeps.space import Entry, Space, Span, from_json
+from workbench.sweeps.sweeper import PERIOD_S, Sweeper, say
+from workbench.sweeps.trial import DELETED, Watched, go_on
 
 GENERATIONS = (3, 9, 27)  # numbers of them that divide a run's 27 marks
 LEAST_MEMBERS = 2
@@ -128,10 +128,10 @@ class Population(Sweeper):
     def _member(self, number: int) -> _Member | None:
         """The member of that number, whose run is made where it has had none yet; None: it has none, and has failed."""
         run = self._sweep.run(number)
-        trial = sweep_study.under_way(self._study, number, self._ranges)
+        trial = study.under_way(self._study, number, self._ranges)
         try:
             self._provide(trial, run)
-        except sweep_study.refusals():
+        except study.refusals():
             raise
         except WorkbenchError as error:
             self._failed(trial, run, error)
@@ -205,7 +205,7 @@ class Population(Sweeper):
             ):
                 return True
             go_on(one.run, total_frames=self._end(generation))
-        except sweep_study.refusals():
+        except study.refusals():
             raise
         except RunNotFound:
             self._failed(one.watched.trial, one.run, RunNotFound(DELETED))

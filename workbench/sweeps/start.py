@@ -9,12 +9,12 @@ import time
 from typing import Any
 
 from workbench import hardware
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_space import Space
 from workbench.config import RunConfig, chosen
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.supervisor import lock
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.space import Space
 
 MOST_TRIALS = 100_000
 

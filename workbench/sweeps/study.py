@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench import extras
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_space import Choice, Space, from_json
-from workbench.client.sweep_value import MARKS
 from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
 from workbench.metrics import check_tables
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.objective import MARKS
+from workbench.sweeps.space import Choice, Space, from_json
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -10,10 +10,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from workbench.client import start, sweep_study
+from workbench.client import start
 from workbench.client.control import Control, stored_status
 from workbench.client.status import RunStatus
-from workbench.client.sweep_value import MARKS, Curve, passed
 from workbench.errors import (
     ConnectionLost,
     InvalidInput,
@@ -25,6 +24,8 @@ from workbench.errors import (
 )
 from workbench.rundir import RunDirectory
 from workbench.supervisor import budget, lock
+from workbench.sweeps import study as sweep_study
+from workbench.sweeps.objective import MARKS, Curve, passed
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -15,19 +15,21 @@ from typing import Any
 
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import start, sweep_folder, sweep_study
+from workbench.client import start
 from workbench.client.run import Run
-from workbench.client.sweep_folder import SweepFolder
-from workbench.client.sweep_handle import Sweep, SweepStatus
-from workbench.client.sweep_population import GENERATIONS, LEAST_MEMBERS
-from workbench.client.sweep_space import Space, checked_space, to_json
-from workbench.client.sweep_start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.client.tables import duration
 from workbench.config import RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
 from workbench.supervisor import budget
+from workbench.sweeps import folder as sweep_folder
+from workbench.sweeps import study
+from workbench.sweeps.folder import SweepFolder
+from workbench.sweeps.handle import Sweep, SweepStatus
+from workbench.sweeps.population import GENERATIONS, LEAST_MEMBERS
+from workbench.sweeps.space import Space, checked_space, to_json
+from workbench.sweeps.start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.tables import Columns, Table
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in
@@ -116,7 +118,7 @@ def sweep(
     first = {field: config.value(field) for field, entry in found.items() if entry.holds(config.value(field))}
 
     def fill(new: SweepFolder) -> None:
-        sweep_study.create(new, goal=goal, first=first)
+        study.create(new, goal=goal, first=first)
         if weights is not None:
             checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
 
@@ -153,17 +155,17 @@ def _checked_how(
     space: Space,
 ) -> dict[str, Any]:
     """These values, as sweep.json has them. Raises UnknownName, OutOfBounds, InvalidInput."""
-    if sampler == sweep_study.PBT and pruner not in (None, "none"):
+    if sampler == study.PBT and pruner not in (None, "none"):
         raise InvalidInput(f"pruner={pruner!r} does not go with sampler='pbt', which replaces runs itself. Leave it "
                            "out.")
-    pruner = pruner or ("none" if sampler == sweep_study.PBT else "asha")
-    known = (("goal", goal, sweep_study.GOALS), ("sampler", sampler, sweep_study.SAMPLERS),
-             ("pruner", pruner, sweep_study.PRUNERS))  # fmt: skip
+    pruner = pruner or ("none" if sampler == study.PBT else "asha")
+    known = (("goal", goal, study.GOALS), ("sampler", sampler, study.SAMPLERS),
+             ("pruner", pruner, study.PRUNERS))  # fmt: skip
     for what, given, names in known:
         if given not in names:
             raise UnknownName.among(what, str(given), names)
     check_count("trials", trials, MOST_TRIALS)
-    if sampler == sweep_study.PBT:
+    if sampler == study.PBT:
         _check_population(trials, generations, config, space)
     if not isinstance(metric, str):
         raise OutOfBounds(f"metric={metric!r} must be the name of one, such as 'episode_return'.")

@@ -1,0 +1,1 @@
+"""Sweeps and populations: many short runs that look for better hyperparameters."""
