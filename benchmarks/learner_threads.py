@@ -24,8 +24,8 @@ from home import private_home
 from throughput import ratio_cells
 
 import workbench as wb
-from workbench.client.run import Run
 from workbench.config import RunConfig
+from workbench.runs.handle import Run
 
 RESULT = Path(__file__).parent / "results" / "learner-threads.md"
 CASES: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import workbench as wb
-from workbench.client.start import with_opponent
 from workbench.config import RunConfig
+from workbench.runs.launch import with_opponent
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,8 +33,8 @@ import workbench as wb
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.client.status import RunStatus
     from workbench.config import RunConfig
+    from workbench.runs.status import RunStatus
     from workbench.wire.rpc import Caller
 
 COMMON = {"actors": 2, "envs_per_actor": 16, "unroll_length": 20, "batch_size": 32}

@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.browser.conftest import chromium
 from tests.browser.driver import DARK, LIGHT, Browser, Notebook, Server
 from workbench import rundir
-from workbench.client.run import Run, attach
-from workbench.client.start import launch, resume
 from workbench.errors import WorkbenchError
+from workbench.runs.handle import Run, attach
+from workbench.runs.launch import launch, resume
 from workbench.sweeps.sweep import sweep
 
 HERE = Path(__file__).parent

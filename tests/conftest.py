@@ -20,8 +20,8 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from workbench import rundir
-from workbench.client.control import Control
 from workbench.errors import WorkbenchError
+from workbench.runs.connection import Control
 from workbench.supervisor import lock
 from workbench.sweeps import folder as sweep_folder
 
@@ -38,7 +38,7 @@ SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10,
 CALM = {**SMALL, "environment_options": {"step_ms": 10.0}, "network": "mlp"}
 
 
-FIRST = ("browser", "notebooks", "launchers", "client", "faults")  # folders whose files take longest
+FIRST = ("browser", "notebooks", "launchers", "runs", "play", "sweeps", "faults")  # folders whose files take longest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,7 +16,7 @@ from workbench.sweeps.folder import SweepFolder
 _MORTAL = """
 import os, signal, sys
 from optuna.storages import RDBStorage
-from workbench.client import sweep_process
+from workbench.sweeps import process
 
 folder, left = sys.argv[1], int(sys.argv[2])
 
@@ -32,7 +32,7 @@ def mortal(write):
 for name in dir(RDBStorage):
     if name.startswith(("set_", "_set_trial_param", "_create_new_trial")):
         setattr(RDBStorage, name, mortal(getattr(RDBStorage, name)))
-sys.exit(sweep_process.main(folder))
+sys.exit(process.main(folder))
 """
 SPACE = {"learning_rate": (1e-5, 1e-1), "entropy_cost": (1e-4, 0.1)}
 _FIELDS: dict[str, Any] = {**SMALL, "actors": 1, "parallel": 2, "trials": 4}

@@ -13,9 +13,9 @@ import pytest
 
 import workbench as wb
 from workbench import rundir
-from workbench.client.run import Run
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, UnknownName
+from workbench.runs.handle import Run
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

@@ -87,7 +87,7 @@ PROCESSES_WITHOUT_AN_ACCELERATOR = [
     "workbench",
     "workbench.actor.main",
     "workbench.supervisor.main",
-    "workbench.client.start, workbench.play.evaluation, workbench.play.rollout, workbench.client.listing",
+    "workbench.runs.launch, workbench.play.evaluation, workbench.play.rollout, workbench.runs.listing",
     "workbench.cli.commands",
     "workbench.widgets.panel",
 ]

@@ -17,12 +17,6 @@ from workbench.interrupts import deferred
 if TYPE_CHECKING:
     from workbench import environments, errors
     from workbench.checkpoints import Checkpoint
-    from workbench.client.evaluation_aggregate import Aggregate, aggregate
-    from workbench.client.listing import runs
-    from workbench.client.machine import Machine, machine
-    from workbench.client.run import Run, attach
-    from workbench.client.start import launch, resume
-    from workbench.client.status import RunStatus
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
@@ -32,6 +26,12 @@ if TYPE_CHECKING:
     from workbench.play.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
     from workbench.play.rollout import Rollout, rollout
     from workbench.recipes.recipe import recipe
+    from workbench.reports.aggregate import Aggregate, aggregate
+    from workbench.runs.handle import Run, attach
+    from workbench.runs.launch import launch, resume
+    from workbench.runs.listing import runs
+    from workbench.runs.machine_info import Machine, machine
+    from workbench.runs.status import RunStatus
     from workbench.sweeps.handle import Sweep, SweepStatus
     from workbench.sweeps.sweep import attach_sweep, sweep, sweeps
     from workbench.widgets.compare import Comparison, compare
@@ -77,38 +77,38 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Aggregate": "workbench.client.evaluation_aggregate",
+    "Aggregate": "workbench.reports.aggregate",
     "Checkpoint": "workbench.checkpoints",
     "Comparison": "workbench.widgets.compare",
     "Evaluation": "workbench.play.evaluation",
     "Game": "workbench.play.game",
-    "Machine": "workbench.client.machine",
+    "Machine": "workbench.runs.machine_info",
     "PretrainedPolicies": "workbench.play.pretrained",
     "PretrainedPolicy": "workbench.play.pretrained",
     "Rollout": "workbench.play.rollout",
-    "Run": "workbench.client.run",
-    "RunStatus": "workbench.client.status",
+    "Run": "workbench.runs.handle",
+    "RunStatus": "workbench.runs.status",
     "Sweep": "workbench.sweeps.handle",
     "SweepStatus": "workbench.sweeps.handle",
     "WorkbenchError": "workbench.errors",
-    "aggregate": "workbench.client.evaluation_aggregate",
-    "attach": "workbench.client.run",
+    "aggregate": "workbench.reports.aggregate",
+    "attach": "workbench.runs.handle",
     "attach_sweep": "workbench.sweeps.sweep",
     "compare": "workbench.widgets.compare",
     "evaluate": "workbench.play.evaluation",
-    "launch": "workbench.client.start",
+    "launch": "workbench.runs.launch",
     "export_policy": "workbench.play.export",
     "load_ipython_extension": "workbench.cli.magics",  # what IPython looks for, and no name for people
     "load_policy": "workbench.play.export",
-    "machine": "workbench.client.machine",
+    "machine": "workbench.runs.machine_info",
     "plan": "workbench.planning",
     "play": "workbench.play.game",
     "pretrained": "workbench.play.pretrained",
     "recipe": "workbench.recipes",
     "register_environment": "workbench.environments",
-    "resume": "workbench.client.start",
+    "resume": "workbench.runs.launch",
     "rollout": "workbench.play.rollout",
-    "runs": "workbench.client.listing",
+    "runs": "workbench.runs.listing",
     "sweep": "workbench.sweeps.sweep",
     "sweeps": "workbench.sweeps.sweep",
     "unload_ipython_extension": "workbench.cli.magics",

@@ -21,12 +21,12 @@ from tests.attacks import hostile
 from tests.played import checkpoint_in, code_of
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client.start import checked_config
 from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
 from workbench.errors import AccessDenied
 from workbench.launchers import colab
 from workbench.rundir import RunDirectory, sealed
+from workbench.runs.launch import checked_config
 from workbench.sweeps import folder, study
 
 PACKAGE = Path(workbench.__file__).parent
@@ -107,7 +107,8 @@ def test_every_call_that_unpickles_is_among_these() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if called.rpartition(".")[2] == "load_factory" or called in ("code_by_value.loads", "loads", "pickle.loads"):
+            loads = ("code_by_value.loads", "loads", "pickle.loads")
+            if called.rpartition(".")[2] == "load_factory" or called in loads:
                 found.add(str(path.relative_to(PACKAGE)))
     assert found == {
         "environments/adapters/code_by_value.py",

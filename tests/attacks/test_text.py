@@ -16,7 +16,7 @@ import workbench as wb
 from tests.attacks import hostile
 from tests.attacks.hostile import MARK, PIECES
 from workbench import markup
-from workbench.client.card import Card, Section, card
+from workbench.reports.card import Card, Section, card
 from workbench.tables import Table
 from workbench.widgets.panel import RunPanel
 

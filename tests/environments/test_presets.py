@@ -8,12 +8,12 @@ import pytest
 from gymnasium.wrappers import FlattenObservation
 
 from workbench import algorithms, networks
-from workbench.client.start import checked_config
 from workbench.config import NETWORKS, RunConfig
 from workbench.environments import check_name, make_configured
 from workbench.environments.families import family_of
 from workbench.environments.presets import PRESETS, preset_of, presets_of, with_preset
 from workbench.errors import InvalidInput, MissingPackage, UnknownName
+from workbench.runs.launch import checked_config
 from workbench.testing import CountingEnv
 
 

@@ -67,8 +67,8 @@ def _load() -> None:
     for name in wb.__all__:
         with suppress(ImportError, wb.WorkbenchError):
             getattr(wb, name)
-    for name in ("fork", "rollout", "own_process", "sweep_study"):
-        importlib.import_module(f"workbench.client.{name}")
+    for name in ("runs.fork", "play.rollout", "play.worker_process", "sweeps.study"):
+        importlib.import_module(f"workbench.{name}")
     with suppress(ImportError):
         importlib.import_module("optuna.storages")
 

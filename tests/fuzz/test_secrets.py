@@ -16,9 +16,9 @@ import workbench
 import workbench as wb
 from tests.fuzz.live import Calls
 from tests.widgets import recorded
-from workbench.client.control import Control
 from workbench.errors import AccessDenied
 from workbench.rundir import RunDirectory
+from workbench.runs.connection import Control
 from workbench.widgets.panel import RunPanel
 from workbench.wire import rpc
 from workbench.wire.rpc import Caller, Endpoint, Listen, method_path, open_channel, serve, token_metadata

@@ -13,9 +13,9 @@ import workbench as wb
 from tests.conftest import CALM, eventually, processes_of
 from tests.launchers.places import PLACES, Offer, local, ray
 from workbench import launchers, rundir
-from workbench.client.start import new_record
 from workbench.config import RunConfig
 from workbench.errors import EnvironmentFailed, InvalidInput
+from workbench.runs.launch import new_record
 from workbench.supervisor import lock
 
 START_S = 240.0

@@ -1,4 +1,4 @@
-"""Episodes of an evaluation where several agents play a game; tests/client/test_scores.py has scores."""
+"""Episodes of an evaluation where several agents play a game; tests/play/test_scores.py has scores."""
 
 from __future__ import annotations
 

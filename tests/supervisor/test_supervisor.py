@@ -13,11 +13,11 @@ import pytest
 
 from tests.conftest import eventually
 from workbench import rundir
-from workbench.client.changes import changes, last
 from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.rundir import RunDirectory
+from workbench.runs.tuning_history import changes, last
 from workbench.supervisor import lock
 from workbench.supervisor.places import ThisMachine
 from workbench.supervisor.service import Service

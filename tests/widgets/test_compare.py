@@ -15,10 +15,10 @@ import pytest
 import vl_convert
 
 from tests.widgets import recorded
-from workbench.client.run import Run
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
+from workbench.runs.handle import Run
 from workbench.widgets.compare import Comparison, compare
 
 

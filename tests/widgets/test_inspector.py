@@ -19,10 +19,10 @@ from tests.conftest import SMALL, eventually
 from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, anatomy
-from workbench.client.run import Run
 from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, StorageFailed, UnknownName
 from workbench.play import evaluation_log
 from workbench.play.evaluation import Evaluation
+from workbench.runs.handle import Run
 from workbench.widgets import inspector_figures as figures
 from workbench.widgets import inspector_still
 from workbench.widgets.inspector import CheckpointInspector
@@ -94,7 +94,7 @@ def test_without_widgets_a_cell_shows_the_table(
     def missing(name: str) -> None:
         raise MissingPackage(f"the {name} needs ipywidgets. Install it: pip install ipywidgets")
 
-    monkeypatch.setattr("workbench.client.showing.widget", missing)
+    monkeypatch.setattr("workbench.runs.widget_loader.widget", missing)
     run.checkpoints._ipython_display_()
     told = capsys.readouterr().out
     assert run.checkpoints[0].path.name in told and "pip install ipywidgets" in told

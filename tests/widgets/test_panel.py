@@ -22,12 +22,12 @@ from ipywidgets.widgets.widget import _instances as open_models
 from tests.conftest import eventually
 from tests.widgets import recorded
 from workbench import rundir
-from workbench.client.run import Run
-from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
+from workbench.runs.handle import Run
+from workbench.runs.status import RunStatus
 from workbench.supervisor import lock
 from workbench.widgets import facts, picture, snapshot
 from workbench.widgets import panel as panels

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CALM, eventually
-from workbench.client.run import Run, attach
-from workbench.client.start import launch
+from workbench.runs.handle import Run, attach
+from workbench.runs.launch import launch
 from workbench.widgets.panel import RunPanel
 
 

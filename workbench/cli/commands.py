@@ -25,7 +25,7 @@ from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
 
 if TYPE_CHECKING:
-    from workbench.client.run import Run
+    from workbench.runs.handle import Run
 
 _POSITIONAL = ("environment", "algorithm", "network", "environment_options", "wrappers")  # not made from their settings
 
@@ -224,7 +224,7 @@ def _boolean(text: str) -> bool:
 
 
 def _started(given: argparse.Namespace, *, wait_ready: bool) -> Run:
-    from workbench.client.start import launch
+    from workbench.runs.launch import launch
 
     return launch(given.environment, wait_ready=wait_ready, **_run_fields(given))
 
@@ -293,7 +293,7 @@ def _launch(given: argparse.Namespace) -> int:
 
 
 def _runs(_: argparse.Namespace) -> int:
-    from workbench.client.listing import runs
+    from workbench.runs.listing import runs
 
     print(runs())
     return 0
@@ -309,7 +309,7 @@ def _environments(given: argparse.Namespace) -> int:
 def _status(given: argparse.Namespace) -> int:
     import dataclasses
 
-    from workbench.client.run import attach
+    from workbench.runs.handle import attach
     from workbench.supervisor import budget
 
     handle = attach(given.name)
@@ -328,7 +328,7 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _card(given: argparse.Namespace) -> int:
-    from workbench.client.run import attach
+    from workbench.runs.handle import attach
 
     card = attach(given.name).card()
     print(card if given.output is None else card.save(given.output))
@@ -336,7 +336,7 @@ def _card(given: argparse.Namespace) -> int:
 
 
 def _tune(given: argparse.Namespace) -> int:
-    from workbench.client.run import attach
+    from workbench.runs.handle import attach
 
     handle = attach(given.name)
     told = handle.tune(**changes_of(given.changes, handle.config))
@@ -356,7 +356,7 @@ def changes_of(words: Sequence[str], config: RunConfig) -> dict[str, Any]:
 
 
 def _fork(given: argparse.Namespace) -> int:
-    from workbench.client.run import attach
+    from workbench.runs.handle import attach
 
     handle = attach(given.name)
     made = handle.fork(given.checkpoint, name=given.new_name, replay=given.replay, launcher=given.launcher,
@@ -366,7 +366,7 @@ def _fork(given: argparse.Namespace) -> int:
 
 
 def _stop(given: argparse.Namespace) -> int:
-    from workbench.client.run import attach
+    from workbench.runs.handle import attach
 
     status = attach(given.name).stop(timeout_s=given.timeout_s)
     print(f"{status.name}: {status.line()}")
@@ -375,7 +375,7 @@ def _stop(given: argparse.Namespace) -> int:
 
 def _delete(given: argparse.Namespace) -> int:
     from workbench import rundir
-    from workbench.client.deletion import delete
+    from workbench.runs.deletion import delete
 
     print(delete(rundir.find(given.name)))
     return 0
@@ -413,7 +413,7 @@ def _rollout(given: argparse.Namespace) -> int:
 
 
 def _machine(given: argparse.Namespace) -> int:
-    from workbench.client.machine import machine
+    from workbench.runs.machine_info import machine
 
     print(machine())
     return 0

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
-from workbench.client.run import Run
-from workbench.client.start import to_play
 from workbench.config import Setting
 from workbench.environments import atari_game
 from workbench.environments.atari.human_starts import ALL_ACTIONS, read_starts
@@ -20,6 +18,8 @@ from workbench.environments.atari.scores import human_normalized, scores_of
 from workbench.errors import InvalidInput, UnknownName
 from workbench.play import statistics as evaluation_statistics
 from workbench.play import worker_process
+from workbench.runs.handle import Run
+from workbench.runs.launch import to_play
 from workbench.trajectory import Array
 
 _EPISODES = 10  # where nobody says

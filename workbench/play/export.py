@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.client.run import Run
-from workbench.client.start import chosen_checkpoint
 from workbench.config import Setting
 from workbench.errors import InvalidInput
 from workbench.play import worker_process
+from workbench.runs.handle import Run
+from workbench.runs.launch import chosen_checkpoint
 
 if TYPE_CHECKING:
     from workbench.policies.gymnasium_policy import Policy

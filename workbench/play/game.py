@@ -11,9 +11,6 @@ from typing import Any
 
 from workbench import environments, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import showing
-from workbench.client.run import Run
-from workbench.client.start import stem_of, to_play
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, RunNotFound, UnknownName, WorkbenchError
 from workbench.play import action_words, store
@@ -21,6 +18,9 @@ from workbench.play.game_process import GameProcess
 from workbench.play.keyboard import KeyMap, keymap
 from workbench.play.rollout import Rollout, load
 from workbench.play.store import JOURNAL, read_journal
+from workbench.runs import widget_loader
+from workbench.runs.handle import Run
+from workbench.runs.launch import stem_of, to_play
 from workbench.trajectory import EnvironmentSpec
 
 Action = int | list[int] | list[float]
@@ -268,7 +268,7 @@ class Game:
 
         try:
             if self._view is None or self._view.comm is None:
-                self._view = showing.widget("game").GameView(self)
+                self._view = widget_loader.widget("game").GameView(self)
         except MissingPackage as error:
             print(f"{self!r}\n({error})")
         else:

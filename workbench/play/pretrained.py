@@ -14,16 +14,16 @@ from typing import Any, overload
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
-from workbench.client import showing
-from workbench.client.checkpoint_list import Checkpoints
-from workbench.client.fork import config_of_fork
-from workbench.client.run import Run
-from workbench.client.start import launch
 from workbench.config import RunConfig
 from workbench.environments.presets import NONE
 from workbench.errors import InvalidInput, UnknownName
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import make_private
+from workbench.runs import widget_loader
+from workbench.runs.checkpoint_list import Checkpoints
+from workbench.runs.fork import config_of_fork
+from workbench.runs.handle import Run
+from workbench.runs.launch import launch
 from workbench.tables import Columns, Table
 
 FOLDER = Path(__file__).parents[1] / "pretrained"
@@ -94,7 +94,7 @@ class PretrainedPolicies(Table[PretrainedPolicy]):
 
     def inspect(self) -> Any:
         """The inspector of all of them, as `run.checkpoints` shows that of a run. Raises MissingPackage."""
-        return showing.widget("inspector").CheckpointInspector(_Shelf(self))
+        return widget_loader.widget("inspector").CheckpointInspector(_Shelf(self))
 
 
 class _Shelf:

@@ -19,14 +19,14 @@ import numpy as np
 
 from workbench import observations
 from workbench.checkpoints import Checkpoint
-from workbench.client import showing
-from workbench.client.run import Run
-from workbench.client.start import to_play
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.play import film, store, worker_process
 from workbench.play.store import StoredFrames
 from workbench.rundir import RunDirectory
+from workbench.runs import widget_loader
+from workbench.runs.handle import Run
+from workbench.runs.launch import to_play
 from workbench.trajectory import ActionSpec, Array, Part
 
 SALIENCIES = ("gradient", "occlusion")
@@ -185,7 +185,7 @@ class Rollout:
         from IPython.display import display
 
         try:
-            player: Any = showing.widget("player").RolloutPlayer([self])
+            player: Any = widget_loader.widget("player").RolloutPlayer([self])
         except MissingPackage as error:
             print(f"{self!r}\n({error})")
         else:

@@ -1,7 +1,7 @@
 """Following one environment of a run: each look brings the steps that are new since the look before.
 
 The learner keeps the last steps of an environment as long as somebody asks for them (`learner.inference.watch_tap`), so
-whoever looks at least every other second misses none, unless the environment is so fast that more are made than are kept.
+whoever looks at least every other second misses none, unless an environment is so fast that more are made than kept.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from workbench import observations
-from workbench.client.control import Control
 from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError
 from workbench.observations import MOST_ENTRIES
+from workbench.runs.connection import Control
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
 from workbench.wire import columns
 

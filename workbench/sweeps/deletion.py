@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from workbench import rundir
-from workbench.client import deletion
 from workbench.errors import RunAlive
 from workbench.rundir import RunDirectory
+from workbench.runs import deletion
 from workbench.supervisor import lock
 from workbench.sweeps.folder import SweepFolder
 

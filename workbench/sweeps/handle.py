@@ -9,9 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.client import showing
-from workbench.client.progress import Progress, interactive
-from workbench.client.run import Run
 from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
@@ -24,6 +21,9 @@ from workbench.errors import (
 )
 from workbench.rundir import ENDED, sealed
 from workbench.rundir.files import tail
+from workbench.runs import widget_loader
+from workbench.runs.handle import Run
+from workbench.runs.progress import Progress, interactive
 from workbench.supervisor import lock
 from workbench.sweeps import deletion, study
 from workbench.sweeps.folder import SweepFolder
@@ -359,7 +359,7 @@ class Sweep:
 
     def panel(self) -> Any:
         """A new live view; a bare `sweep` shows one. Raises MissingPackage without ipywidgets."""
-        return showing.widget("sweep").SweepView(self)
+        return widget_loader.widget("sweep").SweepView(self)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

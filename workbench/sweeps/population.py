@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from workbench import checkpoints
-from workbench.client.control import stored_status
-from workbench.client.fork import forked
-from workbench.client.run import Run
 from workbench.errors import RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory
+from workbench.runs.connection import stored_status
+from workbench.runs.fork import forked
+from workbench.runs.handle import Run
 from workbench.supervisor import lock
 from workbench.sweeps import study
 from workbench.sweeps.objective import MARKS, Curve

@@ -10,9 +10,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from workbench.client import start
-from workbench.client.control import Control, stored_status
-from workbench.client.status import RunStatus
 from workbench.errors import (
     ConnectionLost,
     InvalidInput,
@@ -23,6 +20,9 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.rundir import RunDirectory
+from workbench.runs import launch
+from workbench.runs.connection import Control, stored_status
+from workbench.runs.status import RunStatus
 from workbench.supervisor import budget, lock
 from workbench.sweeps import study as sweep_study
 from workbench.sweeps.objective import MARKS, Curve, passed
@@ -41,7 +41,7 @@ _BROKEN = "not finite"  # the learner's word for why it paused itself
 def go_on(run: RunDirectory, **changes: Any) -> None:
     """Resume a run, unless it came to its end since it was looked at. Raises WorkbenchError."""
     try:
-        start.resume(run.path, wait_ready=False, progress=False, **changes).close()
+        launch.resume(run.path, wait_ready=False, progress=False, **changes).close()
     except InvalidInput:
         if stored_status(run).state != "finished":
             raise

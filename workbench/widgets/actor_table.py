@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
-from workbench.client.status import ActorStatus, RunStatus
+from workbench.runs.status import ActorStatus, RunStatus
 from workbench.widgets.table import Action, Column, RowTable
 
 COLUMNS = (

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets
 
-from workbench.client.changes import Change, changes, last
 from workbench.metrics import History
+from workbench.runs.tuning_history import Change, changes, last
 from workbench.widgets.controls import as_text
 from workbench.widgets.snapshot import number
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from workbench.client.status import RunStatus
+from workbench.runs.status import RunStatus
 from workbench.widgets.background import Actions
 from workbench.widgets.controls import as_text
 from workbench.widgets.panel_view import PanelView
 
 
 class Steerable(Protocol):
-    """What a panel needs of a run; `workbench.client.Run` is one."""
+    """What a panel needs of a run; `workbench.Run` is one."""
 
     @property
     def path(self) -> Path: ...

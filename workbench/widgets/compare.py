@@ -17,12 +17,12 @@ from typing import Any
 import pandas as pd
 
 from workbench import markup, rundir
-from workbench.client.changes import Change, changes
-from workbench.client.control import checked
-from workbench.client.run import Run
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, sealed
+from workbench.runs.connection import checked
+from workbench.runs.handle import Run
+from workbench.runs.tuning_history import Change, changes
 from workbench.widgets import compare_chart, picture
 from workbench.widgets.altair import alt
 from workbench.widgets.axes import AXES

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.client.status import RunStatus
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
+from workbench.runs.status import RunStatus
 from workbench.widgets import charts, snapshot
 from workbench.widgets.axes import Axis, Series
 from workbench.widgets.live import Figure

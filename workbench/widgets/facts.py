@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 
-from workbench.client.status import RunStatus
+from workbench.runs.status import RunStatus
 from workbench.supervisor import budget
 from workbench.widgets import snapshot
 from workbench.widgets.snapshot import Snapshot, duration, number

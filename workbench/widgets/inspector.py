@@ -23,12 +23,12 @@ import ipywidgets
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, anatomy
-from workbench.client import showing
-from workbench.client.checkpoint_list import Owner
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.play import evaluation_log
 from workbench.play.evaluation import evaluate
+from workbench.runs import widget_loader
+from workbench.runs.checkpoint_list import Owner
 from workbench.widgets import closing, inspector_still
 from workbench.widgets import inspector_figures as figures
 from workbench.widgets.background import REFRESHER, Actions
@@ -275,7 +275,7 @@ class CheckpointInspector:
 
             steps = asked.pop("steps")
             played = [rollout(one, max_steps=steps, **asked) for one in both]
-            player = showing.widget("player").RolloutPlayer(played)
+            player = widget_loader.widget("player").RolloutPlayer(played)
             before, self.stage.children = self.stage.children, [player]
             for one in before:
                 closing.close(one)

@@ -28,12 +28,12 @@ from typing import Any
 
 from IPython import get_ipython
 
-from workbench.client.control import stored_status
-from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.errors import RunNotFound
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
+from workbench.runs.connection import stored_status
+from workbench.runs.status import RunStatus
 from workbench.widgets import closing, dashboard, picture
 from workbench.widgets.background import REFRESHER
 from workbench.widgets.commands import Commands, Steerable

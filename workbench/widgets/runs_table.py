@@ -16,13 +16,13 @@ from typing import Any
 import ipywidgets
 
 from workbench import rundir
-from workbench.client.deletion import delete
-from workbench.client.listing import RunSummary, summary
-from workbench.client.run import Run
-from workbench.client.start import resume
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
+from workbench.runs.deletion import delete
+from workbench.runs.handle import Run
+from workbench.runs.launch import resume
+from workbench.runs.listing import RunSummary, summary
 from workbench.supervisor import lock
 from workbench.widgets import closing
 from workbench.widgets.background import REFRESHER

@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.client.control import stored_status
-from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
+from workbench.runs.connection import stored_status
+from workbench.runs.status import RunStatus
 from workbench.supervisor import budget
 from workbench.widgets.axes import Series
 

@@ -17,9 +17,9 @@ from typing import Any
 import ipywidgets
 
 from workbench import markup, rundir
-from workbench.client.control import stored_status
-from workbench.client.run import Run
 from workbench.errors import WorkbenchError
+from workbench.runs.connection import stored_status
+from workbench.runs.handle import Run
 from workbench.sweeps.handle import GOING_ON, OPEN, Sweep, SweepStatus
 from workbench.sweeps.study import Trial, best
 from workbench.widgets import closing, picture, sweep_chart

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.client.status import RunStatus
-from workbench.client.tables import hyperparameters
 from workbench.config import RunConfig
+from workbench.runs.hyperparameter_table import hyperparameters
+from workbench.runs.status import RunStatus
 
 
 def test_a_line_says_the_evaluation_and_how_full_the_replay_is() -> None:

@@ -15,21 +15,13 @@ from typing import Any
 
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import waiting
-from workbench.client.control import Control
-from workbench.client.run import Run, written_checkpoint
-from workbench.client.start import (
-    check_name,
-    created,
-    moved_to,
-    new_record,
-    newest_checkpoint,
-    started,
-    with_opponent,
-)
 from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
 from workbench.rundir import RunDirectory, sealed
+from workbench.runs import waiting
+from workbench.runs.connection import Control
+from workbench.runs.handle import Run, written_checkpoint
+from workbench.runs.launch import check_name, created, moved_to, new_record, newest_checkpoint, started, with_opponent
 
 # What weights depend on, and what a stored unroll depends on besides.
 _WEIGHTS = (

@@ -13,10 +13,10 @@ from itertools import count
 from pathlib import Path
 
 from workbench import rundir
-from workbench.client.control import checked, stored_status
 from workbench.errors import RunAlive, StorageFailed, WorkbenchError
 from workbench.rundir import ENDED, RunDirectory
 from workbench.rundir.files import make_private
+from workbench.runs.connection import checked, stored_status
 from workbench.supervisor import lock
 
 

@@ -17,10 +17,10 @@ import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client.fork import _stem
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
 from workbench.rundir import sealed
+from workbench.runs.fork import _stem
 from workbench.testing import CountingEnv
 
 

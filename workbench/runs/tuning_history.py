@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.client.control import Control
 from workbench.errors import InvalidInput
+from workbench.runs.connection import Control
 
 _KINDS = ("tune", "scale")
 _COMMAND_S = 40.0  # as for `tune`

@@ -15,8 +15,8 @@ import workbench as wb
 from tests.conftest import SMALL
 from tests.widgets import recorded
 from workbench.__main__ import main
-from workbench.client import deletion
 from workbench.errors import InvalidInput, RunAlive, RunNotFound, StorageFailed
+from workbench.runs import deletion
 from workbench.supervisor import lock
 
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, markup
-from workbench.client import card_curve, card_sections
-from workbench.client.card_sections import Row
-from workbench.client.changes import Change, changes
-from workbench.client.control import checked, stored_status
-from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader
+from workbench.reports import card_curve, card_sections
+from workbench.reports.card_sections import Row
 from workbench.rundir import RunDirectory
+from workbench.runs.connection import checked, stored_status
+from workbench.runs.status import RunStatus
+from workbench.runs.tuning_history import Change, changes
 
 POINTS = 300  # of a curve, at most: each is a mean
 

@@ -15,11 +15,12 @@ from tests.played import checkpoint_in
 from tests.widgets import recorded
 from workbench import rundir
 from workbench.__main__ import main
-from workbench.client import card_curve, start
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.play import evaluation_log
+from workbench.reports import card_curve
+from workbench.runs import launch as start
 
 
 def curve_of(text: str) -> ElementTree.Element:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.client.tables import duration
 from workbench.markup import plain
+from workbench.runs.hyperparameter_table import duration
 
 ALIVE = ("starting", "training", "paused", "stopping")
 _KINDS: Mapping[str, tuple[type, ...]] = {

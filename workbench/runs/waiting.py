@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from workbench.client.control import Control
-from workbench.client.progress import Progress, interactive
-from workbench.client.status import RunStatus
 from workbench.config import Setting
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
 from workbench.rundir import ENDED
+from workbench.runs.connection import Control
+from workbench.runs.progress import Progress, interactive
+from workbench.runs.status import RunStatus
 from workbench.supervisor import lock
 from workbench.supervisor.budget import LEAST_EPISODES
 

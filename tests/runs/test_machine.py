@@ -8,7 +8,7 @@ from pathlib import Path
 
 import workbench as wb
 from tests.conftest import SMALL
-from workbench.client import machine
+from workbench.runs import machine_info
 
 
 def test_it_tells_what_a_run_then_takes(home: Path) -> None:
@@ -21,7 +21,7 @@ def test_it_tells_what_a_run_then_takes(home: Path) -> None:
     recorded = run.directory.read()["machine"]
     run.stop(timeout_s=0)
     assert (recorded["processor"], recorded["cores"]) == (said.processor, said.cores)
-    assert recorded == machine.described()
+    assert recorded == machine_info.described()
 
 
 def test_a_table_shows_every_fact_once(monkeypatch) -> None:

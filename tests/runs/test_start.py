@@ -17,12 +17,12 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench import launchers, rundir
-from workbench.client import waiting
-from workbench.client.start import created, started, stem_of
-from workbench.client.status import RunStatus
 from workbench.config import RunConfig
 from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
+from workbench.runs import waiting
+from workbench.runs.launch import created, started, stem_of
+from workbench.runs.status import RunStatus
 from workbench.supervisor import lock
 
 

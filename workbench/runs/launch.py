@@ -16,9 +16,6 @@ from typing import Any
 
 from workbench import checkpoints, environments, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import machine, waiting
-from workbench.client.control import Control, stored_status
-from workbench.client.run import Run
 from workbench.config import ALGORITHMS, NETWORKS, RunConfig, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.adapters import code_by_value
@@ -35,6 +32,9 @@ from workbench.errors import (
 )
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import ENDED, Parent, RunDirectory, sealed
+from workbench.runs import machine_info, waiting
+from workbench.runs.connection import Control, stored_status
+from workbench.runs.handle import Run
 from workbench.supervisor import budget, lock
 
 Factory = Callable[..., Any]
@@ -316,7 +316,7 @@ def new_record(
         "preset": preset,
         "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
         "versions": _versions(),
-        "machine": machine.described(),
+        "machine": machine_info.described(),
     }
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.checkpoints import Checkpoint
-from workbench.client import showing
-from workbench.client.tables import duration
 from workbench.errors import MissingPackage
+from workbench.runs import widget_loader
+from workbench.runs.hyperparameter_table import duration
 from workbench.tables import Columns, Table
 
 if TYPE_CHECKING:
-    from workbench.client.run import Run
     from workbench.rundir import RunDirectory
+    from workbench.runs.handle import Run
 
 _COLUMNS: Columns = {
     "checkpoint": lambda one: one.path.name,
@@ -54,7 +54,7 @@ class Checkpoints(list[Checkpoint]):
 
     def inspect(self) -> Any:
         """The inspector, also what a cell shows: layers, differences, evaluation, play, fork and export."""
-        return showing.widget("inspector").CheckpointInspector(self._owner)
+        return widget_loader.widget("inspector").CheckpointInspector(self._owner)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

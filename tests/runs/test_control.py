@@ -12,9 +12,9 @@ import pytest
 
 import workbench as wb
 from tests.widgets import recorded
-from workbench.client.control import Control, stored_status
 from workbench.errors import ConnectionLost
 from workbench.rundir import RunDirectory
+from workbench.runs.connection import Control, stored_status
 from workbench.supervisor import lock
 from workbench.wire.rpc import serve
 

@@ -212,7 +212,7 @@ def test_a_long_gif_fills_no_memory(played, tmp_path):
     code = f"""
 import numpy as np
 from pathlib import Path
-from workbench.client import film
+from workbench.play import film
 frame = np.zeros((210, 160, 3), np.uint8)
 def peak():  # of this program; getrusage counts what was here before it
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])

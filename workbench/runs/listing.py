@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 
 from workbench import rundir
-from workbench.client import showing
-from workbench.client.control import stored_status
-from workbench.client.tables import duration
 from workbench.errors import MissingPackage, RunNotFound, StorageFailed
+from workbench.runs import widget_loader
+from workbench.runs.connection import stored_status
+from workbench.runs.hyperparameter_table import duration
 from workbench.tables import Columns, Table
 
 
@@ -57,7 +57,7 @@ class Runs(Table[RunSummary]):
 
         bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
         try:
-            shown = showing.widget("runs_table").RunsTable(bundle)
+            shown = widget_loader.widget("runs_table").RunsTable(bundle)
         except MissingPackage:
             display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
         else:

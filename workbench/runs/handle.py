@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.client import deletion, showing, waiting
-from workbench.client.changes import undo
-from workbench.client.checkpoint_list import Checkpoints
-from workbench.client.control import Control, checked, stored_status
-from workbench.client.status import RunStatus
-from workbench.client.tables import Hyperparameter, duration, hyperparameters
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import InvalidInput, MissingPackage, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.play.watch import Watching
 from workbench.rundir import RunDirectory
+from workbench.runs import deletion, waiting, widget_loader
+from workbench.runs.checkpoint_list import Checkpoints
+from workbench.runs.connection import Control, checked, stored_status
+from workbench.runs.hyperparameter_table import Hyperparameter, duration, hyperparameters
+from workbench.runs.status import RunStatus
+from workbench.runs.tuning_history import undo
 from workbench.tables import Table
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from workbench.client.card import Card
     from workbench.play.rollout import Rollout
+    from workbench.reports.card import Card
 
 _ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
@@ -137,7 +137,7 @@ class Run:
 
         Environment and preprocessing, hyperparameters with units, changes, seed, machine, versions, results and curve.
         """
-        from workbench.client.card import card
+        from workbench.reports.card import card
 
         return card(self._directory)
 
@@ -310,7 +310,7 @@ class Run:
             AccessDenied: it needs code that no launch of yours on this machine wrote; nothing was started.
             as `wb.launch` for what happens while it starts.
         """
-        from workbench.client.fork import fork
+        from workbench.runs.fork import fork
 
         return fork(
             self, checkpoint, name=name, replay=replay, launcher=launcher, address=address,
@@ -332,7 +332,7 @@ class Run:
 
     def dashboard(self) -> Any:
         """A new live panel; a bare `run` shows one that its cells share. Raises MissingPackage without ipywidgets."""
-        return showing.widget("panel").RunPanel(self)
+        return widget_loader.widget("panel").RunPanel(self)
 
     def watch(self, env: int = 0) -> Any:
         """What environment `env` sees now, live, with the policy beside it.
@@ -343,7 +343,7 @@ class Run:
 
         Raises OutOfBounds for one that is not there, RunNotAlive, and MissingPackage without ipywidgets.
         """
-        return showing.widget("watch").LiveView(Watching(self._control, env))
+        return widget_loader.widget("watch").LiveView(Watching(self._control, env))
 
     _panel: Any = None  # that a bare `run` shows, in as many cells as it stands in
 

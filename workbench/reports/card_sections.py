@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.checkpoints import Checkpoint
-from workbench.client.status import RunStatus
-from workbench.client.tables import duration
 from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import scores_of
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
 from workbench.play import evaluation_log
 from workbench.rundir import RunDirectory, sealed
+from workbench.runs.hyperparameter_table import duration
+from workbench.runs.status import RunStatus
 from workbench.supervisor import budget
 
 Row = tuple[str, str, str]
