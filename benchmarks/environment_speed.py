@@ -266,7 +266,7 @@ def in_own_process(way: str, name: str, count: int, seconds: float) -> Rate:
     What packages print meanwhile is heard only then: MuJoCo warns of every game that it makes, and leaves a file of it
     in the working directory.
     """
-    from workbench.supervisor.places import variables
+    from workbench.supervisor.hosts.host import variables
 
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         done = subprocess.run([sys.executable, __file__, way, name, str(count), "--seconds", str(seconds)], cwd=folder,

@@ -38,7 +38,7 @@ from throughput import (
 )
 
 from workbench.config import RunConfig
-from workbench.supervisor.places import variables
+from workbench.supervisor.hosts.host import variables
 
 RESULT = Path(__file__).parent / "results" / "gpu.md"
 FREE = {"server": "inference", "client": "actor", "unrolls": True, "frame_stack": service.STACK, "network": "nature"}

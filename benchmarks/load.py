@@ -38,7 +38,7 @@ def main() -> None:
     given = arguments()
     import load_run
 
-    from workbench.supervisor.places import KEEP_MEMORY
+    from workbench.supervisor.hosts.host import KEEP_MEMORY
 
     if given.read is not None:
         load_run.read_for_ever(given.read)

@@ -25,10 +25,9 @@ from workbench.launchers.inline import InlinePlace
 from workbench.launchers.threads import ThreadLife
 from workbench.learner.in_thread import ThreadLearner
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
-from workbench.supervisor import lock
-from workbench.supervisor.places import ThisMachine
-from workbench.supervisor.processes import Child
+from workbench.rundir import RunDirectory, lock
+from workbench.supervisor.hosts.host import ThisMachine
+from workbench.supervisor.hosts.local import Child
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.testing import CountingEnv

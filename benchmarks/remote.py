@@ -37,8 +37,8 @@ def supervise(run_dir: str) -> int:
     """A supervisor whose actors take themselves to be on another machine than the learner."""
     from workbench.rundir import RunDirectory
     from workbench.supervisor import main
-    from workbench.supervisor.places import ThisMachine, variables
-    from workbench.supervisor.processes import Child
+    from workbench.supervisor.hosts.host import ThisMachine, variables
+    from workbench.supervisor.hosts.local import Child
     from workbench.wire.endpoints import HOST, MACHINE
 
     class Apart(ThisMachine):

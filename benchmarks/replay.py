@@ -28,8 +28,8 @@ from workbench.trajectory import EnvironmentSpec, Unroll
 
 if TYPE_CHECKING:
     from workbench.config import RunConfig
-    from workbench.replay.layout import UnrollLayout
     from workbench.replay.storage import UnrollStorage
+    from workbench.replay.unroll_fields import UnrollLayout
 
 RESULT = Path(__file__).parent / "results" / "replay.md"
 ATARI = EnvironmentSpec("ALE/Pong-v5", (1, 84, 84), "uint8", 6, frame_stack=4, frames_per_step=4)
@@ -42,7 +42,7 @@ INSERTS, BATCHES = 32, 1  # of one round
 def atari_layout(config: RunConfig) -> UnrollLayout:
     """What an unroll of the run's holds."""
     from workbench import algorithms
-    from workbench.replay.layout import UnrollLayout
+    from workbench.replay.unroll_fields import UnrollLayout
 
     algorithm = algorithms.build(config, spec=ATARI)
     size = algorithm.heads.lstm_size
@@ -63,7 +63,7 @@ class Plain:
     """The plain copies."""
 
     def __init__(self, unrolls: list[Unroll], batch_bytes: int) -> None:
-        from workbench.replay.layout import arrays_of
+        from workbench.replay.unroll_fields import arrays_of
 
         self._next, self._random = 0, np.random.default_rng(1)
         self._batch = np.ones(batch_bytes, np.uint8)

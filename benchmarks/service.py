@@ -31,7 +31,7 @@ from arguments import Parser, whole
 from service_sides import FRAMES_PER_STEP, STACK, UNROLL, request_bytes
 from throughput import hardware
 
-from workbench.supervisor.places import variables
+from workbench.supervisor.hosts.host import variables
 
 RESULT = Path(__file__).parent / "results" / "service.md"
 SIDES = Path(__file__).parent / "service_sides.py"

@@ -210,9 +210,9 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     from workbench.learner.inference.inference import Inference
     from workbench.learner.inference.published_weights import PublishedPolicy
     from workbench.learner.metrics.meters import Meters
-    from workbench.replay.layout import UnrollLayout
+    from workbench.replay.assembler import UnrollAssembler
     from workbench.replay.queue import UnrollQueue
-    from workbench.replay.unrolls import UnrollAssembler
+    from workbench.replay.unroll_fields import UnrollLayout
 
     config, spec = _config(given), spec_of(given.frame_stack)
     device = choose(config, spec)

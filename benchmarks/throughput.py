@@ -181,7 +181,7 @@ def measure(part: str, given: argparse.Namespace) -> float:
     command = [sys.executable, __file__, "--part", part, "--environment", given.environment, "--seconds",
                str(given.seconds), "--precision", given.precision, "--envs", str(given.envs), "--warm-up-updates",
                str(given.warm_up_updates)]
-    from workbench.supervisor.places import variables
+    from workbench.supervisor.hosts.host import variables
 
     environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)

@@ -21,8 +21,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from workbench import rundir
 from workbench.errors import WorkbenchError
+from workbench.rundir import lock
 from workbench.runs.connection import Control
-from workbench.supervisor import lock
 from workbench.sweeps import folder as sweep_folder
 
 CHECKOUT = Path(__file__).parent.parent

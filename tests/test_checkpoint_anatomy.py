@@ -12,7 +12,7 @@ import torch
 
 from tests.learner.test_training import train, trainer_of
 from workbench import checkpoints
-from workbench.checkpoints import Checkpoint, anatomy
+from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, UnknownName
 from workbench.learner.training import checkpointing
@@ -37,11 +37,11 @@ def kept(trainer: Trainer, config: RunConfig, folder: Path) -> Checkpoint:
 
 @pytest.mark.parametrize("piece", [7, 10**6])
 def test_a_layer_is_what_slow_sums_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(anatomy, "_PIECE", piece)
+    monkeypatch.setattr(layer_statistics, "_PIECE", piece)
     tensor = np.random.default_rng(0).normal(size=(6, 5, 2)).astype(np.float32)
     tensor[2] = 0
     numbers = [float(one) for one in tensor.ravel()]
-    (layer,) = anatomy.layers(written(tmp_path, {"weight": tensor}))
+    (layer,) = layer_statistics.layers(written(tmp_path, {"weight": tensor}))
     assert (layer.name, layer.shape, layer.not_finite) == ("weight", (6, 5, 2), 0)
     assert layer.norm == pytest.approx(math.sqrt(sum(one * one for one in numbers)))
     assert layer.rms == pytest.approx(math.sqrt(sum(one * one for one in numbers) / 60))
@@ -52,33 +52,33 @@ def test_a_layer_is_what_slow_sums_say(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_numbers_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> None:
     found = written(tmp_path, {"a": np.array([3, np.nan, -4, np.inf], np.float32), "b": np.full(2, np.nan)})
-    first, second = anatomy.layers(found)
+    first, second = layer_statistics.layers(found)
     assert (first.norm, first.low, first.high, first.not_finite) == (5, -4, 3, 2)
     assert second.not_finite == 2 and second.norm == 0 and math.isnan(second.rms) and math.isnan(second.low)
 
 
 def test_strange_tensors_do_no_harm(tmp_path: Path) -> None:
     found = written(tmp_path, {"empty": np.zeros((0, 3), np.float32), "scalar": np.float64(2.0), "whole": np.arange(4)})
-    layers = {layer.name: layer for layer in anatomy.layers(found)}
+    layers = {layer.name: layer for layer in layer_statistics.layers(found)}
     assert layers["scalar"].norm == 2 and layers["whole"].high == 3
     assert layers["empty"].norm == 0 and math.isnan(layers["empty"].dead_units)
-    assert anatomy.histogram(np.zeros(0))[1].sum() == 0
+    assert layer_statistics.histogram(np.zeros(0))[1].sum() == 0
 
 
 @pytest.mark.parametrize("piece", [11, 10**6])
 def test_a_histogram_counts_every_finite_number(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(anatomy, "_PIECE", piece)
+    monkeypatch.setattr(layer_statistics, "_PIECE", piece)
     tensor = np.random.default_rng(1).normal(size=(40, 25)).astype(np.float32)
-    edges, counts = anatomy.histogram(tensor)
-    expected, places = np.histogram(tensor.astype(np.float64), anatomy.BINS)
+    edges, counts = layer_statistics.histogram(tensor)
+    expected, places = np.histogram(tensor.astype(np.float64), layer_statistics.BINS)
     np.testing.assert_array_equal(counts, expected)
     np.testing.assert_allclose(edges, places)
     tensor[0, :3] = [np.nan, np.inf, -np.inf]
-    assert anatomy.histogram(tensor)[1].sum() == 997
-    assert anatomy.histogram(np.full(5, 2.0))[1].tolist().count(5) == 1
-    shared = anatomy.edges_of(np.array([-1.0]), np.array([3.0]), bins=4)
+    assert layer_statistics.histogram(tensor)[1].sum() == 997
+    assert layer_statistics.histogram(np.full(5, 2.0))[1].tolist().count(5) == 1
+    shared = layer_statistics.edges_of(np.array([-1.0]), np.array([3.0]), bins=4)
     assert shared.tolist() == [-1, 0, 1, 2, 3]
-    assert anatomy.histogram(np.array([0.5, 2.5, 9.0]), edges=shared)[1].tolist() == [0, 1, 0, 1]
+    assert layer_statistics.histogram(np.array([0.5, 2.5, 9.0]), edges=shared)[1].tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
@@ -98,7 +98,7 @@ def test_gradient_norms_are_the_weighted_mean_squares_of_the_gradients_that_trai
             assert parameter.grad is not None
             mean[name] = beta * mean[name] + (1 - beta) * float(parameter.grad.double().square().sum())
     found = kept(trainer, config, tmp_path)
-    layers = list(anatomy.layers(found))
+    layers = list(layer_statistics.layers(found))
     assert [layer.name for layer in layers] == list(mean), "in the order of the network"
     for layer in layers:
         squares = mean[layer.name] / (1 - beta**updates)
@@ -117,7 +117,7 @@ def test_a_unit_that_gets_no_gradient_is_dead(tmp_path: Path) -> None:
         layer.weight.register_hook(lambda gradient: gradient.index_fill(1, torch.arange(16), 0.0))
     for update in range(3):
         train(trainer, config, seed=update)
-    found = {one.name: one for one in anatomy.layers(kept(trainer, config, tmp_path))}
+    found = {one.name: one for one in layer_statistics.layers(kept(trainer, config, tmp_path))}
     assert found[f"{name}.weight"].dead_units == 0.25
     assert found["value_torso.hidden.0.weight"].dead_units == 0
     assert math.isnan(found[f"{name}.bias"].dead_units)
@@ -131,18 +131,18 @@ def test_a_checkpoint_that_does_not_tell_its_parameters_has_no_gradient_norms(tm
         tmp_path, frames=1, groups=checkpointing.groups_of(trainer, torch.Generator()), requested=False,
         meta=META | {"config": config.to_json()},
     )
-    assert all(math.isnan(layer.gradient_norm) for layer in anatomy.layers(old))
+    assert all(math.isnan(layer.gradient_norm) for layer in layer_statistics.layers(old))
     before = kept(trainer_of(config), config, tmp_path)
-    assert all(math.isnan(layer.gradient_norm) for layer in anatomy.layers(before)), "no update yet"
+    assert all(math.isnan(layer.gradient_norm) for layer in layer_statistics.layers(before)), "no update yet"
 
 
 @pytest.mark.parametrize("piece", [3, 10**6])
 def test_differences_are_those_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(anatomy, "_PIECE", piece)
+    monkeypatch.setattr(layer_statistics, "_PIECE", piece)
     a, b = torch.randn(5, 7, dtype=torch.float64), torch.randn(5, 7, dtype=torch.float64)
     first = written(tmp_path, {"w": a.numpy(), "gone": np.ones(2), "reshaped": np.ones(2), "zero": np.zeros(2)})
     other = written(tmp_path, {"w": b.numpy(), "new": np.ones(3), "reshaped": np.ones(1), "zero": np.ones(2)})
-    found = {one.name: one for one in anatomy.differences(first, other)}
+    found = {one.name: one for one in layer_statistics.differences(first, other)}
     assert list(found) == ["gone", "new", "reshaped", "w", "zero"]
     w = found["w"]
     assert w.difference == pytest.approx(float((b - a).norm()))
@@ -151,7 +151,7 @@ def test_differences_are_those_of_torch(tmp_path: Path, monkeypatch: pytest.Monk
     assert found["zero"].relative_difference == np.inf and math.isnan(found["zero"].cosine)
     assert (found["gone"].only_in, found["new"].only_in, found["new"].shape) == ("self", "other", (3,))
     assert math.isnan(found["reshaped"].difference)
-    (same,) = (one for one in anatomy.differences(first, first) if one.name == "w")
+    (same,) = (one for one in layer_statistics.differences(first, first) if one.name == "w")
     assert same.difference == 0 and same.cosine == pytest.approx(1)
 
 
@@ -163,11 +163,11 @@ def test_layers_is_a_table(tmp_path: Path) -> None:
 def test_damage_is_met_before_anything_is_said(tmp_path: Path) -> None:
     found = written(tmp_path, {"a": np.ones(4)})
     with pytest.raises(UnknownName, match=r"unknown layer 'aa'\. Did you mean|unknown layer 'aa'\. Known: a"):
-        anatomy.weights(found, "aa")
-    assert anatomy.weights(found, "a").tolist() == [1, 1, 1, 1]
+        layer_statistics.weights(found, "aa")
+    assert layer_statistics.weights(found, "a").tolist() == [1, 1, 1, 1]
     file = found.path / "model.safetensors"
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
     with pytest.raises(CheckpointCorrupt, match="was changed"):
-        list(anatomy.layers(found))
+        list(layer_statistics.layers(found))

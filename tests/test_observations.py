@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.networks.observed import Observed
+from workbench.networks.normalization import Observed
 from workbench.observations import PLANES, decode, drawable, picture, picture_of
 from workbench.trajectory import EnvironmentSpec, Part
 

@@ -1,4 +1,4 @@
-"""Observations cut into their parts, as `networks.observed` does it on the device, and as pictures. NumPy only."""
+"""Observations cut into their parts, as `networks.normalization` does it on the device, and as pictures. NumPy only."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from installing import HERE, command_to_install, install, python_of
 from measuring import ENVIRONMENT, ENVIRONMENTS, UNROLL, UPDATE, WARM_UP_UPDATES
 from throughput import hardware
 
-from workbench.supervisor.places import variables
+from workbench.supervisor.hosts.host import variables
 
 RESULT = HERE.parent / "results" / "peers.md"
 CHOSEN = "chosen.json"  # of the folder of environments

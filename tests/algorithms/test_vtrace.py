@@ -12,7 +12,7 @@ from tests.algorithms.no_waiting import NoWaiting
 from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
 from workbench import networks
 from workbench.algorithms import Batch, Loss, PolicyValueOutput, Roles, VTrace, collate, vtrace
-from workbench.algorithms.returns import rewards_and_discounts
+from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.config import VTraceConfig
 from workbench.trajectory import EnvironmentSpec, Flags
 

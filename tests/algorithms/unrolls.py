@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms import PolicyValueOutput
-from workbench.algorithms.base import FieldSpec
+from workbench.algorithms.interface import FieldSpec
 from workbench.trajectory import Array, EnvironmentSpec, Flags, Unroll
 
 

@@ -17,7 +17,7 @@ from workbench.environments.football.engine import EngineGames, Setup
 from workbench.environments.football.planes import PLANES, packed, picture
 from workbench.environments.football.screen import Screen
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
-from workbench.networks.observed import Observed
+from workbench.networks.normalization import Observed
 from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags, StepBatch

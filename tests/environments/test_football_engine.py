@@ -14,7 +14,7 @@ from workbench.environments.football import family
 from workbench.environments.football.planes import PLANES
 from workbench.environments.football.screen import Screen
 from workbench.errors import EnvironmentFailed, OutOfBounds
-from workbench.networks.observed import Observed
+from workbench.networks.normalization import Observed
 from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags

@@ -20,8 +20,7 @@ from tests.conftest import CALM, eventually, private_home_with_sweeps, processes
 from tests.faults.kernels import Kernels, kernels
 from tests.faults.killing import whole_checkpoints
 from workbench import rundir
-from workbench.rundir import RunDirectory
-from workbench.supervisor import lock
+from workbench.rundir import RunDirectory, lock
 from workbench.sweeps import folder as sweep_folder
 
 KilledAround = Callable[[str, Callable[[], bool]], None]

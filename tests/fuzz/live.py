@@ -29,7 +29,7 @@ from workbench.config import RunConfig
 from workbench.learner.learner import Learner
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
-from workbench.supervisor.places import ThisMachine
+from workbench.supervisor.hosts.host import ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Supervisor
 from workbench.wire.messages import Hello

@@ -15,7 +15,7 @@ import numpy as np
 from tests.fuzz.fuzzing import Fault, Target, plain
 from tests.fuzz.mutation import Mutator
 from workbench import checkpoints
-from workbench.checkpoints import Checkpoint, anatomy
+from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.checkpoints.checkpoint import META, digest
 from workbench.checkpoints.tensorfile import Content, mapped
 from workbench.errors import CheckpointCorrupt, ShapeMismatch, WorkbenchError
@@ -254,14 +254,14 @@ def _read_all(folder: Path, *, listed: bool) -> None:
         for tensor in checkpoint.load(group).values():
             tensor.tobytes()
     if "model" in checkpoint.groups:
-        for _ in anatomy.layers(checkpoint):
+        for _ in layer_statistics.layers(checkpoint):
             pass
     if listed:
         checkpoint.verify()
         if found is None:
             raise Fault("a checkpoint is good and is not found")
-        for _ in anatomy.differences(checkpoint, checkpoint, group=checkpoint.groups[0]) if checkpoint.groups else ():
-            pass
+        for group in checkpoint.groups[:1]:
+            list(layer_statistics.differences(checkpoint, checkpoint, group=group))
 
 
 class TensorFiles:

@@ -15,8 +15,8 @@ from tests.launchers.places import PLACES, Offer, local, ray
 from workbench import launchers, rundir
 from workbench.config import RunConfig
 from workbench.errors import EnvironmentFailed, InvalidInput
+from workbench.rundir import lock
 from workbench.runs.launch import new_record
-from workbench.supervisor import lock
 
 START_S = 240.0
 

@@ -20,7 +20,7 @@ from tests.conftest import CALM, eventually, gone
 from tests.launchers.clusters import add_node, ray_cluster
 from workbench import rundir
 from workbench.errors import ConnectionLost, WaitTimeout
-from workbench.supervisor import lock
+from workbench.rundir import lock
 
 START_S = 240.0
 # The head has room for the learner, each other node for one actor.

@@ -30,9 +30,9 @@ from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.meters import Meters
 from workbench.policies.player import Policy
-from workbench.replay.layout import UnrollLayout
+from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.queue import UnrollQueue
-from workbench.replay.unrolls import UnrollAssembler
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
 from workbench.testing import CountingEnv
 from workbench.trajectory import EnvironmentSpec, Flags, Unroll

@@ -20,10 +20,10 @@ from workbench.learner.inference.batcher import Request
 from workbench.learner.inference.inference import Inference
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.meters import Meters
-from workbench.networks.observed import Observed, needs_observed
-from workbench.replay.layout import UnrollLayout
+from workbench.networks.normalization import Observed, needs_observed
+from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.queue import UnrollQueue
-from workbench.replay.unrolls import UnrollAssembler
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Flags
 from workbench.wire.messages import GroupActions, GroupStep
 

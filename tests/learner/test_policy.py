@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from workbench import networks
-from workbench.algorithms.base import Heads
+from workbench.algorithms.interface import Heads
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.trajectory import EnvironmentSpec

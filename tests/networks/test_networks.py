@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from workbench import networks
-from workbench.algorithms.base import Heads
+from workbench.algorithms.interface import Heads
 from workbench.errors import NetworkFailed, ShapeMismatch, UnknownName
 from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput
-from workbench.networks.memory import ResettingLSTM
+from workbench.networks.lstm import ResettingLSTM
 from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("vector", (4,), "float32", 2)

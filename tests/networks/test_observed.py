@@ -11,8 +11,8 @@ from torch import nn
 from tests.algorithms.unrolls import random_unroll
 from workbench import algorithms, networks
 from workbench.algorithms import PolicyValueOutput, collate, stack_frames
-from workbench.algorithms.base import Heads
-from workbench.algorithms.frames import join_frames, push_frames
+from workbench.algorithms.frame_stacking import join_frames, push_frames
+from workbench.algorithms.interface import Heads
 from workbench.checkpoints import write
 from workbench.config import RunConfig
 from workbench.errors import ShapeMismatch
@@ -20,7 +20,7 @@ from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training.checkpointing import groups_of, restore
 from workbench.learner.training.trainer import Trainer
-from workbench.networks.observed import Observed, RunningStatistics, needs_observed
+from workbench.networks.normalization import Observed, RunningStatistics, needs_observed
 from workbench.networks.torsos import Joined, small_cnn
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 

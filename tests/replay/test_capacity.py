@@ -8,7 +8,7 @@ import pytest
 from workbench.config import R2D2Config
 from workbench.errors import OutOfBounds
 from workbench.replay.capacity import free_bytes, group_free_bytes, planned_capacity
-from workbench.replay.layout import UnrollLayout
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec
 
 GIB = 2**30

@@ -10,9 +10,9 @@ from workbench import algorithms
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.replay import capacity, experience
-from workbench.replay.experience import Fresh, Replayed
-from workbench.replay.layout import UnrollLayout
+from workbench.replay import batch_source, capacity
+from workbench.replay.batch_source import Fresh, Replayed
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Unroll
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
@@ -26,7 +26,7 @@ def made(tmp_path, algorithm="r2d2", **fields):
     run = RunConfig.build("x", algorithm=algorithm, **settings)
     one = algorithms.build(run, spec=SPEC)
     layout = UnrollLayout(SPEC, config.unroll_length, one.overlap, one.behaviour_fields(), ((2,),))
-    found = experience.build(one, layout, config=config, folder=tmp_path / "replay", seed=0, pin_memory=False)
+    found = batch_source.build(one, layout, config=config, folder=tmp_path / "replay", seed=0, pin_memory=False)
     return found, config, layout
 
 
@@ -181,7 +181,7 @@ def test_it_says_that_a_full_enough_replay_has_not_earned_its_first_batch_yet(tm
 
 
 def test_whoever_waits_for_the_training_thread_waits_no_longer_than_its_patience(tmp_path, monkeypatch):
-    monkeypatch.setattr(experience, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(batch_source, "_PATIENCE_S", 0.0)
     found, config, layout = made(tmp_path, replay_min_size=60, queue_size=1000)
     for number in range(50):
         found.queue.put(unroll(layout, number))

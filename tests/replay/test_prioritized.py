@@ -12,9 +12,9 @@ import torch
 from tests.replay.test_sum_tree import chi_square_is_plausible
 from workbench.algorithms.batch import collate
 from workbench.errors import OutOfBounds, ShapeMismatch
-from workbench.replay.layout import UnrollLayout
 from workbench.replay.prioritized import PrioritizedReplay, Sample
 from workbench.replay.storage import UnrollStorage
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Unroll
 
 T = 3

@@ -13,8 +13,8 @@ import torch
 from tests.conftest import mounted_disk
 from workbench.algorithms.batch import collate
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
-from workbench.replay.layout import UnrollLayout
 from workbench.replay.storage import UnrollStorage
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Unroll
 
 IMAGE = EnvironmentSpec("image", (1, 5, 3), "uint8", 4, frame_stack=3)

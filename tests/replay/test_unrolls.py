@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from workbench.replay.layout import UnrollLayout, arrays_of
-from workbench.replay.unrolls import StepRecord, UnrollAssembler
+from workbench.replay.assembler import StepRecord, UnrollAssembler
+from workbench.replay.unroll_fields import UnrollLayout, arrays_of
 from workbench.trajectory import EnvironmentSpec
 
 SPEC = EnvironmentSpec("counting", (2, 3), "float32", 4, frame_stack=3)

@@ -13,9 +13,8 @@ import pytest
 import workbench as wb
 from tests.widgets import recorded
 from workbench.errors import ConnectionLost
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs.connection import Control, stored_status
-from workbench.supervisor import lock
 from workbench.wire.rpc import serve
 
 

@@ -16,8 +16,8 @@ from tests.conftest import SMALL
 from tests.widgets import recorded
 from workbench.__main__ import main
 from workbench.errors import InvalidInput, RunAlive, RunNotFound, StorageFailed
+from workbench.rundir import lock
 from workbench.runs import deletion
-from workbench.supervisor import lock
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -20,10 +20,10 @@ from workbench import launchers, rundir
 from workbench.config import RunConfig
 from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
+from workbench.rundir import lock
 from workbench.runs import waiting
 from workbench.runs.launch import created, started, stem_of
 from workbench.runs.status import RunStatus
-from workbench.supervisor import lock
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.supervisor.budget import Budget, reached, seconds_left, spent
+from workbench.supervisor.stopping_rules import Budget, reached, seconds_left, spent
 
 
 def config(**fields: Any) -> RunConfig:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from workbench.supervisor import learners as module
-from workbench.supervisor.learners import Learners
-from workbench.supervisor.processes import Ending
+from workbench.supervisor import learner_group as module
+from workbench.supervisor.hosts.local import Ending
+from workbench.supervisor.learner_group import Learners
 from workbench.wire.lifeline import PEERS_LOST
 
 

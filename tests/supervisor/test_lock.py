@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import eventually
 from workbench.errors import RunNotFound
-from workbench.supervisor import lock
+from workbench.rundir import lock
 
 HOLD = """
 import sys, time

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from workbench.supervisor import news
-from workbench.supervisor.news import News
+from workbench.supervisor import learner_status
+from workbench.supervisor.learner_status import News
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The monotonic clock of news: [seconds]."""
     now = [0.0]
-    monkeypatch.setattr(news, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(learner_status, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 

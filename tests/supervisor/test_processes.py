@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import eventually
-from workbench.supervisor import processes
-from workbench.supervisor.processes import BackOff, Child, Ending, wait_for_all
+from workbench.supervisor.hosts import local
+from workbench.supervisor.hosts.local import BackOff, Child, Ending, wait_for_all
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_an_ending_is_told_once_and_counted(child: Child) -> None:
 
 
 def test_a_child_that_ended_starts_again_after_its_back_off(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_FIRST_DELAY_S", 1.0)
+    monkeypatch.setattr(local, "_FIRST_DELAY_S", 1.0)
     child.start()
     eventually(child.poll)
     assert not child.start_if_due()

@@ -16,10 +16,9 @@ from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs.tuning_history import changes, last
-from workbench.supervisor import lock
-from workbench.supervisor.places import ThisMachine
+from workbench.supervisor.hosts.host import ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Supervisor
 from workbench.wire.rpc import serve

@@ -19,7 +19,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
 from workbench import rundir
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
-from workbench.supervisor import lock
+from workbench.rundir import lock
 from workbench.sweeps import study as sweep_study
 from workbench.sweeps.folder import SweepFolder
 

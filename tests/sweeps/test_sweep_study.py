@@ -14,7 +14,7 @@ from tests.widgets import recorded
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter, Progress
-from workbench.supervisor import lock
+from workbench.rundir import lock
 from workbench.sweeps import folder as sweep_folder
 from workbench.sweeps import study as sweep_study
 from workbench.sweeps.folder import SweepFolder

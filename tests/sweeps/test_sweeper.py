@@ -20,10 +20,9 @@ from tests.widgets import recorded
 from workbench import checkpoints, rundir
 from workbench.errors import HomeNotWritable, InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs import launch
 from workbench.runs.handle import Run
-from workbench.supervisor import lock
 from workbench.sweeps import population, process, sweeper
 from workbench.sweeps import study as sweep_study
 from workbench.sweeps import trial as sweep_trial

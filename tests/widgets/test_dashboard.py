@@ -13,8 +13,7 @@ import pytest
 
 from tests.widgets import recorded
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
-from workbench.supervisor import lock
+from workbench.rundir import RunDirectory, lock
 from workbench.widgets import axes, charts, dashboard, facts, marks, picture, snapshot
 from workbench.widgets.axes import Axis
 from workbench.widgets.live import Figure

@@ -18,7 +18,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually
 from tests.widgets import recorded
 from workbench import checkpoints
-from workbench.checkpoints import Checkpoint, anatomy
+from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, StorageFailed, UnknownName
 from workbench.play import evaluation_log
 from workbench.play.evaluation import Evaluation
@@ -69,7 +69,7 @@ def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
 
 def layers_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
     """The rows that the table of layers has of it; what is not a number is empty there."""
-    rows = figures.layer_rows(list(anatomy.layers(checkpoint)))
+    rows = figures.layer_rows(list(layer_statistics.layers(checkpoint)))
     return [{name: None if value != value else value for name, value in row.items()} for row in rows]
 
 
@@ -116,7 +116,7 @@ def test_it_begins_with_the_newest_checkpoint_and_its_layers(inspector: Checkpoi
 
 def test_gradient_norms_are_of_the_size_that_the_run_recorded(run: wb.Run) -> None:
     newest = run.checkpoints[-1]
-    total = math.sqrt(sum(layer.gradient_norm**2 for layer in anatomy.layers(newest)))
+    total = math.sqrt(sum(layer.gradient_norm**2 for layer in layer_statistics.layers(newest)))
     recorded_norms = run.metrics("gradient_norm")["value"].to_numpy()  # before clipping
     clip = newest.meta["config"]["hyperparameters"]["max_gradient_norm"]
     assert 0.3 * min(clip, recorded_norms.min()) < total <= clip * 1.001
@@ -154,7 +154,7 @@ def test_a_layer_shows_its_histogram(inspector: CheckpointInspector, run: wb.Run
     inspector.layers._heard(None, {"type": "select", "key": "policy.weight"}, [])
     eventually(lambda: inspector.charts.figures["histogram"].title == "Weights of policy.weight")
     weights = run.checkpoints[-1].load("model")["policy.weight"]
-    counts, _ = np.histogram(weights.astype(float), anatomy.BINS)
+    counts, _ = np.histogram(weights.astype(float), layer_statistics.BINS)
     table = inspector.charts.figures["histogram"].tables["first"]
     np.testing.assert_allclose(table["share"], counts / weights.size)
 

@@ -25,10 +25,9 @@ from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs.handle import Run
 from workbench.runs.status import RunStatus
-from workbench.supervisor import lock
 from workbench.widgets import facts, picture, snapshot
 from workbench.widgets import panel as panels
 from workbench.widgets.background import Actions, Refresher

@@ -17,7 +17,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually
 from tests.widgets import recorded
 from workbench.metrics import MetricsWriter, Progress
-from workbench.supervisor import lock
+from workbench.rundir import lock
 from workbench.widgets.runs_table import POINTS, RunsTable
 
 STATIC = {"text/html": "<table></table>", "text/plain": "runs"}

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from workbench import environments
-from workbench.actor.memory import go_first, keep_within_limit
+from workbench.actor.memory_limit import go_first, keep_within_limit
 from workbench.config import RunConfig
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import VectorEnvironment

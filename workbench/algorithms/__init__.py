@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.algorithms.base import (
+from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.frame_stacking import join_frames, push_frames, stack_frames
+from workbench.algorithms.interface import (
     Algorithm,
     Heads,
     Loss,
@@ -13,10 +15,8 @@ from workbench.algorithms.base import (
     ReplayAlgorithm,
     Roles,
 )
-from workbench.algorithms.batch import Batch, collate
-from workbench.algorithms.frames import join_frames, push_frames, stack_frames
-from workbench.algorithms.r2d2_learner import R2D2
-from workbench.algorithms.vtrace_learner import VTrace
+from workbench.algorithms.r2d2_agent import R2D2
+from workbench.algorithms.vtrace_agent import VTrace
 from workbench.config import ALGORITHMS, RunConfig
 from workbench.errors import UnknownName
 from workbench.trajectory import EnvironmentSpec

@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from workbench.checkpoints import anatomy, tensorfile
+from workbench.checkpoints import layer_statistics, tensorfile
 from workbench.checkpoints.tensorfile import Tensors
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName
@@ -165,7 +165,7 @@ class Checkpoint:
 
         Raises CheckpointCorrupt.
         """
-        return _table(anatomy.layers(self), anatomy.Layer)
+        return _table(layer_statistics.layers(self), layer_statistics.Layer)
 
     def diff(self, other: Checkpoint, *, group: str = "model") -> pd.DataFrame:
         """A table by tensor: shape, norm, other_norm, difference ‖b - a‖, relative_difference ‖b - a‖ / ‖a‖, cosine,
@@ -174,7 +174,7 @@ class Checkpoint:
         The difference is NaN where a tensor is in one of them alone, or the shapes differ. Raises CheckpointCorrupt,
         UnknownName.
         """
-        return _table(anatomy.differences(self, other, group=group), anatomy.Difference)
+        return _table(layer_statistics.differences(self, other, group=group), layer_statistics.Difference)
 
 
 def _table(rows: Iterator[Any], kind: type) -> pd.DataFrame:

@@ -310,7 +310,7 @@ def _status(given: argparse.Namespace) -> int:
     import dataclasses
 
     from workbench.runs.handle import attach
-    from workbench.supervisor import budget
+    from workbench.supervisor import stopping_rules
 
     handle = attach(given.name)
     status = handle.status
@@ -321,7 +321,8 @@ def _status(given: argparse.Namespace) -> int:
     for actor in status.actors:
         life = "alive" if actor.alive else "dead"
         print(f"  actor {actor.index}: {life}, {actor.steps_per_second:,.0f} steps/s, {actor.restarts} restarts")
-    for text in (", ".join(budget.spent(handle.config, vars(status))), status.hint, status.warning, status.error):
+    spent = ", ".join(stopping_rules.spent(handle.config, vars(status)))
+    for text in (spent, status.hint, status.warning, status.error):
         if text:
             print(text)
     return 0

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
-from workbench.supervisor.places import Resources
+from workbench.supervisor.hosts.host import Resources
 
 __all__ = ["Launched", "Launcher", "Resources"]
 

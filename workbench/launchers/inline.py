@@ -22,9 +22,9 @@ from workbench.config import RunConfig
 from workbench.errors import OutOfBounds, RunNotAlive
 from workbench.launchers.threads import ThreadLife, Work
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import tail
-from workbench.supervisor import ledger, lock
+from workbench.supervisor import run_record
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire import certificates
@@ -121,7 +121,7 @@ class InlineRun:
             print(f"{self.run.name} has a supervisor already", file=sys.stderr)
             return 1
         try:
-            writer = MetricsWriter(self.run.metrics, wait_s=ledger.WAIT_S)
+            writer = MetricsWriter(self.run.metrics, wait_s=run_record.WAIT_S)
             supervisor = self._supervisor = Supervisor(self.run, writer, place=self.place)
             if self._ending.is_set():
                 self.stop()
@@ -151,11 +151,11 @@ class InlinePlace:
         self.lives: list[ThreadLife] = []
 
     def learner(self, rank: int, *, threads: int) -> ThreadLife:
-        """See `supervisor.places.Place`; there is one rank, and the configuration says how many threads."""
+        """See `supervisor.hosts.host.Place`; there is one rank, and the configuration says how many threads."""
         return self._life(learner_name(rank), lambda: _learner(self._run))
 
     def actor(self, index: int) -> ThreadLife:
-        """See `supervisor.places.Place`."""
+        """See `supervisor.hosts.host.Place`."""
         return self._life(f"actor-{index}", lambda: _Actor(self._run, index))
 
     def _life(self, name: str, make: Callable[[], Work]) -> ThreadLife:

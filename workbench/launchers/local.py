@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from workbench.config import RunConfig
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import absolute, place_or, tail
-from workbench.supervisor import lock
 from workbench.wire import certificates
 
 # What a kernel or a terminal sets for itself, and would mislead processes that have neither.

@@ -20,8 +20,8 @@ from typing import Any
 
 from workbench.errors import AccessDenied, ConnectionLost, WorkbenchError
 from workbench.rundir import RunDirectory, sealed
-from workbench.supervisor.ray_host import Task, host_options, inherited
-from workbench.supervisor.ray_place import connected, get_group, group_name, in_group, learners_group
+from workbench.supervisor.hosts.ray import connected, get_group, group_name, in_group, learners_group
+from workbench.supervisor.hosts.ray_actor import Task, host_options, inherited
 from workbench.wire.endpoints import SUPERVISOR
 
 _GRACE_S = 2000.0  # for a supervisor that was told to stop: the learner's last checkpoint may hold its replay

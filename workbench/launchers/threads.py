@@ -1,4 +1,4 @@
-"""A life as a thread of this process, with the face that a crew knows from processes (`supervisor.places.Life`).
+"""A life as a thread of this process, with the face that a crew knows from processes (`supervisor.hosts.host.Life`).
 
 A thread cannot be killed. What a process would be killed for, a thread is asked to leave at once; one that is stuck in
 somebody's code for longer is given up: its life counts as over, and the next one waits until it is really gone.
@@ -19,7 +19,7 @@ from typing import Protocol
 
 from workbench.errors import WorkbenchError
 from workbench.rundir.files import tail
-from workbench.supervisor.processes import BackOff, Ending
+from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.wire.lifeline import FATAL
 
 GIVEN_UP_AFTER_S = 5.0  # of a thread that was told to leave at once

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from workbench import algorithms, checkpoints, hardware, networks
-from workbench.algorithms.base import Loss
+from workbench.algorithms.interface import Loss
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig, chosen
 from workbench.environments.adapters.code_by_value import load_factory
@@ -49,10 +49,10 @@ from workbench.learner.training.trainer import MAX_BAD_UPDATES, Trainer
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.policies import frozen_opponent, roles
 from workbench.policies.player import load_opponent
-from workbench.replay import experience
-from workbench.replay.experience import Draw
-from workbench.replay.layout import UnrollLayout
-from workbench.replay.unrolls import UnrollAssembler
+from workbench.replay import batch_source
+from workbench.replay.assembler import UnrollAssembler
+from workbench.replay.batch_source import Draw
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec
 from workbench.wire.endpoints import learner_name, serve_run
@@ -147,7 +147,7 @@ class Learner:
         self.network_name = config.network or ("typed in a cell" if factory else "default")
         self.trainer = Trainer(network, algorithm, self.device, hyperparameters)
         layout = self._layout(network, algorithm)
-        self.experience = experience.build(
+        self.experience = batch_source.build(
             algorithm, layout, config=hyperparameters, folder=self.run_directory.replay(self.rank),
             seed=self._seed(2), pin_memory=self.device.kind == "cuda",
         )

@@ -1,8 +1,8 @@
-"""Networks for policies, values and action values; nn.Modules only. See `algorithms.base.Network` for what they do."""
+"""Networks for policies, values and action values; nn.Modules only. `algorithms.interface.Network` says what they do."""
 
 from __future__ import annotations
 
-from workbench.algorithms.base import Network, NetworkOutput, PolicyValueOutput, QValueOutput
+from workbench.algorithms.interface import Network, NetworkOutput, PolicyValueOutput, QValueOutput
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork, Torso
 from workbench.networks.registry import NAMES, NetworkFactory, build, check, default_name

@@ -1,14 +1,14 @@
-"""Action values by dueling heads on top of a torso, with or without an LSTM. Fits `algorithms.base.Network`."""
+"""Action values by dueling heads on top of a torso, with or without an LSTM. Fits `algorithms.interface.Network`."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.base import QValueOutput, State
 from workbench.algorithms.distributions import Categorical
-from workbench.networks.memory import ResettingLSTM, memory_inputs
-from workbench.networks.observed import Observation
+from workbench.algorithms.interface import QValueOutput, State
+from workbench.networks.lstm import ResettingLSTM, memory_inputs
+from workbench.networks.normalization import Observation
 from workbench.networks.policy_value import Torso, rows_of
 
 _FIRST_VALUES = 0.01  # of the size that SEED's have

@@ -1,4 +1,4 @@
-"""A policy and a value on top of a torso, with or without an LSTM. Fits `algorithms.base.Network`."""
+"""A policy and a value on top of a torso, with or without an LSTM. Fits `algorithms.interface.Network`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.base import PolicyValueOutput, State
 from workbench.algorithms.distributions import distribution_of
+from workbench.algorithms.interface import PolicyValueOutput, State
 from workbench.errors import InvalidInput
-from workbench.networks.memory import ResettingLSTM, memory_inputs
-from workbench.networks.observed import Observation
+from workbench.networks.lstm import ResettingLSTM, memory_inputs
+from workbench.networks.normalization import Observation
 from workbench.networks.torsos import orthogonal
 from workbench.trajectory import ActionSpec
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.base import Heads, NetworkOutput, QValueOutput, State
+from workbench.algorithms.interface import Heads, NetworkOutput, QValueOutput, State
 from workbench.errors import NetworkFailed, UnknownName
 from workbench.networks.dueling import DuelingNetwork
-from workbench.networks.observed import Observed, needs_observed
+from workbench.networks.normalization import Observed, needs_observed
 from workbench.networks.policy_value import PolicyValueNetwork
 from workbench.networks.torsos import MLP, ImpalaDeep, Joined, football, impala_shallow, nature, small_cnn
 from workbench.trajectory import EnvironmentSpec
@@ -56,7 +56,7 @@ def build(
             factory.
         spec: what the environment shows and takes.
         heads: what the algorithm wants on top of the torso; not read where there is a factory.
-        factory: makes a network that fits `algorithms.base.Network`.
+        factory: makes a network that fits `algorithms.interface.Network`.
         seed: of the first weights.
         normalise: float32 observations by their running mean and variance.
 

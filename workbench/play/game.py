@@ -35,7 +35,7 @@ class Advice:
     """What the agent thinks of x_t, before anybody acts.
 
     Attributes:
-        kind: of the scores: "probability", "q_value" or "mean", see `algorithms.outlook`.
+        kind: of the scores: "probability", "q_value" or "mean", see `algorithms.action_scores`.
         scores: of each action, or of each part of one.
         action: that it would choose.
         value: what it expects from here on, a discounted sum of rewards as trained on.

@@ -14,9 +14,9 @@ from torch import nn
 
 from workbench import algorithms, environments, networks
 from workbench.algorithms import NetworkOutput
-from workbench.algorithms.base import State
 from workbench.algorithms.distributions import distribution_of
-from workbench.algorithms.frames import join_frames, push_frames
+from workbench.algorithms.frame_stacking import join_frames, push_frames
+from workbench.algorithms.interface import State
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
 from workbench.environments.adapters.code_by_value import Factory, load_factory

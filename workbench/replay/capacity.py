@@ -12,7 +12,7 @@ import psutil
 
 from workbench.config import R2D2Config
 from workbench.errors import OutOfBounds
-from workbench.replay.layout import UnrollLayout
+from workbench.replay.unroll_fields import UnrollLayout
 
 _MOST = 100_000  # unrolls, where no size is asked for: SEED gcp/train_atari.sh
 _NOTE = "capacity"  # the file that says what a replay of automatic size was planned to hold

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from workbench.algorithms.batch import Batch
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
-from workbench.replay.layout import UnrollLayout, arrays_of
+from workbench.replay.unroll_fields import UnrollLayout, arrays_of
 from workbench.trajectory import Array, Unroll
 
 _LARGE_BYTES = 1024  # of one step's value, which then goes straight to its place

@@ -15,7 +15,7 @@ from workbench.play import evaluation_log
 from workbench.rundir import RunDirectory, sealed
 from workbench.runs.hyperparameter_table import duration
 from workbench.runs.status import RunStatus
-from workbench.supervisor import budget
+from workbench.supervisor import stopping_rules
 
 Row = tuple[str, str, str]
 
@@ -41,7 +41,7 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
     yield "updates", f"{status.updates:,}", ""
     yield "episodes", f"{status.episodes:,}", "of training"
     yield "training time", duration(status.time_s), ""
-    for said in budget.spent(config, vars(status)):
+    for said in stopping_rules.spent(config, vars(status)):
         yield "rule", said, ""
     for name, title, behind in (("episode_return", "mean return", status.episodes_in_mean),
                                 ("evaluation_return", "mean evaluation return", status.evaluation_episodes),

@@ -14,9 +14,8 @@ from typing import Any
 from workbench import rundir
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, WorkbenchError
 from workbench.metrics import MetricsReader
-from workbench.rundir import ENDED, RunDirectory
+from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.runs.status import RunStatus
-from workbench.supervisor import lock
 from workbench.wire.endpoints import SUPERVISOR, reaching
 from workbench.wire.rpc import Caller
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from workbench import rundir
 from workbench.errors import RunAlive, StorageFailed, WorkbenchError
-from workbench.rundir import ENDED, RunDirectory
+from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.rundir.files import make_private
 from workbench.runs.connection import checked, stored_status
-from workbench.supervisor import lock
 
 
 def delete(directory: RunDirectory) -> Path:

@@ -31,11 +31,11 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
-from workbench.rundir import ENDED, Parent, RunDirectory, sealed
+from workbench.rundir import ENDED, Parent, RunDirectory, lock, sealed
 from workbench.runs import machine_info, waiting
 from workbench.runs.connection import Control, stored_status
 from workbench.runs.handle import Run
-from workbench.supervisor import budget, lock
+from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
 
@@ -290,7 +290,7 @@ def _check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
     if status.state == "finished" and status.frames >= config.total_frames:
         raise InvalidInput(f"{name} has finished: it reached total_frames={config.total_frames}. Give a larger one: "
                            f"wb.resume({name!r}, total_frames={2 * config.total_frames}).")
-    field, why = budget.reached(config, vars(status))
+    field, why = stopping_rules.reached(config, vars(status))
     if field:
         raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "
                            f"{field}=None).")

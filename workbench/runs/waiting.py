@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from workbench.config import Setting
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
-from workbench.rundir import ENDED
+from workbench.rundir import ENDED, lock
 from workbench.runs.connection import Control
 from workbench.runs.progress import Progress, interactive
 from workbench.runs.status import RunStatus
-from workbench.supervisor import lock
-from workbench.supervisor.budget import LEAST_EPISODES
+from workbench.supervisor.stopping_rules import LEAST_EPISODES
 
 if TYPE_CHECKING:
     from workbench.launchers.contract import Launched

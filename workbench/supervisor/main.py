@@ -12,9 +12,9 @@ from types import FrameType
 import psutil
 
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
-from workbench.supervisor import ledger, lock
-from workbench.supervisor.places import Place, ThisMachine
+from workbench.rundir import RunDirectory, lock
+from workbench.supervisor import run_record
+from workbench.supervisor.hosts.host import Place, ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire.endpoints import SUPERVISOR, serve_run
@@ -52,7 +52,7 @@ def _place(run: RunDirectory, held: int) -> Place:
     """Where the run's launcher wants its processes."""
     if run.config().launcher != "ray":
         return ThisMachine(run, keep_open=held)
-    from workbench.supervisor.ray_place import RayPlace
+    from workbench.supervisor.hosts.ray import RayPlace
 
     end_with_parent()  # Ray starts another where this one's host, or node, is lost
     return RayPlace(run)
@@ -72,7 +72,7 @@ def main(run_dir: str, starting: int | None = None) -> int:
     if held is None:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1
-    supervisor = Supervisor(run, MetricsWriter(run.metrics, wait_s=ledger.WAIT_S), place=_place(run, held))
+    supervisor = Supervisor(run, MetricsWriter(run.metrics, wait_s=run_record.WAIT_S), place=_place(run, held))
 
     def on_signal(number: int, _: FrameType | None) -> None:
         outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")

@@ -24,13 +24,13 @@ from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.rundir import ENDED, RunDirectory
-from workbench.supervisor import budget
-from workbench.supervisor.budget import Budget
-from workbench.supervisor.crew import Crew, Ended
-from workbench.supervisor.ledger import Ledger, log
-from workbench.supervisor.news import News
-from workbench.supervisor.places import Place
-from workbench.supervisor.reason import reason
+from workbench.supervisor import stopping_rules
+from workbench.supervisor.diagnosis import reason
+from workbench.supervisor.hosts.host import Place
+from workbench.supervisor.learner_status import News
+from workbench.supervisor.process_group import Crew, Ended
+from workbench.supervisor.run_record import Ledger, log
+from workbench.supervisor.stopping_rules import Budget
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
@@ -109,7 +109,7 @@ class Supervisor:
             return {
                 **told,
                 "state": self.state,
-                "eta_s": budget.seconds_left(self.config, {**told, "state": self.state}),
+                "eta_s": stopping_rules.seconds_left(self.config, {**told, "state": self.state}),
                 "reason": outcome.message if outcome else reason(self.state, self._news, self._crew, self._endings),
                 "warning": told.get("warning") or self._ledger.warning,
                 "error": f"{error['type']}: {error['message']}" if error else None,
@@ -266,7 +266,7 @@ class Supervisor:
         """Count what was spent, and end the run if a rule of its configuration says so."""
         with self._guard:
             self._budget.spend(now, self.config.price_per_hour)
-            _, why = budget.reached(self.config, {**self._news.told, **self._budget.told()})
+            _, why = stopping_rules.reached(self.config, {**self._news.told, **self._budget.told()})
         if why:
             self.end(Outcome("finished", why))
 

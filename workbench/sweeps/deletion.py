@@ -7,9 +7,8 @@ from pathlib import Path
 
 from workbench import rundir
 from workbench.errors import RunAlive
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs import deletion
-from workbench.supervisor import lock
 from workbench.sweeps.folder import SweepFolder
 
 

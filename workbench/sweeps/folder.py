@@ -18,9 +18,8 @@ from typing import Any
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
 from workbench.errors import HomeNotWritable, RunExists, RunNotFound, WorkbenchError
-from workbench.rundir import Parent, RunDirectory, read_record, write_atomically, write_record
+from workbench.rundir import Parent, RunDirectory, lock, read_record, write_atomically, write_record
 from workbench.rundir.files import check_fields
-from workbench.supervisor import lock
 
 _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all needed, with what a value of each may be
     "created": (float, int), "state": (str,), "error": (dict, NoneType), "config": (dict,), "space": (dict,),

@@ -19,12 +19,11 @@ from workbench.errors import (
     RunNotFound,
     WaitTimeout,
 )
-from workbench.rundir import ENDED, sealed
+from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
 from workbench.runs import widget_loader
 from workbench.runs.handle import Run
 from workbench.runs.progress import Progress, interactive
-from workbench.supervisor import lock
 from workbench.sweeps import deletion, study
 from workbench.sweeps.folder import SweepFolder
 from workbench.sweeps.space import Space, from_json

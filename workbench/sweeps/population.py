@@ -17,11 +17,10 @@ import numpy as np
 
 from workbench import checkpoints
 from workbench.errors import RunNotFound, WorkbenchError
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs.connection import stored_status
 from workbench.runs.fork import forked
 from workbench.runs.handle import Run
-from workbench.supervisor import lock
 from workbench.sweeps import study
 from workbench.sweeps.objective import MARKS, Curve
 from workbench.sweeps.space import Entry, Space, Span, from_json

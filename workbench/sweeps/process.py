@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import StorageFailed
-from workbench.supervisor import lock
+from workbench.rundir import lock
 from workbench.sweeps.folder import SweepFolder
 from workbench.sweeps.population import Population
 from workbench.sweeps.study import PBT

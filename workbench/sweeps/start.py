@@ -12,7 +12,7 @@ from workbench import hardware
 from workbench.config import RunConfig, chosen
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
-from workbench.supervisor import lock
+from workbench.rundir import lock
 from workbench.sweeps.folder import SweepFolder
 from workbench.sweeps.space import Space
 

@@ -22,7 +22,7 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, 
 from workbench.runs import launch
 from workbench.runs.handle import Run
 from workbench.runs.hyperparameter_table import duration
-from workbench.supervisor import budget
+from workbench.supervisor import stopping_rules
 from workbench.sweeps import folder as sweep_folder
 from workbench.sweeps import study
 from workbench.sweeps.folder import SweepFolder
@@ -192,7 +192,7 @@ def _check_population(members: int, generations: int, config: RunConfig, space: 
     if config.value("learning_rate_schedule") != "constant":
         raise InvalidInput("learning_rate_schedule='linear' ends at total_frames, and the runs of a population end "
                            "several times on the way. Search learning_rate instead: it may fall from fork to fork.")
-    rules = [name for name in budget.RULES if config.value(name) is not None]
+    rules = [name for name in stopping_rules.RULES if config.value(name) is not None]
     if rules:
         raise InvalidInput(f"{', '.join(rules)} would end runs of a population one by one, and they train and end "
                            "together. Leave it out, and end the sweep by hand: .stop().")

@@ -19,11 +19,11 @@ from workbench.errors import (
     UnknownName,
     WorkbenchError,
 )
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs import launch
 from workbench.runs.connection import Control, stored_status
 from workbench.runs.status import RunStatus
-from workbench.supervisor import budget, lock
+from workbench.supervisor import stopping_rules
 from workbench.sweeps import study as sweep_study
 from workbench.sweeps.objective import MARKS, Curve, passed
 
@@ -150,7 +150,7 @@ class Watched:
     def _end_early(self, status: RunStatus) -> None:
         """Judge a run that a rule of its own has ended: where that is a return, it has all that was asked of it."""
         self._report(min(passed(status.frames, self._total), MARKS - 1))
-        field, why = budget.reached(self.run.config(), vars(status))
+        field, why = stopping_rules.reached(self.run.config(), vars(status))
         note = f"{why or status.reason}, at {status.frames:,} frames"
         if field == "target_return":
             self._finish(note)

@@ -6,7 +6,7 @@ import html
 import math
 
 from workbench.runs.status import RunStatus
-from workbench.supervisor import budget
+from workbench.supervisor import stopping_rules
 from workbench.widgets import snapshot
 from workbench.widgets.snapshot import Snapshot, duration, number
 
@@ -19,7 +19,7 @@ def progress(now: Snapshot) -> str:
     said = [f"{number(now.status.frames)} of {number(total)} frames ({share:.1%})"]
     if left is not None:
         said.append(f"about {duration(left)} left")
-    said += budget.spent(now.config, vars(now.status))
+    said += stopping_rules.spent(now.config, vars(now.status))
     text = html.escape(" · ".join(said))
     return (
         f'<div class="workbench-bar" role="progressbar" aria-label="progress" aria-valuemin="0" aria-valuemax="100" '

@@ -22,7 +22,7 @@ from typing import Any
 import ipywidgets
 
 from workbench import checkpoints
-from workbench.checkpoints import Checkpoint, anatomy
+from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.play import evaluation_log
@@ -214,8 +214,8 @@ class CheckpointInspector:
     def _read(self, first: Checkpoint, second: Checkpoint | None) -> None:
         if (first, second) != self._pair():
             return  # another one was chosen meanwhile
-        layers = list(anatomy.layers(first))
-        differences = [] if second is None else list(anatomy.differences(first, second))
+        layers = list(layer_statistics.layers(first))
+        differences = [] if second is None else list(layer_statistics.differences(first, second))
         self.layers.show(figures.layer_rows(layers))
         self.differences.show(figures.difference_rows(differences))
         names = [one.name for one in layers]
@@ -233,8 +233,8 @@ class CheckpointInspector:
         tensors = [None if one is None else one.open("model").get(self._layer) for one in (first, second)]
         known, figure = [one for one in tensors if one is not None], None
         if known:
-            edges = anatomy.edges_of(*known)
-            bins = [None if one is None else anatomy.histogram(one, edges=edges) for one in tensors]
+            edges = layer_statistics.edges_of(*known)
+            bins = [None if one is None else layer_statistics.histogram(one, edges=edges) for one in tensors]
             figure = figures.histogram(self._layer, bins[0], bins[1])
         with self._lock:
             self._histogram = figure

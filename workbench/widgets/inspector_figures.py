@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
-from workbench.checkpoints.anatomy import Difference, Layer
+from workbench.checkpoints.layer_statistics import Difference, Layer
 from workbench.play.evaluation_log import Kept
 from workbench.widgets.altair import alt
 from workbench.widgets.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip

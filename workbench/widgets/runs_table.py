@@ -18,12 +18,11 @@ import ipywidgets
 from workbench import rundir
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsReader
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.runs.deletion import delete
 from workbench.runs.handle import Run
 from workbench.runs.launch import resume
 from workbench.runs.listing import RunSummary, summary
-from workbench.supervisor import lock
 from workbench.widgets import closing
 from workbench.widgets.background import REFRESHER
 from workbench.widgets.panel import RunPanel

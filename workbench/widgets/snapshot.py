@@ -14,7 +14,7 @@ from workbench.metrics import History
 from workbench.rundir import RunDirectory
 from workbench.runs.connection import stored_status
 from workbench.runs.status import RunStatus
-from workbench.supervisor import budget
+from workbench.supervisor import stopping_rules
 from workbench.widgets.axes import Series
 
 LATEST_EVENTS = 300
@@ -94,7 +94,7 @@ def sentence(snapshot: Snapshot) -> str:
         parts.append(f"replay {status.replay}")
     if (left := seconds_left(snapshot)) is not None:
         parts.append(f"about {duration(left)} left")
-    return " · ".join([*parts, *budget.spent(snapshot.config, vars(status))])
+    return " · ".join([*parts, *stopping_rules.spent(snapshot.config, vars(status))])
 
 
 def _score(score: float | None) -> str:
@@ -115,7 +115,7 @@ def reason(snapshot: Snapshot) -> str:
 
 def seconds_left(snapshot: Snapshot) -> float | None:
     """Seconds until frames, hours or money are used up at the present speed; None if it does not move."""
-    return budget.seconds_left(snapshot.config, vars(snapshot.status))
+    return stopping_rules.seconds_left(snapshot.config, vars(snapshot.status))
 
 
 def facts(snapshot: Snapshot) -> list[tuple[str, str]]:

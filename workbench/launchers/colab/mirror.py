@@ -27,8 +27,7 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter, check_whole
-from workbench.rundir import RunDirectory, files, sealed
-from workbench.supervisor import lock
+from workbench.rundir import RunDirectory, files, lock, sealed
 
 KEPT = 2  # so that one is whole while the other is on its way
 _LOOK_S = 10.0  # between looks at the newest checkpoint, as long as no newer one comes

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.base import State
-from workbench.algorithms.frames import frames_of_words, join_frames, push_frames, push_words
+from workbench.algorithms.frame_stacking import frames_of_words, join_frames, push_frames, push_words
+from workbench.algorithms.interface import State
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.step_batch import Gathered
-from workbench.replay.unrolls import grown
+from workbench.replay.assembler import grown
 from workbench.trajectory import Array, EnvironmentSpec
 
 # Of a network: observation, previous action, reward, start, state.

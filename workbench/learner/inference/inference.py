@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from workbench.algorithms.base import Algorithm, NetworkOutput, Roles, State
 from workbench.algorithms.distributions import distribution_of
+from workbench.algorithms.interface import Algorithm, NetworkOutput, Roles, State
 from workbench.config import RunConfig
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher, Request
@@ -28,8 +28,8 @@ from workbench.learner.inference.step_batch import Gathered
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.meters import Meters
 from workbench.policies.roles import RoleTable
+from workbench.replay.assembler import StepRecord, UnrollAssembler, grown
 from workbench.replay.queue import UnrollQueue
-from workbench.replay.unrolls import StepRecord, UnrollAssembler, grown
 from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, Unroll
 from workbench.wire.messages import GroupActions
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.algorithms.base import Roles
 from workbench.algorithms.distributions import distribution_of
+from workbench.algorithms.interface import Roles
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.environment_tables import Memory
 from workbench.learner.inference.step_batch import Gathered

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from workbench.algorithms import NetworkOutput
-from workbench.algorithms.outlook import outlook
+from workbench.algorithms.action_scores import outlook
 from workbench.errors import InvalidInput
 from workbench.trajectory import ActionSpec, Array
 from workbench.wire import columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.learner.metrics.meters import Meters
-from workbench.replay.experience import Draw, Experience
+from workbench.replay.batch_source import Draw, Experience
 
 
 class Echo:

@@ -31,8 +31,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.config import REPLAY_S, RunConfig
+from workbench.replay.batch_source import Draw
 from workbench.replay.capacity import free_bytes
-from workbench.replay.experience import Draw
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 

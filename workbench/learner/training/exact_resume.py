@@ -18,7 +18,7 @@ import numpy as np
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import ConnectionLost
-from workbench.replay.experience import Draw
+from workbench.replay.batch_source import Draw
 from workbench.wire.messages import Hello
 
 if TYPE_CHECKING:

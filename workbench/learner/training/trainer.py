@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from workbench.algorithms.base import Algorithm, Loss, Network
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.frames import stack_frames
+from workbench.algorithms.frame_stacking import stack_frames
+from workbench.algorithms.interface import Algorithm, Loss, Network
 from workbench.learner.devices.device import Device
 from workbench.learner.training.data_parallel import Group
-from workbench.networks.observed import Observed
+from workbench.networks.normalization import Observed
 from workbench.trajectory import Array
 
 MAX_BAD_UPDATES = 10  # in a row; then the run pauses

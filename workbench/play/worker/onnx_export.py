@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from workbench import checkpoints, extras
 from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
-from workbench.networks.memory import ResettingLSTM
+from workbench.networks.lstm import ResettingLSTM
 from workbench.policies.player import Policy, answer, load_policy
 
 _NEEDED = ("onnx", "onnxscript")

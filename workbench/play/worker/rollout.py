@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from workbench import checkpoints
-from workbench.algorithms.outlook import outlook
+from workbench.algorithms.action_scores import outlook
 from workbench.checkpoints import Checkpoint
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError

@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workbench.algorithms import NetworkOutput
-from workbench.algorithms.outlook import preference
+from workbench.algorithms.action_scores import preference
 from workbench.errors import InvalidInput, NetworkFailed
-from workbench.networks.observed import Observed
+from workbench.networks.normalization import Observed
 from workbench.policies.player import Player
 from workbench.trajectory import Array, EnvironmentSpec, Part
 

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms import vtrace
-from workbench.algorithms.base import FieldSpec, Heads, Loss, Network, PolicyValueOutput, Roles
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.entropy_cost import EntropyCost
-from workbench.algorithms.frames import stack_frames
-from workbench.algorithms.returns import rewards_and_discounts
+from workbench.algorithms.episode_ends import rewards_and_discounts
+from workbench.algorithms.frame_stacking import stack_frames
+from workbench.algorithms.interface import FieldSpec, Heads, Loss, Network, PolicyValueOutput, Roles
 from workbench.config import VTraceConfig
 from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, Flags
 
 
 class VTrace:
-    """The algorithm of IMPALA (arXiv 1802.01561) with SEED RL's additions. Fits `algorithms.base.Algorithm`."""
+    """The algorithm of IMPALA (arXiv 1802.01561) with SEED RL's additions. Fits `algorithms.interface.Algorithm`."""
 
     overlap = 0
     heads = Heads(PolicyValueOutput)

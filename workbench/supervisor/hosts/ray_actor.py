@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import StorageFailed, WorkbenchError
-from workbench.rundir import ENDED, RunDirectory, write_atomically
+from workbench.rundir import ENDED, RunDirectory, lock, write_atomically
 from workbench.rundir.sealed import VOUCHED
-from workbench.supervisor import lock
-from workbench.supervisor.places import variables
-from workbench.supervisor.processes import POLL_S, Child
+from workbench.supervisor.hosts.host import variables
+from workbench.supervisor.hosts.local import POLL_S, Child
 from workbench.wire.endpoints import HOST, SUPERVISOR
 from workbench.wire.lifeline import FATAL
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import tail
-from workbench.supervisor.places import Resources
-from workbench.supervisor.processes import BackOff, Ending
-from workbench.supervisor.ray_host import ADDRESS, NAMESPACE, Task, host_options, inherited
+from workbench.supervisor.hosts.host import Resources
+from workbench.supervisor.hosts.local import BackOff, Ending
+from workbench.supervisor.hosts.ray_actor import ADDRESS, NAMESPACE, Task, host_options, inherited
 from workbench.wire.endpoints import learner_name
 
 _LOOK_S = 0.5  # for new addresses of learners

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from workbench.algorithms import r2d2
-from workbench.algorithms.base import NetworkOutput, PolicyValueOutput
 from workbench.algorithms.distributions import distribution_of
+from workbench.algorithms.interface import NetworkOutput, PolicyValueOutput
 from workbench.trajectory import ActionSpec
 
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from workbench.supervisor.places import Life
-from workbench.supervisor.processes import BackOff, Ending
+from workbench.supervisor.hosts.host import Life
+from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.wire.lifeline import PEERS_LOST
 
 _SHOW_S = 3.0  # for the learner that the others lost to end as well

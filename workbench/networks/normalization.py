@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.base import State
+from workbench.algorithms.interface import State
 from workbench.trajectory import EnvironmentSpec, Part
 
 Observation = Tensor | dict[str, Tensor]
@@ -31,7 +31,7 @@ class Observed(nn.Module):
     """A network that is given observations as they travel, and sees them as `spec.seen` says.
 
     Args:
-        network: fits `algorithms.base.Network`.
+        network: fits `algorithms.interface.Network`.
         spec: whose `parts` are cut out of the bytes; without any the observation is seen as it is.
         normalise: float32 observations are brought to mean 0 and variance 1, by the statistics of what was trained on
             (`observe`); they are buffers, so that checkpoints and the acting copies have them.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workbench.replay.layout import UnrollLayout
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll
 
 _GOLDEN_RATIO = (5**0.5 - 1) / 2

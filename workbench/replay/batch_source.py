@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.algorithms.base import Algorithm, Loss, ReplayAlgorithm
 from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.interface import Algorithm, Loss, ReplayAlgorithm
 from workbench.replay.capacity import check_memory, lasting_capacity
-from workbench.replay.layout import UnrollLayout
 from workbench.replay.prioritized import PrioritizedReplay, Sample
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.storage import UnrollStorage
+from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll
 
 _COUNTERS = "experience.counters"

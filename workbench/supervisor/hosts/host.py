@@ -11,7 +11,7 @@ from typing import Protocol
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
-from workbench.supervisor.processes import Child, Ending
+from workbench.supervisor.hosts.local import Child, Ending
 from workbench.wire.endpoints import learner_name
 
 # glibc gives every block of some 100 kB back to the system when it is freed, and messages and training ask for the same

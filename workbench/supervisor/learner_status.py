@@ -7,7 +7,7 @@ from collections.abc import Set
 from typing import Any
 
 from workbench.metrics import Progress
-from workbench.supervisor.places import Life
+from workbench.supervisor.hosts.host import Life
 from workbench.supervisor.stalls import STALLED_AFTER_S, Stalls
 
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from workbench.supervisor.learners import Learners
-from workbench.supervisor.places import Life, Place
-from workbench.supervisor.processes import POLL_S, Ending, wait_for_all
+from workbench.supervisor.hosts.host import Life, Place
+from workbench.supervisor.hosts.local import POLL_S, Ending, wait_for_all
+from workbench.supervisor.learner_group import Learners
 
 ACTOR_GRACE_S = 3.0
 

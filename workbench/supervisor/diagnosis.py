@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from workbench.supervisor.crew import Crew
-from workbench.supervisor.news import News
+from workbench.supervisor.learner_status import News
+from workbench.supervisor.process_group import Crew
 from workbench.supervisor.stalls import HUNG_AFTER_S, STALLED_AFTER_S, explain
 
 

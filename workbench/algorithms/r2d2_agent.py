@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms import r2d2
-from workbench.algorithms.base import FieldSpec, Heads, Loss, Network, QValueOutput, Roles, State
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.frames import stack_frames
-from workbench.algorithms.returns import rewards_and_discounts
+from workbench.algorithms.episode_ends import rewards_and_discounts
+from workbench.algorithms.frame_stacking import stack_frames
+from workbench.algorithms.interface import FieldSpec, Heads, Loss, Network, QValueOutput, Roles, State
 from workbench.config import R2D2Config
 from workbench.errors import InvalidInput
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
@@ -28,8 +28,8 @@ TARGET = "target."  # what a checkpoint's names of the target network begin with
 
 
 class R2D2:
-    """Recurrent experience replay (Kapturowski et al. 2019), as SEED RL runs it. Fits `algorithms.base.Algorithm` and
-    `ReplayAlgorithm`."""
+    """Recurrent experience replay (Kapturowski et al. 2019), as SEED RL runs it. Fits
+    `algorithms.interface.Algorithm` and `ReplayAlgorithm`."""
 
     histogram_edges: Mapping[str, tuple[float, ...]] = {
         "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.algorithms.base import FieldSpec
+from workbench.algorithms.interface import FieldSpec
 from workbench.trajectory import Array, EnvironmentSpec, Unroll
 
 

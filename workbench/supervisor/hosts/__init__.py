@@ -1,0 +1,1 @@
+"""Where a run's processes live: on this machine, or on the nodes of a Ray cluster."""
