@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from workbench.runs.status import RunStatus
     from workbench.sweeps.handle import Sweep, SweepStatus
     from workbench.sweeps.sweep import attach_sweep, sweep, sweeps
-    from workbench.widgets.compare import Comparison, compare
+    from workbench.widgets.views.compare import Comparison, compare
 
 __version__ = "0.1.0"
 
@@ -79,7 +79,7 @@ __all__ = [
 _HOMES = {
     "Aggregate": "workbench.reports.aggregate",
     "Checkpoint": "workbench.checkpoints",
-    "Comparison": "workbench.widgets.compare",
+    "Comparison": "workbench.widgets.views.compare",
     "Evaluation": "workbench.play.evaluation",
     "Game": "workbench.play.game",
     "Machine": "workbench.runs.machine_info",
@@ -94,7 +94,7 @@ _HOMES = {
     "aggregate": "workbench.reports.aggregate",
     "attach": "workbench.runs.handle",
     "attach_sweep": "workbench.sweeps.sweep",
-    "compare": "workbench.widgets.compare",
+    "compare": "workbench.widgets.views.compare",
     "evaluate": "workbench.play.evaluation",
     "launch": "workbench.runs.launch",
     "export_policy": "workbench.play.export",

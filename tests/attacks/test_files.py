@@ -26,7 +26,7 @@ from workbench.play import evaluation_log
 from workbench.play.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
 from workbench.sweeps import folder as sweep_folder
-from workbench.widgets.runs_table import RunsTable
+from workbench.widgets.views.runs_table import RunsTable
 
 SOON_S = 10.0  # of this process's processor, on a machine several times slower than one that needs less than 2
 

@@ -18,7 +18,7 @@ from tests.attacks.hostile import MARK, PIECES
 from workbench import markup
 from workbench.reports.card import Card, Section, card
 from workbench.tables import Table
-from workbench.widgets.panel import RunPanel
+from workbench.widgets.panel.panel import RunPanel
 
 ALLOWED = {"h1", "h2", "p", "table", "thead", "tbody", "tr", "td", "th", "pre", "code", "svg", "g", "path", "line",
            "text", "polyline", "rect", "title", "desc", "br", "circle", "defs", "clippath", "style", "head", "body",

@@ -1,4 +1,4 @@
-"""What tests look at in the panel of a run, by the CSS classes that `workbench.widgets.panel` names."""
+"""What tests look at in the panel of a run, by the CSS classes that `workbench.widgets.panel.panel` names."""
 
 from __future__ import annotations
 

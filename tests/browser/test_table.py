@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.driver import Browser
-from workbench.widgets import assets
-from workbench.widgets.table import Action, Column
+from workbench.widgets.kernel import assets
+from workbench.widgets.views.table import Action, Column
 
 COLUMNS = [Column("name", "name"), Column("state", "state", "state"), Column("frames", "frames", "number"),
            Column("seen", "seen", "ago"), Column("curve", "curve", "sparkline")]

@@ -11,7 +11,7 @@ from tests.faults import week
 from tests.widgets import recorded
 from workbench.rundir import RunDirectory
 from workbench.runs.handle import Run
-from workbench.widgets.panel import RunPanel
+from workbench.widgets.panel.panel import RunPanel
 
 # as long as the panel of a short run; measured: 10 of a day and 15 to 20 of a week; if all rows were read: 34 and 240
 TIMES = {"day": 20, "week": 40}

@@ -12,7 +12,7 @@ from workbench import rundir
 from workbench.config import RunConfig
 from workbench.metrics import MetricsWriter, Progress, schema, series
 from workbench.rundir import RunDirectory
-from workbench.widgets.dashboard import LOSSES, MEMORY, RETURNS, SPEEDS, WAITS
+from workbench.widgets.panel.dashboard import LOSSES, MEMORY, RETURNS, SPEEDS, WAITS
 
 WEEK_S = 7 * 24 * 3600
 STEPS_PER_SECOND, STEPS_PER_UPDATE, FRAMES_PER_STEP = 1000, 640, 4

@@ -21,8 +21,8 @@ from workbench.play.rollout import load
 from workbench.play.worker import rollout as playing
 from workbench.testing import Count, CountingEnv
 from workbench.trajectory import ActionSpec, StepBatch
-from workbench.widgets import player
-from workbench.widgets.player import RolloutPlayer
+from workbench.widgets.episodes import player
+from workbench.widgets.episodes.player import RolloutPlayer
 from workbench.wire import columns
 
 

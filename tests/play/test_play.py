@@ -23,7 +23,7 @@ from tests.played import checkpoint_in
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch, StorageFailed, WorkbenchError
 from workbench.play import store
 from workbench.testing import CountingEnv
-from workbench.widgets.player import RolloutPlayer, facts
+from workbench.widgets.episodes.player import RolloutPlayer, facts
 
 COUNTING = {"life": 1, "episode_length": 9}
 

@@ -28,7 +28,7 @@ from workbench.__main__ import main
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.play.rollout import Rollout, every
 from workbench.rundir import RunDirectory
-from workbench.widgets.player import RolloutPlayer
+from workbench.widgets.episodes.player import RolloutPlayer
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from workbench.observations import decode
 from workbench.play.action_words import groups
 from workbench.play.watch import Watching
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
-from workbench.widgets.watch import LiveView
+from workbench.widgets.episodes.watch import LiveView
 
 PLANES = (Part("", (4, 8, 9), "bits"),)
 VECTORS = (Part("goal", (2,), "float32"), Part("on", (3,), "bits"))

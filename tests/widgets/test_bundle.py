@@ -17,9 +17,10 @@ import pytest
 
 import workbench
 from tests.widgets.test_dashboard import everything
-from workbench.widgets import assets, dashboard
-from workbench.widgets.axes import AXES
-from workbench.widgets.live import rows
+from workbench.widgets.charts.axes import AXES
+from workbench.widgets.charts.live import rows
+from workbench.widgets.kernel import assets
+from workbench.widgets.panel import dashboard
 
 WIDGETS = Path(__file__).parents[2] / "widgets"
 STATIC = Path(workbench.__file__).parent / "widgets" / "static"

@@ -19,7 +19,7 @@ from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFail
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.runs.handle import Run
-from workbench.widgets.compare import Comparison, compare
+from workbench.widgets.views.compare import Comparison, compare
 
 
 @pytest.fixture(autouse=True)

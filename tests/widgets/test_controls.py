@@ -9,7 +9,7 @@ import ipywidgets
 import pytest
 
 from workbench.config import RunConfig, Setting
-from workbench.widgets.controls import Control, as_text, highest, lowest
+from workbench.widgets.panel.controls import Control, as_text, highest, lowest
 
 LIVE = [
     pytest.param(setting, id=f"{algorithm}-{name}")

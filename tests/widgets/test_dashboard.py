@@ -14,9 +14,10 @@ import pytest
 from tests.widgets import recorded
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
-from workbench.widgets import axes, charts, dashboard, facts, marks, picture, snapshot
-from workbench.widgets.axes import Axis
-from workbench.widgets.live import Figure
+from workbench.widgets.charts import axes, charts, marks, static_render
+from workbench.widgets.charts.axes import Axis
+from workbench.widgets.charts.live import Figure
+from workbench.widgets.panel import dashboard, facts, snapshot
 
 VTRACE = ["Episode return", "Speed", "Losses", "Where the time goes", "Policy entropy (nats)", "Policy lag",
           "Learning rate"]
@@ -411,7 +412,7 @@ def test_a_figure_can_be_taken_away_with_its_data_inside() -> None:
 def test_an_r2d2_run_can_be_drawn_without_a_browser(filling: bool) -> None:
     import vl_convert
 
-    drawn = vl_convert.vegalite_to_svg(picture.joined(figures(recorded.r2d2("one", filling=filling))))
+    drawn = vl_convert.vegalite_to_svg(static_render.joined(figures(recorded.r2d2("one", filling=filling))))
     for title in ("Episode return", "Replay fill", *(() if filling else ("Priorities", "Age of samples"))):
         assert title in drawn
     assert ("no update before the replay" in drawn) is filling
@@ -419,7 +420,7 @@ def test_an_r2d2_run_can_be_drawn_without_a_browser(filling: bool) -> None:
 
 def test_a_picture_has_rows_as_equal_as_can_be_and_no_more_than_four_charts_in_one() -> None:
     def lengths(count: int) -> list[int]:
-        return [len(row) for row in picture.in_rows([str(number) for number in range(count)])]
+        return [len(row) for row in static_render.in_rows([str(number) for number in range(count)])]
 
     assert [lengths(count) for count in (3, 5, 7, 12, 16)] == [[3], [3, 2], [3, 4], [3, 3, 3, 3], [3, 3, 3, 3, 4]]
 

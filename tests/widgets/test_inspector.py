@@ -23,11 +23,10 @@ from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, St
 from workbench.play import evaluation_log
 from workbench.play.evaluation import Evaluation
 from workbench.runs.handle import Run
-from workbench.widgets import inspector_figures as figures
-from workbench.widgets import inspector_still
-from workbench.widgets.inspector import CheckpointInspector
-from workbench.widgets.inspector_controls import keywords
-from workbench.widgets.snapshot import number
+from workbench.widgets.inspector import figures, still
+from workbench.widgets.inspector.controls import keywords
+from workbench.widgets.inspector.inspector import CheckpointInspector
+from workbench.widgets.panel.snapshot import number
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +192,7 @@ def test_a_closed_inspector_leaves_nothing_in_the_browser(run: wb.Run) -> None:
 def test_large_numbers_are_said_as_people_say_them(tmp_path: Path) -> None:
     found = Evaluation("x", tmp_path, 9, 0, True, (21_000.0, 22_000.0, 2e6, 3e6, 4e6), (3,) * 5)
     assert "e+" not in figures.interval(found) and "(5 episodes)" in figures.interval(found)
-    assert inspector_still._cell(123_456.7) == "123,457"
+    assert still._cell(123_456.7) == "123,457"
 
 
 def test_a_name_that_is_none_is_refused(inspector: CheckpointInspector) -> None:

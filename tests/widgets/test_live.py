@@ -8,8 +8,8 @@ import altair as alt
 import numpy as np
 import pytest
 
-from workbench.widgets import charts
-from workbench.widgets.live import Figure, LiveCharts, VegaLib, rows
+from workbench.widgets.charts import charts
+from workbench.widgets.charts.live import Figure, LiveCharts, VegaLib, rows
 
 
 class Page:

@@ -28,11 +28,12 @@ from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.runs.handle import Run
 from workbench.runs.status import RunStatus
-from workbench.widgets import facts, picture, snapshot
-from workbench.widgets import panel as panels
-from workbench.widgets.background import Actions, Refresher
-from workbench.widgets.panel import RunPanel
-from workbench.widgets.steering import LINES, Notes
+from workbench.widgets.charts import static_render
+from workbench.widgets.kernel.refresher import Actions, Refresher
+from workbench.widgets.panel import facts, snapshot
+from workbench.widgets.panel import panel as panels
+from workbench.widgets.panel.buttons import LINES, Notes
+from workbench.widgets.panel.panel import RunPanel
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_a_run_without_metrics_has_a_picture_of_its_state(tmp_path: Path, monkey
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     empty = rundir.create("new", {"created": time.time(), "config": RunConfig.build("CartPole-v1").to_json(),
                                   "state": "starting", "error": None})
-    bundle = picture.bundle(snapshot.read(empty))
+    bundle = static_render.bundle(snapshot.read(empty))
     assert "image/png" not in bundle and "CartPole-v1" in bundle["text/html"]
 
 
@@ -449,7 +450,7 @@ def test_a_panel_within_another_view_shows_the_end_in_its_widgets_and_comes_back
     panel: RunPanel, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Any] = []
-    monkeypatch.setattr(picture, "bundle", lambda now: drawn.append(now) or {"text/html": "", "text/plain": ""})
+    monkeypatch.setattr(static_render, "bundle", lambda now: drawn.append(now) or {"text/html": "", "text/plain": ""})
     monkeypatch.setattr(panels, "VIGIL_PERIOD_S", 0.1)
     panel._vigil = panels._Part(panel._look_out, 0.1)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):

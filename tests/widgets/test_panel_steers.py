@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import CALM, eventually
 from workbench.runs.handle import Run, attach
 from workbench.runs.launch import launch
-from workbench.widgets.panel import RunPanel
+from workbench.widgets.panel.panel import RunPanel
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from workbench.errors import InvalidInput
 from workbench.observations import MOST_ENTRIES, decode
 from workbench.play.rollout import Rollout
 from workbench.trajectory import Part
-from workbench.widgets import filmstrip, player
-from workbench.widgets.player import RolloutPlayer
+from workbench.widgets.episodes import filmstrip, player
+from workbench.widgets.episodes.player import RolloutPlayer
 from workbench.wire import columns
 
 T, A = 12, 3

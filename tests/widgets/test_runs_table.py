@@ -18,7 +18,7 @@ from tests.conftest import SMALL, eventually
 from tests.widgets import recorded
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import lock
-from workbench.widgets.runs_table import POINTS, RunsTable
+from workbench.widgets.views.runs_table import POINTS, RunsTable
 
 STATIC = {"text/html": "<table></table>", "text/plain": "runs"}
 
@@ -131,7 +131,7 @@ def test_a_refusal_is_said_under_the_row_with_the_remedy(shown: RunsTable) -> No
 
 def test_a_table_that_nobody_sees_is_not_followed_for_ever(shown: RunsTable, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown.tick()
-    monkeypatch.setattr("workbench.widgets.runs_table.UNSEEN_S", 0.0)
+    monkeypatch.setattr("workbench.widgets.views.runs_table.UNSEEN_S", 0.0)
     assert not shown.tick()
     monkeypatch.undo()
     shown.view._view_count = 1

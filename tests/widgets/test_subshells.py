@@ -11,7 +11,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 from tests.conftest import eventually
-from workbench.widgets.subshells import keep_to_the_pages_choice
+from workbench.widgets.kernel.subshells import keep_to_the_pages_choice
 
 ENDLESS = """import asyncio
 try:

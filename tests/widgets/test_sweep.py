@@ -11,8 +11,8 @@ from tests.conftest import eventually
 from tests.widgets import swept
 from tests.widgets.swept import SPACE
 from workbench.sweeps.handle import Sweep
-from workbench.widgets import sweep_chart
-from workbench.widgets.sweep import SweepView
+from workbench.widgets.charts import sweep_chart
+from workbench.widgets.views.sweep import SweepView
 
 
 @pytest.fixture

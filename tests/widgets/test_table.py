@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import eventually
-from workbench.widgets import snapshot
-from workbench.widgets.table import Action, Column, RowTable
+from workbench.widgets.panel import snapshot
+from workbench.widgets.views.table import Action, Column, RowTable
 
 COLUMNS = [Column("name", "name"), Column("frames", "frames", "number")]
 ACTIONS = [Action("stop", "Stop", confirm="Stop {key}?"), Action("show", "Show")]

@@ -19,8 +19,8 @@ from workbench.errors import OutOfBounds, RunNotAlive
 from workbench.play.watch import Look, Watching
 from workbench.testing import CountingEnv
 from workbench.trajectory import ActionSpec, Flags
-from workbench.widgets import watch
-from workbench.widgets.watch import LiveView
+from workbench.widgets.episodes import watch
+from workbench.widgets.episodes.watch import LiveView
 from workbench.wire.rpc import Caller
 
 

@@ -1,5 +1,5 @@
 // A table whose rows stay where a person's eyes, pointer and keyboard are while their cells change.
-// workbench/widgets/table.py sends {type: "rows"} with what changed; hello and pull ask it for everything.
+// workbench/widgets/views/table.py sends {type: "rows"} with what changed; hello and pull ask it for everything.
 import { setCell, setNote, setText } from "./cells.js";
 import { element } from "./elements.js";
 import { cellText, nextSort, ordered, question, unmoved } from "./rows.js";

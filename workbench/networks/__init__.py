@@ -1,4 +1,4 @@
-"""Networks for policies, values and action values; nn.Modules only. `algorithms.interface.Network` says what they do."""
+"""Networks for policies, values and action values; nn.Modules only. They fit `algorithms.interface.Network`."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ class Game:
 
         try:
             if self._view is None or self._view.comm is None:
-                self._view = widget_loader.widget("game").GameView(self)
+                self._view = widget_loader.widget("episodes.game").GameView(self)
         except MissingPackage as error:
             print(f"{self!r}\n({error})")
         else:

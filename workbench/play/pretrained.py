@@ -94,7 +94,7 @@ class PretrainedPolicies(Table[PretrainedPolicy]):
 
     def inspect(self) -> Any:
         """The inspector of all of them, as `run.checkpoints` shows that of a run. Raises MissingPackage."""
-        return widget_loader.widget("inspector").CheckpointInspector(_Shelf(self))
+        return widget_loader.widget("inspector.inspector").CheckpointInspector(_Shelf(self))
 
 
 class _Shelf:

@@ -185,7 +185,7 @@ class Rollout:
         from IPython.display import display
 
         try:
-            player: Any = widget_loader.widget("player").RolloutPlayer([self])
+            player: Any = widget_loader.widget("episodes.player").RolloutPlayer([self])
         except MissingPackage as error:
             print(f"{self!r}\n({error})")
         else:

@@ -54,7 +54,7 @@ class Checkpoints(list[Checkpoint]):
 
     def inspect(self) -> Any:
         """The inspector, also what a cell shows: layers, differences, evaluation, play, fork and export."""
-        return widget_loader.widget("inspector").CheckpointInspector(self._owner)
+        return widget_loader.widget("inspector.inspector").CheckpointInspector(self._owner)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

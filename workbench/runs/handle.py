@@ -332,7 +332,7 @@ class Run:
 
     def dashboard(self) -> Any:
         """A new live panel; a bare `run` shows one that its cells share. Raises MissingPackage without ipywidgets."""
-        return widget_loader.widget("panel").RunPanel(self)
+        return widget_loader.widget("panel.panel").RunPanel(self)
 
     def watch(self, env: int = 0) -> Any:
         """What environment `env` sees now, live, with the policy beside it.
@@ -343,7 +343,7 @@ class Run:
 
         Raises OutOfBounds for one that is not there, RunNotAlive, and MissingPackage without ipywidgets.
         """
-        return widget_loader.widget("watch").LiveView(Watching(self._control, env))
+        return widget_loader.widget("episodes.watch").LiveView(Watching(self._control, env))
 
     _panel: Any = None  # that a bare `run` shows, in as many cells as it stands in
 

@@ -57,7 +57,7 @@ class Runs(Table[RunSummary]):
 
         bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
         try:
-            shown = widget_loader.widget("runs_table").RunsTable(bundle)
+            shown = widget_loader.widget("views.runs_table").RunsTable(bundle)
         except MissingPackage:
             display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
         else:

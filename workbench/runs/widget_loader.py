@@ -1,4 +1,4 @@
-"""The one door from handles up to the widgets: they are loaded in the moment in which something is shown."""
+"""Loads a widget's module when something is shown, so that handles need no ipywidgets."""
 
 from __future__ import annotations
 
@@ -15,4 +15,5 @@ def widget(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("workbench"):
             raise
-        raise MissingPackage(f"the {name} needs {error.name}. Install it: pip install {error.name}") from None
+        what = name.rpartition(".")[2]
+        raise MissingPackage(f"the {what} needs {error.name}. Install it: pip install {error.name}") from None

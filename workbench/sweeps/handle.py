@@ -358,7 +358,7 @@ class Sweep:
 
     def panel(self) -> Any:
         """A new live view; a bare `sweep` shows one. Raises MissingPackage without ipywidgets."""
-        return widget_loader.widget("sweep").SweepView(self)
+        return widget_loader.widget("views.sweep").SweepView(self)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

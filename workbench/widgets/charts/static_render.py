@@ -1,0 +1,136 @@
+"""Pictures of charts and of a whole run, rendered in this process: no browser, no internet, no kernel later.
+
+They are what a saved notebook keeps; their grey text is readable on white and on black.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from workbench import markup
+from workbench.widgets.charts.altair import alt
+from workbench.widgets.charts.live import Figure, rows
+from workbench.widgets.episodes import filmstrip
+from workbench.widgets.panel import dashboard
+from workbench.widgets.panel import snapshot as moments
+from workbench.widgets.panel.snapshot import Snapshot
+
+INK = "#7d838c"
+FIRST_ROW = (252, 130)  # width and height in px
+OTHER_ROWS = {4: (169, 105), 3: (240, 105), 2: (252, 105), 1: (252, 105)}  # by charts in the row
+
+BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "waiting": "#5b6b7d",
+          "paused": "#a8690a", "stopping": "#a8690a",
+          "stopped": "#5b6b7d", "finished": "#1f66b0", "failed": "#b3261e", "dead": "#b3261e"}
+PNG_SCALE = 1.3  # shown a little smaller than that; a notebook keeps it twice
+LATEST_EVENTS = 6
+_NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def png(figures: Mapping[str, Figure]) -> bytes:
+    """The figures as one PNG with a transparent background, in rows: three, then up to four."""
+    import vl_convert
+
+    return bytes(vl_convert.vegalite_to_png(drawable(joined(figures)), scale=PNG_SCALE))
+
+
+def drawable(spec: Any) -> Any:
+    """A chart's specification without characters that no picture can show, which names and events may have."""
+    if isinstance(spec, str):
+        return _NOT_XML.sub("", spec)
+    if isinstance(spec, dict):
+        return {key: drawable(value) for key, value in spec.items()}
+    return [drawable(one) for one in spec] if isinstance(spec, list | tuple) else spec
+
+
+def bundle(snapshot: Snapshot) -> dict[str, Any]:
+    """What a notebook saves of a run: text/html that needs nothing else, image/png once
+    there is something to draw, and text/plain."""
+    if not snapshot.series:
+        return {"text/html": page(snapshot, ""), "text/plain": text(snapshot)}
+    image = base64.b64encode(png(dashboard.figures(snapshot))).decode()
+    return {"text/html": page(snapshot, image), "image/png": image, "text/plain": text(snapshot)}
+
+
+def page(snapshot: Snapshot, image: str) -> str:
+    """Headline, table, charts (a PNG in base64, or "") and the latest events, as HTML that loads nothing."""
+    alternative = html.escape(f"Charts of {snapshot.name}: {moments.sentence(snapshot)}")
+    source = f"data:image/png;base64,{image}"
+    charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
+    said = filmstrip.named(moments.facts(snapshot))
+    return markup.output(f"{headline(snapshot)}{said}{charts}{events(snapshot)}", f"{markup.SMALL};max-width:980px")
+
+
+def headline(snapshot: Snapshot) -> str:
+    """Name, state and what is to be said about it, as HTML."""
+    said = moments.reason(snapshot)
+    colour = BADGES.get(snapshot.status.state, "#5b6b7d")
+    badge = (f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 9px;margin:0 .6em">'
+             f"{html.escape(snapshot.status.state)}</span>")
+    return f'<div style="font-size:14px"><b>{html.escape(snapshot.name)}</b>{badge}{html.escape(said)}</div>'
+
+
+def events(snapshot: Snapshot) -> str:
+    """The latest events as an HTML list, newest first."""
+    latest = list(snapshot.events)[-LATEST_EVENTS:][::-1]
+    rows = "".join(
+        f'<div><span style="opacity:.65">{moments.number(one.get("frames") or 0)} frames · {html.escape(one["kind"])}'
+        f'</span> {html.escape(str(one["message"]).splitlines()[0] if one["message"] else "")}</div>' for one in latest
+    )
+    return f'<div style="margin-top:.4em;line-height:1.5">{rows}</div>' if rows else ""
+
+
+def text(snapshot: Snapshot) -> str:
+    """The run in one or two lines of text."""
+    said = moments.reason(snapshot)
+    return f"{snapshot.name}: {snapshot.status.state}{', ' + said if said else ''}\n{moments.sentence(snapshot)}"
+
+
+def joined(figures: Mapping[str, Figure]) -> dict[str, Any]:
+    """One specification of all charts with their data."""
+    specs = {key: _renamed(_still(one.spec()), key) for key, one in figures.items()}
+    data = {f"{key}.{name}": rows(table) for key, one in figures.items() for name, table in one.tables.items()}
+    apart = {"resolve": {"scale": {"color": "independent"}}, "spacing": 14}
+    placed = [{"hconcat": [{**specs[key], "width": width, "height": height} for key in keys], **apart}
+              for keys in in_rows(list(figures))
+              for width, height in [FIRST_ROW if keys[0] == next(iter(figures)) else OTHER_ROWS[len(keys)]]]
+    return {"$schema": alt.SCHEMA_URL, "vconcat": placed, **apart, "datasets": data, "config": theme()}
+
+
+def in_rows(keys: list[str]) -> list[list[str]]:
+    """Three, and then rows of up to four, as equal as can be: nine charts are three rows of three."""
+    above, below = keys[:3], keys[3:]
+    count = -(-len(below) // 4)
+    return [above, *(below[row * len(below) // count : (row + 1) * len(below) // count] for row in range(count))]
+
+
+def _still(spec: dict[str, Any]) -> dict[str, Any]:
+    """The chart without what belongs to a page: its own settings, and the layer that is for the pointer alone."""
+    kept = {key: value for key, value in spec.items() if key not in ("$schema", "config", "params")}
+    if "layer" in kept:
+        kept["layer"] = [_still(one) for one in kept["layer"] if one.get("mark", {}).get("type") != "rect"]
+    return kept
+
+
+def _renamed(spec: dict[str, Any], key: str) -> dict[str, Any]:
+    """Its tables' names with the figure's key before them."""
+    if "layer" in spec:
+        spec = {**spec, "layer": [_renamed(one, key) for one in spec["layer"]]}
+    return {**spec, "data": {"name": f"{key}.{spec['data']['name']}"}} if "data" in spec else spec
+
+
+def theme() -> dict[str, Any]:
+    """Vega-Lite's config for a transparent background, with axes and text in grey."""
+    axis = {"gridColor": INK, "gridOpacity": 0.15, "domainColor": INK, "domainOpacity": 0.4,
+            "tickColor": INK, "tickOpacity": 0.4, "labelColor": INK, "titleColor": INK,
+            "titleFontWeight": "normal", "labelFontSize": 10, "titleFontSize": 10}
+    return {
+        "background": "transparent", "font": "sans-serif", "axis": axis, "view": {"stroke": None},
+        "text": {"color": INK}, "title": {"color": INK, "fontSize": 12, "anchor": "start", "offset": 6},
+        "legend": {"labelColor": INK, "labelFontSize": 10, "columnPadding": 8,
+                   "layout": {"top": {"direction": "vertical", "anchor": "start"}}},
+    }

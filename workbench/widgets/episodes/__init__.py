@@ -1,0 +1,1 @@
+"""Episodes in a page: the player, the live view, a game, the strip of frames."""

@@ -1,0 +1,135 @@
+"""One thing that a person can have done: fields, a button, and a line under them that says what became of it."""
+
+from __future__ import annotations
+
+import ast
+import html
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ipywidgets
+
+from workbench.errors import InvalidInput
+from workbench.widgets.kernel.refresher import REFRESHER, Actions
+
+_BAD = "color:var(--jp-error-color1,#b3261e)"
+_TICK_S = 1.0
+
+
+class Doing:
+    """A row of fields with a button; what it asks for is done in a thread, once at a time.
+
+    Attributes:
+        fields: its widgets by name.
+        button, message, view: the button, the line under it, and everything.
+    """
+
+    def __init__(
+        self, name: str, title: str, fields: Mapping[str, Any], ask: Callable[[], tuple[str, Callable[[], str]]], *,
+        tooltip: str = "",
+    ) -> None:
+        """The widgets.
+
+        Args:
+            name: of its CSS classes: workbench-inspector-<name>, …-<name>-message and …-<name>-<field>.
+            ask: called at the click: what is being done, in words, and what does it and returns what to say then.
+        """
+        self.fields, self._ask, self._actions, self._lock = dict(fields), ask, Actions(), threading.Lock()
+        self._busy, self._since, self._words = False, 0.0, ""
+        self.button = ipywidgets.Button(description=title, tooltip=tooltip or title, layout={"width": "auto"})
+        self.button.add_class(f"workbench-inspector-{name}")
+        self.message = ipywidgets.HTML()
+        self.message.add_class(f"workbench-inspector-{name}-message")
+        for field, widget in self.fields.items():
+            widget.add_class(f"workbench-inspector-{name}-{field}")
+        row = ipywidgets.HBox([self.button, *self.fields.values()], layout={"flex_flow": "row wrap"})
+        self.view = ipywidgets.VBox([row, self.message])
+        self.button.on_click(lambda _: self.start())
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is being done."""
+        return self._busy
+
+    def start(self) -> None:
+        """As a click on the button: returns at once."""
+        with self._lock:
+            if self._busy:
+                return
+            try:
+                self._words, do = self._ask()
+            except Exception as error:  # shown under the button, whatever it is
+                self.say(str(error), bad=True)
+                return
+            self._busy, self.button.disabled, self._since = True, True, time.monotonic()
+            self.say(f"{self._words} …")
+        self._actions.submit(lambda: self._do(do))
+        REFRESHER.add(self, period_s=_TICK_S)
+
+    def tick(self) -> bool:
+        """Say how long it takes; called by the refresher."""
+        with self._lock:
+            if self._busy and (took := time.monotonic() - self._since) >= _TICK_S:
+                self.say(f"{self._words} … {took:.0f} s")
+            return self._busy
+
+    def _do(self, do: Callable[[], str]) -> None:
+        try:
+            said, bad = do(), False
+        except Exception as error:  # shown under the button, whatever it is
+            said, bad = str(error) or type(error).__name__, True
+        with self._lock:
+            self._busy, self.button.disabled = False, False
+            self.say(said, bad=bad)
+
+    def say(self, text: str, *, bad: bool = False) -> None:
+        """Show a line under the button; "" shows none."""
+        look = f' role="alert" style="{_BAD}"' if bad else ' role="status"'
+        shown = html.escape(text).replace("\n", "<br>")
+        self.message.value = f"<div{look}>{'⚠ ' if bad else ''}{shown}</div>" if text else ""
+
+
+def keywords(text: str, *, reserved: Mapping[str, str]) -> dict[str, Any]:
+    """Fields and values of text such as "learning_rate=1e-4, optimizer='adam'"; {} for an empty one.
+
+    Args:
+        reserved: names that are no fields here, and what to do instead.
+
+    Raises InvalidInput for anything else than names with plain values.
+    """
+    try:
+        call = ast.parse(f"fork({text})", mode="eval").body
+    except SyntaxError:
+        call = None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+        raise InvalidInput(f"{text!r} are no changed fields. Type them as in Python: learning_rate=1e-4, actors=4")
+    found: dict[str, Any] = {}
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg in reserved:
+            what = reserved.get(str(keyword.arg), "Type fields one by one.")
+            raise InvalidInput(f"{keyword.arg or '**'} cannot be given here. {what}")
+        try:
+            found[keyword.arg] = ast.literal_eval(keyword.value)
+        except ValueError:
+            raise InvalidInput(f"{keyword.arg}={ast.unparse(keyword.value)} is no plain value. Type a number, a "
+                               "text in quotes, True, False or None.") from None
+    return found
+
+
+def whole(label: str, value: int, low: int, high: int) -> Any:
+    """A field for a whole number between bounds."""
+    return ipywidgets.BoundedIntText(value=value, min=low, max=high, description=label, layout={"width": "200px"},
+                                     style={"description_width": "initial"})
+
+
+def text(label: str, placeholder: str, width: str) -> Any:
+    """A field for a line of text."""
+    return ipywidgets.Text(description=label, placeholder=placeholder, layout={"width": width},
+                           style={"description_width": "initial"})
+
+
+def box(label: str, value: bool) -> Any:
+    """A box to tick."""
+    return ipywidgets.Checkbox(value=value, description=label, indent=False, layout={"width": "auto"})

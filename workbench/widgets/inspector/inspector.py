@@ -1,0 +1,375 @@
+"""The checkpoint inspector: what `run.checkpoints` shows in a notebook's cell.
+
+A timeline of checkpoints with their returns and evaluations; layers, gradients and weights of the one that is chosen,
+and how a second one differs from it; and what can be done from a checkpoint: evaluate, play, fork, export. Everything
+that takes a while is done in threads and says so; what goes wrong is said under its button.
+
+CSS classes by which widgets are found:
+    workbench-inspector, -table (of checkpoints), -chosen, -other (which two are looked at), -choice-message, -charts,
+    -layers, -differences (tables), -stage (where episodes are played)
+    -evaluate, -play, -fork, -export (buttons), each with -NAME-message and its fields -NAME-FIELD: evaluate episodes,
+    seed and greedy; play seed, steps and greedy; fork name, fields and replay; export path and replay
+"""
+
+from __future__ import annotations
+
+import html
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+
+from workbench import checkpoints
+from workbench.checkpoints import Checkpoint, layer_statistics
+from workbench.errors import InvalidInput, UnknownName
+from workbench.metrics import MetricsReader
+from workbench.play import evaluation_log
+from workbench.play.evaluation import evaluate
+from workbench.runs import widget_loader
+from workbench.runs.checkpoint_list import Owner
+from workbench.widgets.charts.live import Figure, LiveCharts
+from workbench.widgets.inspector import figures, still
+from workbench.widgets.inspector.controls import Doing, box, keywords, text, whole
+from workbench.widgets.kernel import closing
+from workbench.widgets.kernel.refresher import REFRESHER, Actions
+from workbench.widgets.kernel.saved_view import Shown
+from workbench.widgets.panel.snapshot import number
+from workbench.widgets.views.table import RowTable
+
+LOOK_PERIOD_S = 3.0  # for new checkpoints
+UNSEEN_S = 60.0  # an inspector that no page shows is followed this long
+POINTS = 1000  # of the run's mean return
+MAX_EPISODES = 10_000
+MAX_STEPS = 27_000  # of an episode that is played: the longest game of Atari
+_NONE = "no second checkpoint"
+_RESERVED = {"name": "It has a field of its own.", "replay": "It has a box of its own.",
+             "checkpoint": "It is the one that is chosen.", **dict.fromkeys(
+                 ("launcher", "address", "wait_ready", "ready_timeout_s", "progress"),
+                 "Call run.fork(...) in a cell for that.")}
+
+
+class CheckpointInspector:
+    """The checkpoints of a run, or those that ship with the package, on the screen.
+
+    Attributes:
+        view: the ipywidgets box with everything.
+        table, layers, differences: tables of checkpoints, of layers, of differences by layer.
+        chosen, other: lists to choose the first and the second checkpoint from.
+        doings: evaluate, play, fork and export, by name.
+        stage: where episodes are played.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._lock = threading.RLock()
+        self._reading = Actions()
+        self._found: dict[str, Checkpoint] = {}
+        self._stamp: tuple[Any, ...] = ()
+        self._histogram: Figure | None = None
+        self._layer = ""
+        self._shown: list[Shown] = []
+        self._closed, self._choosing = False, False
+        self._seen = time.monotonic()
+        self._build()
+        self.refresh()
+
+    # --- what is on the screen ----------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.table = RowTable(figures.CHECKPOINTS, label=f"Checkpoints of {self._owner.name}", selectable=True,
+                              on_select=self.choose, on_pull=self.look, empty="no checkpoint yet")
+        self.chosen = ipywidgets.Dropdown(description="Checkpoint", layout={"width": "320px"})
+        self.other = ipywidgets.Dropdown(description="Compare to", layout={"width": "320px"})
+        self.said = ipywidgets.HTML()
+        self.charts = LiveCharts(label=f"Checkpoints of {self._owner.name}", on_pull=self.look)
+        self.layers = RowTable(figures.LAYERS, label="Layers", selectable=True, on_select=self._choose_layer)
+        self.differences = RowTable(figures.DIFFERENCES, label="Differences by layer", selectable=True,
+                                    on_select=self._choose_layer, empty="choose a second checkpoint")
+        self.stage = ipywidgets.VBox()
+        self.doings = self._doings()
+        self.chosen.observe(self._picked, names="value")
+        self.other.observe(self._picked, names="value")
+        for widget, name in ((self.table, "table"), (self.chosen, "chosen"), (self.other, "other"),
+                             (self.said, "choice-message"), (self.charts, "charts"), (self.layers, "layers"),
+                             (self.differences, "differences"), (self.stage, "stage")):
+            widget.add_class(f"workbench-inspector-{name}")
+        choice = ipywidgets.HBox([self.chosen, self.other], layout={"flex_flow": "row wrap"})
+        self.view = ipywidgets.VBox([
+            _heading(f"Checkpoints of {self._owner.name}"), self.charts, _scrolling(self.table, "260px"), choice,
+            self.said, *(one.view for one in self.doings.values()), self.stage,
+            _heading("Layers (choose one to see its weights)"), _scrolling(self.layers, "380px"),
+            _heading("Difference to the second checkpoint, by layer"), _scrolling(self.differences, "380px"),
+        ])  # fmt: skip
+        self.view.add_class("workbench-inspector")
+        self.view._view_count = 0  # makes front ends count their views of it
+        self.view.observe(self._looked_at, names="_view_count")
+
+    def _doings(self) -> dict[str, Doing]:
+        seed = whole("seed", 0, 0, 2**31 - 1), whole("seed", 0, 0, 2**31 - 1)
+        greedy = box("likeliest action", True), box("likeliest action", True)
+        return {
+            "evaluate": Doing(
+                "evaluate", "Evaluate",
+                {"episodes": whole("episodes", 10, 1, MAX_EPISODES), "seed": seed[0], "greedy": greedy[0]},
+                self._evaluate, tooltip="play whole episodes; their mean return with its confidence interval"),
+            "play": Doing(
+                "play", "Play",
+                {"seed": seed[1], "steps": whole("steps at most", MAX_STEPS, 1, 10_000_000), "greedy": greedy[1]},
+                self._play, tooltip="watch an episode; two checkpoints side by side on the same seed"),
+            "fork": Doing(
+                "fork", "Fork from here",
+                {"name": text("name", "the first free one", "220px"),
+                 "fields": text("changes", "learning_rate=1e-4, entropy_cost=0.003", "400px"),
+                 "replay": box("with its replay", False)},
+                self._fork, tooltip="a new run that goes on from this checkpoint, with fields changed"),
+            "export": Doing(
+                "export", "Export",
+                {"path": text("to", "a folder, or a file that ends in .zip", "400px"),
+                 "replay": box("with its replay", False)},
+                self._export, tooltip="copy the checkpoint to a folder, or into a .zip"),
+        }  # fmt: skip
+
+    def refresh(self) -> None:
+        """Read the checkpoints and evaluations anew, and show them. Raises RunNotFound."""
+        with self._lock:
+            self._stamp = self._now()
+            found = {one.path.name: one for one in self._owner.checkpoints}
+            before, self._found = list(self._found), found
+            self.table.show(figures.checkpoint_rows(list(found.values()), self._kept())[::-1])
+            if list(found) != before:
+                self._offer(list(found)[::-1])
+            self._draw()
+
+    def _offer(self, names: list[str]) -> None:
+        """New lists to choose from, newest first; what was chosen stays so where it is still there."""
+        first, second = self.chosen.value, self.other.value
+        self._choosing = True
+        try:
+            self.chosen.options = names
+            self.other.options = [_NONE, *names]
+            self.chosen.value = first if first in names else names[0] if names else None
+            self.other.value = second if second in names else _NONE
+        finally:
+            self._choosing = False
+        if (self.chosen.value, self.other.value) != (first, second):
+            self._inspect()
+
+    def _draw(self) -> None:
+        reader = MetricsReader(self._owner.directory.metrics)
+        pair = [one for one in self._pair() if one is not None]
+        shown = {"timeline": figures.timeline(
+            list(self._found.values()), self._kept(), chosen=pair, events=reader.events(),
+            mean=reader.series("episode_return_mean", max_points=POINTS))}
+        if self._histogram is not None:
+            shown["histogram"] = self._histogram
+        self.charts.show(shown)
+
+    def _kept(self) -> list[evaluation_log.Kept]:
+        return evaluation_log.kept(self._owner.directory)
+
+    def _pair(self) -> tuple[Checkpoint | None, Checkpoint | None]:
+        """The two that are looked at."""
+        return self._found.get(self.chosen.value or ""), self._found.get(self.other.value or "")
+
+    # --- looking at a checkpoint --------------------------------------------------------------------------------
+
+    def choose(self, name: str, other: str | None = None) -> None:
+        """Look at the checkpoint of that name (its folder's), and at how an `other` differs. Raises UnknownName."""
+        for one in (name, other):
+            if one is not None and one not in self._found:
+                raise UnknownName.among("checkpoint", one, self._found)
+        with self._lock:
+            self._choosing = True
+            try:
+                self.chosen.value = name
+                self.other.value = self.other.value if other is None else other
+            finally:
+                self._choosing = False
+        self._inspect()
+
+    def _picked(self, _: Any) -> None:
+        if not self._choosing:
+            self._inspect()
+
+    def _choose_layer(self, name: str) -> None:
+        self._layer = name
+        self._reading.submit(lambda: self._tried(self._read_histogram))
+
+    def _inspect(self) -> None:
+        """Show the layers of what is chosen now; the reading is done in a thread."""
+        first, second = self._pair()
+        self.table.selected = first.path.name if first else None
+        self._say(f"reading {first.path.name} …" if first else "")
+        if first is not None:
+            self._reading.submit(lambda: self._tried(lambda: self._read(first, second)))
+
+    def _tried(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:  # shown under the lists, whatever it is: damaged, pruned in this moment
+            self._say(str(error) or type(error).__name__, bad=True)
+
+    def _read(self, first: Checkpoint, second: Checkpoint | None) -> None:
+        if (first, second) != self._pair():
+            return  # another one was chosen meanwhile
+        layers = list(layer_statistics.layers(first))
+        differences = [] if second is None else list(layer_statistics.differences(first, second))
+        self.layers.show(figures.layer_rows(layers))
+        self.differences.show(figures.difference_rows(differences))
+        names = [one.name for one in layers]
+        if self._layer not in names:
+            self._layer = next((one.name for one in layers if len(one.shape) > 1), names[0] if names else "")
+        self.layers.selected = self._layer or None
+        self._read_histogram()
+        told = any(one.gradient_norm == one.gradient_norm for one in layers)
+        self._say("" if told else "This checkpoint does not tell its gradients: it was written before the first "
+                  "update, by an older version, or without its optimizer.")
+
+    def _read_histogram(self) -> None:
+        """The histogram of the chosen layer, of both checkpoints over each other where both have it."""
+        first, second = self._pair()
+        tensors = [None if one is None else one.open("model").get(self._layer) for one in (first, second)]
+        known, figure = [one for one in tensors if one is not None], None
+        if known:
+            edges = layer_statistics.edges_of(*known)
+            bins = [None if one is None else layer_statistics.histogram(one, edges=edges) for one in tensors]
+            figure = figures.histogram(self._layer, bins[0], bins[1])
+        with self._lock:
+            self._histogram = figure
+            self._draw()
+            self._keep()
+
+    def _say(self, text: str, *, bad: bool = False) -> None:
+        look = ' role="alert" style="color:var(--jp-error-color1,#b3261e)"' if bad else ' role="status"'
+        self.said.value = f"<div{look}>{'⚠ ' if bad else ''}{html.escape(text)}</div>" if text else ""
+
+    # --- what can be done ---------------------------------------------------------------------------------------
+
+    def _needed(self) -> Checkpoint:
+        first, _ = self._pair()
+        if first is None:
+            raise InvalidInput("there is no checkpoint yet. Wait for the first, or write one: run.checkpoint()")
+        return first
+
+    def _evaluate(self) -> tuple[str, Callable[[], str]]:
+        first, asked = self._needed(), _values(self.doings["evaluate"])
+
+        def do() -> str:
+            found = evaluate(first, **asked)
+            evaluation_log.keep(self._owner.directory, first, found)
+            self.refresh()
+            self._keep()
+            return f"{first.path.name}: mean return {number(found.mean)}, 95 % interval {figures.interval(found)}"
+
+        return f"playing {asked['episodes']} episodes with {first.path.name}", do
+
+    def _play(self) -> tuple[str, Callable[[], str]]:
+        first, second = self._needed(), self._pair()[1]
+        asked = _values(self.doings["play"])
+        both = [first] if second is None or second == first else [first, second]
+
+        def do() -> str:
+            from workbench.play.rollout import rollout
+
+            steps = asked.pop("steps")
+            played = [rollout(one, max_steps=steps, **asked) for one in both]
+            player = widget_loader.widget("episodes.player").RolloutPlayer(played)
+            before, self.stage.children = self.stage.children, [player]
+            for one in before:
+                closing.close(one)
+            return "; ".join(f"{one.path.name}: return {number(found.episode_return)}"
+                             for one, found in zip(both, played, strict=True))
+
+        return f"playing {' and '.join(one.path.name for one in both)} on seed {asked['seed']}", do
+
+    def _fork(self) -> tuple[str, Callable[[], str]]:
+        first, fields = self._needed(), self.doings["fork"].fields
+        changes = keywords(fields["fields"].value, reserved=_RESERVED)
+        name, replay = fields["name"].value.strip() or None, fields["replay"].value
+
+        def do() -> str:
+            new = self._owner.fork(first, name=name, replay=replay, progress=False, **changes)
+            new.close()
+            return f"{new.name} goes on from {first.frames:,} frames. Its handle: wb.attach({new.name!r})"
+
+        return f"starting a fork from {first.path.name}", do
+
+    def _export(self) -> tuple[str, Callable[[], str]]:
+        first, fields = self._needed(), self.doings["export"].fields
+        target = fields["path"].value.strip() or f"{self._owner.name}-{first.path.name}"
+        replay = fields["replay"].value
+
+        def do() -> str:
+            path = checkpoints.export(first, target, replay=replay)
+            after = "; unzip it, and give the folder in it" if path.suffix == ".zip" else ""
+            return f"exported to {path}\nTo start from its weights{after}: wb.launch(..., checkpoint={str(path)!r})"
+
+        return f"copying {first.path.name}", do
+
+    # --- following the run --------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Show what is new, if anything is."""
+        with self._lock:
+            if self._now() != self._stamp:
+                self.refresh()
+
+    def _now(self) -> tuple[Any, ...]:
+        """What changes when there is something new."""
+        directory = self._owner.directory
+        kept = directory.path / evaluation_log.FILE
+        names = sorted(path.name for path in directory.checkpoints.glob("[0-9]*"))
+        return (*names, kept.stat().st_mtime_ns if kept.exists() else 0)
+
+    def tick(self) -> bool:
+        """Called by the refresher; whether it wants to be called again."""
+        if self._closed:
+            return False
+        self._tried(self.look)
+        if self.view._view_count:
+            self._seen = time.monotonic()
+        return time.monotonic() - self._seen < UNSEEN_S
+
+    def _looked_at(self, change: dict[str, Any]) -> None:
+        if change["new"] and not self._closed:
+            REFRESHER.add(self, period_s=LOOK_PERIOD_S)
+
+    def close(self) -> None:
+        """Remove the inspector; nothing happens to the run."""
+        self._closed = True
+        REFRESHER.remove(self)
+        closing.close(self.view)
+
+    # --- in a notebook ------------------------------------------------------------------------------------------
+
+    def still(self) -> dict[str, Any]:
+        """What a saved notebook keeps: the charts, the table, and the layers that are shown."""
+        table = self._owner.checkpoints.table
+        return still.bundle(self._owner.name, table, self.charts.figures, self.layers.rows)
+
+    def _keep(self) -> None:
+        for one in self._shown:
+            one.keep(self.still())
+
+    def _ipython_display_(self) -> None:
+        self._shown.append(Shown(self.view, self.still()))
+        self._seen = time.monotonic()
+        REFRESHER.add(self, period_s=LOOK_PERIOD_S)
+
+    def __repr__(self) -> str:
+        return f"<CheckpointInspector of {self._owner.name}>"
+
+
+def _values(doing: Doing) -> dict[str, Any]:
+    return {name: widget.value for name, widget in doing.fields.items()}
+
+
+def _heading(text: str) -> Any:
+    look = "font-weight:600;margin-top:.5em"
+    return ipywidgets.HTML(f'<div role="heading" aria-level="3" style="{look}">{html.escape(text)}</div>')
+
+
+def _scrolling(table: Any, height: str) -> Any:
+    return ipywidgets.Box([table], layout={"max_height": height, "overflow": "auto", "flex": "0 0 auto"})

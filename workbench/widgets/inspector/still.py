@@ -1,0 +1,60 @@
+"""What a saved notebook keeps of a checkpoint inspector: HTML that needs nothing else, its charts, text."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench import markup
+from workbench.tables import Table
+from workbench.widgets.charts import static_render
+from workbench.widgets.charts.live import Figure
+from workbench.widgets.inspector.figures import LAYERS
+from workbench.widgets.panel.snapshot import number
+
+SIZE = {"width": 430, "height": 220}  # of a chart, in px
+_LEFT_OUT = ("rms", "gradient_rms")
+
+
+def bundle(
+    name: str, table: Table[Any], figures: Mapping[str, Figure], layers: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Data by MIME type.
+
+    Args:
+        table: of the checkpoints.
+        layers: rows of the table of layers.
+    """
+    parts = [f"<b>Checkpoints of {html.escape(name)}</b>"]
+    kept: dict[str, Any] = {}
+    if table:
+        kept["image/png"] = base64.b64encode(_png(figures)).decode()
+        said = html.escape(f"Checkpoints of {name} with their returns and evaluations")
+        source = f"data:image/png;base64,{kept['image/png']}"
+        parts.append(f'<img alt="{said}" style="width:100%;max-width:980px" src="{source}">')
+    parts += [table._repr_html_(), _layers(layers)]
+    return {"text/html": markup.output("".join(parts), markup.SMALL), "text/plain": repr(table), **kept}
+
+
+def _png(figures: Mapping[str, Figure]) -> bytes:
+    import vl_convert
+
+    spec = static_render.joined(figures)
+    for row in spec["vconcat"]:
+        for one in row["hconcat"]:
+            one.update(SIZE)
+    return bytes(vl_convert.vegalite_to_png(spec, scale=static_render.PNG_SCALE))
+
+
+def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = [one for one in LAYERS if one.name not in _LEFT_OUT]
+    head = "".join(f'<th style="text-align:left">{html.escape(one.title)}</th>' for one in columns)
+    cells = ["".join(f"<td>{_cell(row.get(one.name))}</td>" for one in columns) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else number(value) if isinstance(value, float) else html.escape(str(value))

@@ -1,0 +1,64 @@
+"""The actors of a run as a table with two buttons per row: restart, and kill (to see how the run takes it)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+from workbench.runs.status import ActorStatus, RunStatus
+from workbench.widgets.views.table import Action, Column, RowTable
+
+COLUMNS = (
+    Column("index", "actor", "number", help="its number; logs/actor-N.log is its log"),
+    Column("state", "state", "state", help="whether its process lives"),
+    Column("last_seen", "last seen", "ago", help="when the learner last heard of it"),
+    Column("steps_per_second", "steps/s", "number", help="decisions of all its environments"),
+    Column("frames_per_second", "frames/s", "number", help="the same with repeated actions counted"),
+    Column("environments", "environments", "number", help="that it steps"),
+    Column("restarts", "restarts", "number", help="how often its process was started again"),
+    Column("pid", "process", "text", help="id of its process"),
+)
+ACTIONS = (
+    Action("restart", "Restart"),
+    Action("kill", "Kill", confirm="Kill actor {key}? The run starts it again.", danger=True),
+)
+
+
+class Keeper(Protocol):
+    """Who restarts actors; a `Run` does."""
+
+    def restart_actor(self, index: int, *, kill: bool = False) -> None: ...
+
+
+class ActorTable:
+    """A table of actors that follows the status of their run.
+
+    Attributes:
+        view: the widget.
+    """
+
+    def __init__(self, run: Keeper) -> None:
+        self._run = run
+        self.view = RowTable(COLUMNS, label="Actors", actions=ACTIONS, on_action=self._do, empty="no actor lives",
+                             row="actor {key}")
+        self.view.add_class("workbench-actor-table")
+
+    def show(self, status: RunStatus) -> None:
+        """Show the actors of that status."""
+        self.view.show([_row(one, status) for one in status.actors])
+
+    def _do(self, key: str, action: str) -> str:
+        self._run.restart_actor(int(key), kill=action == "kill")
+        return f"actor {key} is {'killed' if action == 'kill' else 'ended'}; the run starts it again"
+
+
+def _row(actor: ActorStatus, status: RunStatus) -> dict[str, Any]:
+    seen = None if actor.last_seen_s is None else round(time.time() - status.age_s - actor.last_seen_s)
+    state = "alive" if actor.alive else "dead" if status.alive else "ended"
+    note = "its process has ended; the run starts it again" if state == "dead" else ""
+    return {
+        "key": str(actor.index), "index": actor.index, "state": state, "last_seen": seen,
+        "steps_per_second": round(actor.steps_per_second), "frames_per_second": round(actor.frames_per_second),
+        "environments": actor.environments or None, "restarts": actor.restarts, "pid": str(actor.pid or ""),
+        "note": note, "actions": [one.name for one in ACTIONS] if actor.alive and status.alive else [],
+    }

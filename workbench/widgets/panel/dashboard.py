@@ -1,0 +1,166 @@
+"""Which figures a run shows, and in which order: a chart is there once the run has recorded what it draws.
+
+So an algorithm's panel follows from its metrics, and no chart is an empty box: the first ones, which every run has
+sooner or later, say what they wait for; the others come with their data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from workbench.metrics import History
+from workbench.rundir import RunDirectory
+from workbench.runs.status import RunStatus
+from workbench.widgets.charts import charts
+from workbench.widgets.charts.axes import Axis, Series
+from workbench.widgets.charts.live import Figure
+from workbench.widgets.panel import snapshot
+from workbench.widgets.panel.snapshot import Snapshot, number
+
+LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline", "entropy_loss": "entropy"}
+RETURNS = ("episode_return", "episode_return_mean", "evaluation_return", "evaluation_return_mean")
+SCORES = tuple(name.replace("return", "score") for name in RETURNS)  # beside rewards that are shaped
+Draw = Callable[[Snapshot, str, Axis], Figure]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Place for one chart.
+
+    Attributes:
+        series, histograms: names in the run's metrics; the chart has something to show once it has one of them.
+        draw: the figure of a snapshot that has.
+        awaited: what it waits for, in words; None: the chart is left out until then.
+    """
+
+    title: str
+    draw: Draw
+    series: tuple[str, ...] = ()
+    histograms: tuple[str, ...] = ()
+    awaited: Callable[[Snapshot], str] | None = None
+
+    def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
+        """The figure, or one that says why there is nothing to see; None if it is left out."""
+        if any(name in now.series for name in self.series) or any(name in now.histograms for name in self.histograms):
+            return self.draw(now, self.title, axis)
+        if self.awaited is None:
+            return None
+        return charts.nothing(self.awaited(now), title=self.title, wide=self.draw is _returns)
+
+
+def read(directory: RunDirectory, *, status: RunStatus | None = None, history: History | None = None) -> Snapshot:
+    """The run with all that its charts draw; `history` as in `snapshot.read`. Raises RunNotFound."""
+    return snapshot.read(directory, status=status, series=SERIES, histograms=HISTOGRAMS, history=history)
+
+
+def figures(now: Snapshot, *, axis: Axis = "frames") -> dict[str, Figure]:
+    """The charts of a run over an axis of time, by key, in the order in which they are shown."""
+    found = {key: _drawn(slot, now, axis) for key, slot in SLOTS.items()}
+    return {key: one for key, one in found.items() if one}
+
+
+def _drawn(slot: Slot, now: Snapshot, axis: Axis) -> Figure | None:
+    try:
+        return slot.figure(now, axis)
+    except Exception as error:  # whatever is wrong with one chart, the others are shown
+        return charts.nothing(f"cannot be drawn: {error}", title=slot.title, wide=slot.draw is _returns)
+
+
+def _series(now: Snapshot, name: str) -> Series:
+    return now.series.get(name, charts.EMPTY)
+
+
+def _returns(now: Snapshot, title: str, axis: Axis) -> Figure:
+    each, mean, evaluation, evaluation_mean = (_series(now, name) for name in RETURNS)
+    return charts.episode_returns(
+        each, mean, now.events, evaluation=evaluation, evaluation_mean=evaluation_mean, title=title, axis=axis)
+
+
+def _scores(now: Snapshot, title: str, axis: Axis) -> Figure:
+    each, mean, evaluation, evaluation_mean = (_series(now, name) for name in SCORES)
+    return charts.episode_returns(each, mean, now.events, evaluation=evaluation, evaluation_mean=evaluation_mean,
+                                  title=title, axis=axis, wide=False, what="score")
+
+
+def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
+    """A loss and its parts; or, on a logarithmic axis, a loss and the TD errors, which are of another size."""
+    if "td_error" in now.series:
+        series = {"loss": _series(now, "loss"), "TD error": now.series["td_error"]}
+        return charts.lines(series, now.events, title="Loss and TD error", axis=axis, log=True)
+    return _lines(LOSSES)(now, title, axis)
+
+
+def _lines(labels: dict[str, str], **how: bool) -> Draw:
+    """Lines of those metrics that were recorded, by their labels."""
+
+    def draw(now: Snapshot, title: str, axis: Axis) -> Figure:
+        series = {label: now.series[name] for name, label in labels.items() if name in now.series}
+        return charts.lines(series, now.events, title=title, axis=axis, **how)
+
+    return draw
+
+
+def _memory(now: Snapshot, title: str, axis: Axis) -> Figure:
+    """Without the accelerator's line where there is no accelerator."""
+    series = {label: now.series[name] for name, label in MEMORY.items()
+              if name in now.series and (now.series[name]["value"] > 0).any()}
+    return charts.lines(series or {"learner": charts.EMPTY}, now.events, title=title, axis=axis, zero=True)
+
+
+def _replay_ratio(now: Snapshot, title: str, axis: Axis) -> Figure:
+    asked = now.config.value("replay_ratio")
+    series = {"measured": _series(now, "replay_ratio")}
+    return charts.lines(series, now.events, title=title, axis=axis, zero=True, asked=asked)
+
+
+def _histogram(name: str, x: str) -> Draw:
+    return lambda now, title, axis: charts.histogram(*now.histograms[name], title=title, x=x)
+
+
+def _before_losses(now: Snapshot) -> str:
+    if "replay_min_size" not in now.config.all_settings():
+        return "no update yet"
+    first = min(now.config.value("replay_min_size"), now.status.replay_capacity or float("inf"))
+    return f"no update before the replay holds {number(first)} unrolls"
+
+
+class _Bottleneck(Slot):
+    """From the status, not from the metrics."""
+
+    def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
+        return charts.bottleneck(now.status.bottleneck, title=self.title) if now.status.bottleneck else None
+
+
+def _of(title: str, labels: dict[str, str], **how: bool) -> Slot:
+    return Slot(title, _lines(labels, **how), tuple(labels))
+
+
+def _shape(title: str, name: str, x: str) -> Slot:
+    return Slot(title, _histogram(name, x), histograms=(name,))
+
+
+SPEEDS = {"frames_per_second": "frames/s", "steps_per_second": "steps/s"}
+WAITS = {"batch_wait_ms": "batch wait", "inference_ms": "inference", "update_ms": "update"}
+MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner", "memory_gb": "machine"}
+SLOTS = {
+    "returns": Slot("Episode return", _returns, RETURNS, awaited=lambda now: "no episode has ended yet"),
+    "scores": Slot("Episode score", _scores, SCORES),
+    "speed": Slot("Speed", _lines(SPEEDS, zero=True), tuple(SPEEDS), awaited=lambda now: "nothing was measured yet"),
+    "losses": Slot("Losses", _losses, ("td_error", *LOSSES), awaited=_before_losses),
+    "bottleneck": _Bottleneck("Where the time goes", _lines({})),
+    "entropy": _of("Policy entropy (nats)", {"entropy": "entropy"}),
+    "q_value": _of("Q-value of actions taken", {"q_value": "Q-value"}),
+    "policy_lag": _shape("Policy lag", "policy_lag", "updates between acting and learning"),
+    "batches": _of("Batch and queue fill", {"batch_fill": "batch", "queue_occupancy": "queue"}, share=True),
+    "waits": _of("Batch wait and work (ms)", WAITS, log=True),
+    "replay_fill": _of("Replay fill", {"replay_fill": "fill"}, share=True),
+    "replay_ratio": Slot("Replay ratio", _replay_ratio, ("replay_ratio",)),
+    "td_error": _shape("TD error", "td_error", "size |δ| of the error of a step"),
+    "priority": _shape("Priorities", "priority", "priority of an unroll in the replay"),
+    "sample_age": _shape("Age of samples", "sample_age", "steps between arrival and use"),
+    "learning_rate": _of("Learning rate", {"learning_rate": "learning rate"}, log=True, stepped=True),
+    "memory": Slot("Memory (GiB)", _memory, tuple(MEMORY)),
+}
+SERIES = frozenset(name for slot in SLOTS.values() for name in slot.series)
+HISTOGRAMS = tuple(name for slot in SLOTS.values() for name in slot.histograms)

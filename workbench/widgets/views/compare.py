@@ -1,0 +1,312 @@
+"""`compare`: a metric of several runs in one chart, and where their configurations differ.
+
+It reads the runs' directories alone, so runs may train, be over or dead. What it returns holds its data: nothing of it
+changes when a run goes on, or is deleted.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench import markup, rundir
+from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
+from workbench.metrics import MetricsReader
+from workbench.rundir import RunDirectory, sealed
+from workbench.runs.connection import checked
+from workbench.runs.handle import Run
+from workbench.runs.tuning_history import Change, changes
+from workbench.widgets.charts import compare_chart, static_render
+from workbench.widgets.charts.altair import alt
+from workbench.widgets.charts.axes import AXES
+from workbench.widgets.charts.compare_chart import LARGEST_SMOOTHING
+
+POINTS = 1000  # of a run, at most
+ROWS = 4500  # of all runs together; Altair draws no more than 5000
+_FORMATS = (".html", ".json", ".png", ".svg")
+_SCALE = 2.0  # of a saved PNG: sharp on a projector
+
+
+def compare(
+    runs: Sequence[Run | str | Path] | Run | str | Path,
+    metric: str = "episode_return",
+    *,
+    axis: str = "frames",
+    smoothing: float = 0.05,
+) -> Comparison:
+    """A metric of several runs, drawn over each other, with the configuration fields in which they differ.
+
+    Args:
+        runs: handles, names or directories.
+        metric: any of `run.metric_names`.
+        axis: frames, updates or hours of training; a list under the chart changes it.
+        smoothing: how far the mean behind each point of a line reaches to both sides, as a share of the axis, from 0
+            (not at all) to 0.5; a slider under the chart changes it.
+
+    Raises:
+        InvalidInput: no runs, one of them twice, or a wrong axis or smoothing.
+        RunNotFound: with the nearest name.
+        UnknownName: a run has no such metric; says which, and the nearest name.
+    """
+    if axis not in AXES:
+        raise UnknownName.among("axis", str(axis), AXES)
+    if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 0.5:
+        raise OutOfBounds(f"smoothing={smoothing!r} is out of bounds: it must lie in [0, {LARGEST_SMOOTHING}], as a "
+                          "share of the axis.")
+    found = _labelled(_directories(runs))
+    _require(metric, found)
+    points = min(POINTS, max(2, ROWS // len(found)))
+    curves = pd.concat([_curve(name, one, metric, points) for name, one in found.items()], ignore_index=True)
+    return Comparison(metric, axis, float(smoothing), curves, _tunes(found), _differences(found), tuple(found))
+
+
+class Comparison:
+    """Several runs side by side; shows itself in a notebook's cell.
+
+    Attributes:
+        metric: what was compared.
+        runs: names of the runs, as the chart has them.
+        data: what is drawn: run, frames, updates, hours, value. A point is the mean of equally many rows of the run's
+            metric, where it has more than there are points.
+        differences: fields of the configuration that differ, with one column per run; a field that was tuned shows
+            every value, and the frames at which it changed.
+    """
+
+    def __init__(
+        self, metric: str, axis: str, smoothing: float, data: pd.DataFrame, tunes: pd.DataFrame,
+        differences: pd.DataFrame, runs: tuple[str, ...],
+    ) -> None:
+        self.metric, self.data, self.differences, self.runs = metric, data, differences, runs
+        self._axis, self._smoothing, self._tunes = axis, smoothing, tunes
+        self._shown: Any = None
+
+    @cached_property
+    def chart(self) -> alt.LayerChart:
+        """The chart with its data and its controls (Vega parameters `smoothing` and `axis`): to restyle, to save."""
+        return self._drawn(self.data, self._tunes)
+
+    def _drawn(self, curves: Any, tunes: Any) -> alt.LayerChart:
+        return compare_chart.chart(
+            curves, tunes if len(self._tunes) else None, names=self.runs, metric=self.metric, axis=self._axis,
+            smoothing=self._smoothing, title=self._title,
+        )  # fmt: skip
+
+    @property
+    def _title(self) -> str:
+        whose = f"{len(self.runs)} runs" if len(self.runs) > 1 else self.runs[0]
+        return f"{self.metric.replace('_', ' ').capitalize()} of {whose}"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the comparison, and return where.
+
+        Args:
+            path: ends in .html (chart with its controls, and the differences; needs no internet), .png, .svg or .json
+                (the Vega-Lite specification with its data).
+
+        Raises InvalidInput for another ending, StorageFailed where it cannot be written.
+        """
+        target = Path(path).expanduser().absolute()
+        if target.suffix not in _FORMATS:
+            raise InvalidInput(f"{target.name!r} says no format. End it in one of {', '.join(_FORMATS)}.")
+        try:
+            target.write_bytes(self._as(target.suffix))
+        except OSError as error:
+            raise StorageFailed(f"cannot write {target}: {error.strerror}.") from None
+        return target
+
+    def _as(self, suffix: str) -> bytes:
+        import vl_convert
+
+        spec = static_render.drawable(self._spec())
+        if suffix == ".png":
+            return bytes(vl_convert.vegalite_to_png(spec, scale=_SCALE))
+        if suffix == ".svg":
+            return str(vl_convert.vegalite_to_svg(spec)).encode()
+        if suffix == ".json":
+            return json.dumps(spec, indent=1).encode()
+        return _page(self._title, spec, self._table()).encode()
+
+    def _spec(self) -> dict[str, Any]:
+        with alt.data_transformers.enable("default"):  # the notebook may have chosen another
+            return dict(self.chart.to_dict())
+
+    def _table(self) -> str:
+        return _html_table(self.differences)
+
+    # --- in a notebook ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def view(self) -> Any:
+        """The widget: the chart, and the differences beside it."""
+        import ipywidgets
+
+        from workbench.widgets.charts.live import Figure, LiveCharts
+
+        charts = LiveCharts(label=self._title)
+        tables = {"curves": _columns(self.data), "tunes": _columns(self._tunes)}
+        drawn = self._drawn(alt.NamedData("curves"), alt.NamedData("tunes"))
+        used = tables if len(self._tunes) else {"curves": tables["curves"]}
+        charts.show({"comparison": Figure(self._title, drawn, used, wide=True)})
+        charts.layout = {"flex": "3 1 520px", "min_width": "0"}
+        place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
+        beside = ipywidgets.HTML(self._table(), layout=place)
+        box = ipywidgets.Box([charts, beside], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
+        box.add_class("workbench-compare")
+        return box
+
+    def still(self) -> dict[str, Any]:
+        """What a saved notebook keeps."""
+        import vl_convert
+
+        spec = static_render.drawable(self._spec()) | {"config": static_render.theme()}
+        image = base64.b64encode(vl_convert.vegalite_to_png(spec, scale=static_render.PNG_SCALE)).decode()
+        alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
+        page = markup.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
+                             f'src="data:image/png;base64,{image}">{self._table()}', markup.SMALL)
+        return {"text/html": page, "image/png": image, "text/plain": f"{self!r}\n{self.differences.to_string()}"}
+
+    def _ipython_display_(self) -> None:
+        from workbench.widgets.kernel.saved_view import Shown
+
+        self._shown = Shown(self.view, self.still())
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.metric} of {', '.join(self.runs)}: they differ in {len(self.differences)} fields)"
+
+
+# --- which runs -------------------------------------------------------------------------------------------------------
+
+
+def _directories(runs: Any) -> list[RunDirectory]:
+    """The runs' directories. Raises InvalidInput, RunNotFound."""
+    given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    if not given:
+        raise InvalidInput("compare() got no runs. Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
+    found: list[RunDirectory] = []
+    for one in given:
+        if not isinstance(one, (Run, str, Path)):
+            raise InvalidInput(f"{one!r} is no run. Give handles, names or directories of runs.")
+        directory = checked(one.directory if isinstance(one, Run) else rundir.find(one))
+        if any(directory.path.resolve() == other.path.resolve() for other in found):
+            raise InvalidInput(f"{directory.name} is given twice. Name every run once.")
+        found.append(directory)
+    return found
+
+
+def _labelled(found: list[RunDirectory]) -> dict[str, RunDirectory]:
+    """By name; where two homes have a run of the same name, by path."""
+    names = [one.name for one in found]
+    return {one.name if names.count(one.name) == 1 else str(one.path): one for one in found}
+
+
+def _require(metric: str, found: dict[str, RunDirectory]) -> None:
+    known = {name: set(MetricsReader(one.metrics).names()) for name, one in found.items()}
+    lacking = [name for name, names in known.items() if metric not in names]
+    if not lacking:
+        return
+    everywhere = set.intersection(*known.values())
+    silent = [name for name in lacking if not known[name]]
+    said = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none."
+    if silent:
+        said += f" Nothing was recorded yet by {', '.join(silent)}: wait until it trains."
+    raise UnknownName.among("metric", str(metric), everywhere - {metric} or set.union(*known.values()), said)
+
+
+# --- what of them -----------------------------------------------------------------------------------------------------
+
+
+def _curve(name: str, directory: RunDirectory, metric: str, points: int) -> pd.DataFrame:
+    series = MetricsReader(directory.metrics).means(metric, points=points)
+    return pd.DataFrame({"run": name, "frames": series["frames"], "updates": series["updates"],
+                         "hours": series["time_s"] / 3600, "value": series["value"]})
+
+
+def _tunes(found: dict[str, RunDirectory]) -> pd.DataFrame:
+    columns = ["run", "frames", "updates", "hours", "message"]
+    rows = [(name, one["frames"], one["updates"], one["time_s"] / 3600, one["message"])
+            for name, directory in found.items() for one in MetricsReader(directory.metrics).events()
+            if one["kind"] == "tune" and one["frames"] is not None]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _differences(found: dict[str, RunDirectory]) -> pd.DataFrame:
+    """A table of the fields in which the runs differ, in the order in which a configuration has them."""
+    fields = {name: _fields(directory) for name, directory in found.items()}
+    names = dict.fromkeys(field for one in fields.values() for field in one)
+    rows = {field: [one.get(field, "") for one in fields.values()] for field in names}
+    differing = {field: row for field, row in rows.items() if any(cell != row[0] for cell in row)}
+    return pd.DataFrame.from_dict(differing, orient="index", columns=list(fields), dtype=object).rename_axis("field")
+
+
+def _fields(directory: RunDirectory) -> dict[str, Any]:
+    """Every field of the run, a tuned one as words; and what is beside the configuration: code, and a parent."""
+    config = directory.config()
+    values: dict[str, Any] = {name: config.value(name) for name in ("environment", "algorithm")}
+    values |= {name: config.value(name) for name in config.all_settings()}
+    changed: dict[str, list[Change]] = {}
+    for one in changes(MetricsReader(directory.metrics).events()):
+        changed.setdefault(one.name, []).append(one)
+    for name, steps in changed.items():
+        values[name] = " → ".join([_short(steps[0].old), *(_at(one) for one in steps)])
+    code = {f"{path.stem} code": f"typed in a cell ({sealed.fingerprint(path)[:8]})"
+            for path in sealed.files_in(directory.code)}
+    parent = directory.parent()
+    origin = {"started from": f"{parent['run'] or ''} {Path(parent['checkpoint']).name}".strip()} if parent else {}
+    return values | code | origin
+
+
+def _at(change: Change) -> str:
+    where = "" if change.frames is None else f" (at {change.frames:,} frames)"
+    return f"{_short(change.new)}{where}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# --- how they look ----------------------------------------------------------------------------------------------------
+
+
+def _columns(data: pd.DataFrame) -> dict[str, Any]:
+    """A table as LiveCharts takes it."""
+    return {name: data[name].astype(str).tolist() if name in ("run", "message") else data[name].to_numpy(float)
+            for name in data.columns}
+
+
+def _html_table(differences: pd.DataFrame) -> str:
+    if differences.empty:
+        return '<p class="workbench-compare-differences">Their configurations do not differ.</p>'
+    cell = 'style="text-align:left;vertical-align:top;padding:2px 10px 2px 0"'
+    head = "".join(f'<th scope="col" {cell}>{html.escape(str(name))}</th>' for name in ["", *differences.columns])
+    body = "".join(
+        f'<tr><th scope="row" {cell}>{html.escape(str(field))}</th>'
+        + "".join(f"<td {cell}>{html.escape(_short(value))}</td>" for value in row) + "</tr>"
+        for field, row in zip(differences.index, differences.to_numpy(), strict=True)
+    )
+    caption = '<caption style="text-align:left;padding:4px 0;font-weight:bold">Differences in configuration</caption>'
+    return (f'<table class="workbench-compare-differences" style="font-size:13px;line-height:1.4;'
+            f'border-collapse:collapse">{caption}'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def _page(title: str, spec: dict[str, Any], table: str) -> str:
+    """A page that loads nothing: Vega is inside."""
+    import vl_convert
+
+    vega = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub lacks the default
+    plain = json.dumps(spec).replace("<", "\\u003c")  # so that no text in it ends the script
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>
+<style>body {{ font: 14px sans-serif; margin: 1.5em; display: flex; flex-flow: row wrap; gap: 1.5em }}
+.vega-bind {{ margin: .4em 0; font: 14px sans-serif }}</style>
+<script>{vega}</script></head>
+<body><div id="chart"></div>{table}
+<script>vegaEmbed("#chart", {plain}, {{"renderer": "canvas"}});</script></body></html>
+"""

@@ -1,0 +1,248 @@
+"""`wb.runs()` in a notebook: all runs as a live table with their curves, and a button for what can be done to each.
+
+The table follows the files of the runs while somebody sees it: what has not changed on disk is not read again. A run
+that is attached shows its panel below the table. What a saved notebook keeps is the table as it was at first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+
+from workbench import rundir
+from workbench.errors import StorageFailed
+from workbench.metrics import MetricsReader
+from workbench.rundir import RunDirectory, lock
+from workbench.runs.deletion import delete
+from workbench.runs.handle import Run
+from workbench.runs.launch import resume
+from workbench.runs.listing import RunSummary, summary
+from workbench.widgets.kernel import closing
+from workbench.widgets.kernel.refresher import REFRESHER
+from workbench.widgets.kernel.saved_view import Shown
+from workbench.widgets.panel.panel import RunPanel
+from workbench.widgets.views.table import Action, Column, RowTable
+
+PERIOD_S = 2.0
+UNSEEN_S = 60.0  # a table that no front end shows is followed this long
+POINTS = 40  # of a curve, each a mean of equally many rows
+_COMPLAINT = "The table could not be refreshed"
+CURVES = ("episode_return_mean", "episode_return")  # the first that the run has recorded
+
+COLUMNS = (
+    Column("name", "name"),
+    Column("state", "state", "state"),
+    Column("episode_return", "return", "number", help="mean of the last 100 training episodes"),
+    Column("curve", "so far", "sparkline", help="mean return over frames"),
+    Column("frames", "frames", "number", help="emulator frames, repeated actions counted"),
+    Column("frames_per_second", "frames/s", "number"),
+    Column("steps_per_second", "steps/s", "number", help="decisions of all environments"),
+    Column("environment", "environment"),
+    Column("algorithm", "algorithm"),
+    Column("created", "launched", "ago", help="when the run was launched"),
+)
+ACTIONS = (
+    Action("attach", "Attach"),
+    Action("detach", "Detach"),
+    Action("stop", "Stop", confirm="Stop {key}?"),
+    Action("resume", "Resume"),
+    Action("delete", "Delete", confirm="Move {key} to trash?", danger=True),
+)
+
+
+class RunsTable:
+    """All runs on the screen.
+
+    Attributes:
+        view: the ipywidgets box with the table, and the panel of the run that is attached.
+        table: one row per run, keyed by its name.
+        panel: of the run that is attached, or None.
+    """
+
+    def __init__(self, static: Mapping[str, str]) -> None:
+        """A table of the runs in the home.
+
+        Args:
+            static: what a saved notebook keeps, by type.
+        """
+        self._static = static
+        self._lock = threading.RLock()
+        self._read: dict[RunDirectory, tuple[Any, dict[str, Any]]] = {}  # rows with what they were read at
+        self._seen = time.monotonic()
+        self._attached: str | None = None
+        self._run: Run | None = None
+        self.panel: RunPanel | None = None
+        self.table = RowTable(
+            COLUMNS, label="Runs", actions=ACTIONS, on_action=self._do, on_pull=self.refresh,
+            empty=f"no runs in {rundir.home() / 'runs'}",
+        )
+        self._place = ipywidgets.VBox()
+        self.view = ipywidgets.VBox([self.table, self._place])
+        self.view.add_class("workbench-runs")
+        self.view._view_count = 0  # makes front ends count their views of it
+        self.view.observe(self._looked_at, names="_view_count")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring the rows up to date."""
+        with self._lock:
+            directories, damaged = rundir.listed()
+            self._read = {one: found for one in (*directories, *damaged) if (found := self._look(one)) is not None}
+            self.table.show([self._row(row) for _, row in self._read.values()])
+
+    def tick(self) -> bool:
+        """Called by the refresher every few seconds; whether the table wants to be called again. Never raises."""
+        moment = time.monotonic()
+        if self.view._view_count:
+            self._seen = moment
+        try:
+            self.refresh()
+            if self.table.said.startswith(_COMPLAINT):
+                self.table.say("")
+        except Exception as error:  # shown; a table that cannot be refreshed must not end the thread of the others
+            self.table.say(f"{_COMPLAINT}: {error}", bad=True)
+        return moment - self._seen < UNSEEN_S
+
+    def close(self) -> None:
+        """Remove the table and the panel below it; the runs go on."""
+        REFRESHER.remove(self)
+        self._detach()
+        closing.close(self.view)
+
+    def __repr__(self) -> str:
+        return self._static["text/plain"]
+
+    def _ipython_display_(self) -> None:
+        Shown(self.view, dict(self._static))
+        self._seen = time.monotonic()
+        REFRESHER.add(self, period_s=PERIOD_S)
+
+    def _looked_at(self, change: Mapping[str, Any]) -> None:
+        if change["new"]:
+            REFRESHER.add(self, period_s=PERIOD_S)
+
+    # Reading
+
+    def _look(self, directory: RunDirectory) -> tuple[Any, dict[str, Any]] | None:
+        """A run's row and the state of its files; None: it went away."""
+        stamp = _stamp(directory)
+        known = self._read.get(directory)
+        if known is not None and stamp is not None and known[0] == stamp:
+            return known
+        row = summary(directory)
+        return None if row is None else (stamp, _cells(row) | {"curve": [] if row.problem else _curve(directory)})
+
+    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        attached = row["key"] == self._attached
+        if row["state"] == "damaged":
+            return {**row, "actions": []}
+        return {**row, "actions": ["detach" if attached else "attach", *_POSSIBLE.get(row["state"], ())]}
+
+    # What a person asks for; in the thread of the row
+
+    def _do(self, name: str, action: str) -> str | None:
+        told: str | None = _ACTIONS[action](self, rundir.find(name))
+        self.refresh()
+        return told
+
+    def _attach(self, directory: RunDirectory) -> None:
+        run = Run(directory)
+        panel = RunPanel(run)
+        with self._lock:
+            self._detach()
+            self._attached, self._run, self.panel = directory.name, run, panel
+            self._place.children = (panel.view,)
+
+    def _detach(self, _: RunDirectory | None = None) -> None:
+        with self._lock:
+            panel, run = self.panel, self._run
+            self.panel = self._run = self._attached = None
+            self._place.children = ()
+        if panel is not None and run is not None:
+            panel.close()
+            run.close()
+
+    def _delete(self, directory: RunDirectory) -> str:
+        where = delete(directory)
+        if self._attached == directory.name:
+            self._detach()
+        return f"{directory.name} is in the trash: {where}\nMoved back to {directory.path}, it is a run again."
+
+
+def _stop(_: RunsTable, directory: RunDirectory) -> str:
+    handle = Run(directory)
+    try:
+        return f"{directory.name}: {handle.stop().line()}"
+    finally:
+        handle.close()
+
+
+def _resume(_: RunsTable, directory: RunDirectory) -> str:
+    handle = Run(directory)
+    try:
+        if handle.state == "paused":
+            handle.resume()
+            return f"{directory.name} goes on"
+        again = resume(directory.path, progress=False)
+        again.close()
+        return f"{directory.name} trains again, from {again.last_status.frames:,} frames"
+    finally:
+        handle.close()
+
+
+_ACTIONS: Mapping[str, Callable[[RunsTable, RunDirectory], Any]] = {
+    "attach": RunsTable._attach, "detach": RunsTable._detach, "stop": _stop, "resume": _resume,
+    "delete": RunsTable._delete,
+}
+_ENDED = ("resume", "delete")
+_POSSIBLE = {
+    "starting": ("stop",), "training": ("stop",), "paused": ("resume", "stop"),
+    "stopped": _ENDED, "failed": _ENDED, "dead": _ENDED, "finished": ("delete",),
+}
+
+
+def _stamp(directory: RunDirectory) -> tuple[int, ...] | None:
+    """Changes when the run's files do; None while it lives, and they change by the second, or where nobody can tell."""
+    try:
+        if lock.is_alive(directory):
+            return None
+    except StorageFailed:
+        return None
+    return tuple(_modified(one) for one in (directory.record, directory.metrics, Path(f"{directory.metrics}-wal")))
+
+
+def _modified(path: Path) -> int:
+    """0 for a file that is not there, or empty: whoever reads a database may leave an empty journal."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return found.st_mtime_ns if found.st_size else 0
+
+
+def _cells(run: RunSummary) -> dict[str, Any]:
+    moves = run.state == "training"
+    speeds = {name: getattr(run, name) if moves else None for name in ("frames_per_second", "steps_per_second")}
+    return {
+        "key": run.name, "name": run.name, "state": run.state, "created": run.created or None,
+        "environment": run.environment, "algorithm": run.algorithm, "frames": None if run.problem else run.frames,
+        "episode_return": run.episode_return, **speeds, **({"note": run.problem} if run.problem else {}),
+    }
+
+
+def _curve(directory: RunDirectory) -> list[tuple[float, float]]:
+    """Mean returns over frames; the last one is the newest. Nothing where they cannot be read."""
+    reader = MetricsReader(directory.metrics)
+    with suppress(StorageFailed):
+        for name in CURVES:
+            means, ends = reader.means(name, points=POINTS), reader.series(name, max_points=1)
+            if len(means["value"]):
+                curve = [(float(x), round(float(y), 6)) for x, y in zip(means["frames"], means["value"], strict=True)]
+                return [*curve[:-1], (float(ends["frames"][-1]), float(ends["value"][-1]))]
+    return []

@@ -1,0 +1,275 @@
+"""A sweep in a notebook: charts, a live table of its trials, and the run that a person asks for below it.
+
+It follows the sweep's files while somebody sees it. A saved notebook keeps a picture of it, brought up to date as
+trials come to their end.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import ipywidgets
+
+from workbench import markup, rundir
+from workbench.errors import WorkbenchError
+from workbench.runs.connection import stored_status
+from workbench.runs.handle import Run
+from workbench.sweeps.handle import GOING_ON, OPEN, Sweep, SweepStatus
+from workbench.sweeps.study import Trial, best
+from workbench.widgets.charts import static_render, sweep_chart
+from workbench.widgets.charts.live import Figure, LiveCharts
+from workbench.widgets.kernel import closing
+from workbench.widgets.kernel.refresher import REFRESHER, Actions
+from workbench.widgets.kernel.saved_view import Bundle, Shown
+from workbench.widgets.panel.panel import RunPanel
+from workbench.widgets.views.table import Action, Column, RowTable
+
+PERIOD_S = 2.0
+UNSEEN_S = 60.0  # a view that no front end shows is followed this long
+STILL_ROWS = 12  # of the table in a saved notebook, the best first
+_COMPLAINT = "The sweep could not be refreshed"
+
+_BEFORE = (
+    Column("run", "run"),
+    Column("mark", "", help="★ the best so far"),
+    Column("state", "state", "state"),
+    Column("value", "value", "number", help="mean of the metric over the last tenth of the frames, or of those so far"),
+    Column("curve", "so far", "sparkline", help="values at equal frames"),
+    Column("frames", "frames", "number", help="emulator frames, repeated actions counted"),
+)
+ACTIONS = (Action("show", "Show"), Action("hide", "Hide"), Action("stop", "Stop", confirm="Stop {key}?"))
+
+
+class SweepView:
+    """A sweep on the screen.
+
+    Attributes:
+        view: the ipywidgets box with all of it.
+        charts, table: the parts that follow the sweep; the table's rows are keyed by the names of the runs.
+        panel: of the run that is shown below, or None.
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+        self._lock = threading.RLock()
+        self._seen = time.monotonic()
+        self._run: Run | None = None
+        self.panel: RunPanel | None = None
+        self._shown: Shown | None = None
+        self._kept: tuple[Any, ...] = ()  # what the picture in the notebook shows
+        self._judged: tuple[int, dict[str, float]] = (-1, {})
+        self._actions = Actions()
+        self._status: SweepStatus | None = None
+        self._trials: list[Trial] = []
+        self.charts = LiveCharts(label=f"Charts of {sweep.name}", on_pull=self.refresh)
+        fields = [Column(name, name, kind) for name, kind in _kinds(sweep)]
+        self.table = RowTable(
+            [*_BEFORE, *fields, Column("said", "note")], label=f"Trials of {sweep.name}", actions=ACTIONS,
+            on_action=self._do, on_pull=self.refresh, empty="no trial has begun yet",
+        )  # fmt: skip
+        self._place = ipywidgets.VBox()
+        self._head = ipywidgets.HTML()
+        self._buttons = {name: self._button(title, call) for name, title, call in (
+            ("best", "Show the best run", self._show_best), ("stop", "Stop the sweep", lambda: self._sweep.stop()),
+            ("resume", "Resume", lambda: self._sweep.resume()))}  # fmt: skip
+        bar = ipywidgets.HBox([self._head, *self._buttons.values()], layout={"flex_flow": "row wrap"})
+        self.view = ipywidgets.VBox([bar, self.charts, self.table, self._place])
+        self.view.add_class("workbench-sweep")
+        self.view._view_count = 0  # makes front ends count their views of it
+        self.view.observe(self._looked_at, names="_view_count")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring everything up to date. Raises what reading the sweep raises."""
+        with self._lock:
+            self._status, self._trials = self._sweep.look()
+            self._head.value = _headline(self._status)
+            live = self._status.state in GOING_ON
+            known = self._status.best_value is not None
+            possible = {"best": known, "stop": live or self._status.state == "dead", "resume": not live}
+            for name, button in self._buttons.items():
+                button.disabled = not possible[name]
+            self.charts.show(self._figures())
+            chosen = best(self._trials, self._sweep.goal)
+            self.table.show([self._row(one, chosen) for one in self._trials])
+            self._keep()
+
+    def tick(self) -> bool:
+        """Called by the refresher every few seconds; whether the view wants to be called again. Never raises."""
+        moment = time.monotonic()
+        if self.view._view_count:
+            self._seen = moment
+        try:
+            self.refresh()
+            if self.table.said.startswith(_COMPLAINT):
+                self.table.say("")
+        except Exception as error:  # shown; it must not end the thread of the others
+            self.table.say(f"{_COMPLAINT}: {error}", bad=True)
+        return moment - self._seen < UNSEEN_S
+
+    def close(self) -> None:
+        """Remove the view and the panel below it; the sweep goes on."""
+        REFRESHER.remove(self)
+        self._hide()
+        closing.close(self.view)
+
+    def still(self) -> Bundle:
+        """What a saved notebook keeps: text/html that needs nothing else, image/png and text/plain."""
+        status = self._status or self._sweep.status
+        figures = self._figures()
+        images = {key: base64.b64encode(_png(one, *sweep_chart.WIDEST[key])).decode() for key, one in figures.items()}
+        drawn = "".join(f'<img alt="{html.escape(figures[key].title)}" style="max-width:100%" '
+                        f'src="data:image/png;base64,{image}">' for key, image in images.items())  # fmt: skip
+        body = f"{_headline(status)}{drawn}{self._html_table()}"
+        return {"text/html": markup.output(body, markup.SMALL), "image/png": images["parallel"],
+                "text/plain": f"{status!r}\n{self._sweep.table.to_string()}"}
+
+    def __repr__(self) -> str:
+        return f"SweepView({self._sweep.name})"
+
+    def _ipython_display_(self) -> None:
+        self._shown = Shown(self.view, self.still())
+        self._seen = time.monotonic()
+        REFRESHER.add(self, period_s=PERIOD_S)
+
+    def _looked_at(self, change: Mapping[str, Any]) -> None:
+        if change["new"]:
+            REFRESHER.add(self, period_s=PERIOD_S)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def _figures(self) -> dict[str, Figure]:
+        over = sum(one.state != "running" for one in self._trials)
+        if self._judged[0] != over:
+            self._judged = over, self._sweep.importance
+        return sweep_chart.figures(
+            self._trials, self._judged[1], self._sweep.space, metric=self._sweep.metric, goal=self._sweep.goal
+        )
+
+    def _row(self, one: Trial, chosen: Trial | None) -> dict[str, Any]:
+        shown = self._run is not None and self._run.name == one.run
+        live = one.state == "running"
+        state = OPEN if live and self._status is not None and self._status.state not in GOING_ON else one.state
+        frames = self._frames(one.run) if live else one.frames
+        is_best = chosen is not None and one.number == chosen.number
+        return {
+            "key": one.run, "run": one.run, "mark": "★" if is_best else "", "state": state, "value": one.value,
+            "curve": [(float(mark), value) for mark, value in one.curve.items()], "frames": frames,
+            **{name: _cell(value) for name, value in one.fields.items()}, "said": one.note.partition("\n")[0],
+            "bad": False, "actions": ["hide" if shown else "show", *(["stop"] if live else [])],
+        }  # fmt: skip
+
+    def _frames(self, run: str) -> int | None:
+        with suppress(WorkbenchError):
+            return stored_status(rundir.find(run)).frames
+        return None
+
+    def _keep(self) -> None:
+        """Put a newer picture into the notebook, once a trial is over or the sweep changes its state."""
+        status = self._status
+        if self._shown is None or status is None:
+            return
+        now = (status.state, status.over)
+        if now != self._kept:
+            self._kept = now
+            self._shown.keep(self.still())
+
+    def _html_table(self) -> str:
+        sign = -1 if self._sweep.goal == "max" else 1
+        ranked = sorted(self._trials, key=lambda one: (one.value is None, sign * (one.value or 0.0)))[:STILL_ROWS]
+        names = ["run", "state", "value", "frames", *self._sweep.space]
+        head = "".join(f'<th style="text-align:left;padding-right:12px">{html.escape(name)}</th>' for name in names)
+        rows = "".join(f"<tr>{''.join(_cell_html(cell) for cell in _cells(one, self._sweep.space))}</tr>"
+                       for one in ranked)  # fmt: skip
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    # --- what a person asks for ---------------------------------------------------------------------------------
+
+    def _button(self, title: str, call: Callable[[], object]) -> ipywidgets.Button:
+        button = ipywidgets.Button(description=title, layout={"width": "auto"})
+        button.on_click(lambda _: self._actions.submit(lambda: self._try(title, call)))
+        return button
+
+    def _try(self, title: str, call: Callable[[], object]) -> None:
+        """Do it, and say under the table what became of it."""
+        self.table.say(f"{title} …")
+        try:
+            call()
+            self.table.say("")
+            self.refresh()
+        except Exception as error:  # shown, whatever it is
+            self.table.say(f"{title}: {error}", bad=True)
+
+    def _do(self, key: str, action: str) -> str | None:
+        told = None
+        if action == "show":
+            self._show(Run(rundir.find(key)))
+        elif action == "hide":
+            self._hide()
+        else:
+            told = f"{key}: {Run(rundir.find(key)).stop().line()}"
+        self.refresh()
+        return told
+
+    def _show_best(self) -> None:
+        self._show(self._sweep.best)
+
+    def _show(self, run: Run) -> None:
+        panel = RunPanel(run)
+        with self._lock:
+            self._hide()
+            self._run, self.panel = run, panel
+            self._place.children = (panel.view,)
+
+    def _hide(self) -> None:
+        with self._lock:
+            panel, run = self.panel, self._run
+            self.panel = self._run = None
+            self._place.children = ()
+        if panel is not None and run is not None:
+            panel.close()
+            run.close()
+
+
+def _kinds(sweep: Sweep) -> list[tuple[str, Any]]:
+    """The fields that are searched, and whether their cells are numbers or texts."""
+    return [(name, "number" if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in
+                                   getattr(entry, "values", (0.0,))) else "text")
+            for name, entry in sweep.space.items()]  # fmt: skip
+
+
+def _cell(value: Any) -> Any:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def _cells(one: Trial, space: Mapping[str, Any]) -> Sequence[Any]:
+    return [one.run, one.state, one.value, one.frames, *(one.fields.get(name) for name in space)]
+
+
+def _cell_html(value: Any) -> str:
+    said = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f'<td style="text-align:left;padding-right:12px">{html.escape(said)}</td>'
+
+
+def _headline(status: SweepStatus) -> str:
+    """Name, state and how far it is, as HTML."""
+    colour = static_render.BADGES.get("training" if status.state == "running" else status.state, "#5b6b7d")
+    badge = (f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 9px;margin:0 .6em">'
+             f"{html.escape(status.state)}</span>")  # fmt: skip
+    said = status.line().partition(", ")[2]
+    name = f"<b>{html.escape(status.name)}</b>"
+    return f'<div style="font-size:14px;margin-right:1em">{name}{badge}{html.escape(said)}</div>'
+
+
+def _png(figure: Figure, width: int, height: int) -> bytes:
+    import vl_convert
+
+    spec = {**figure.altair().to_dict(validate=False), "width": width, "height": height,
+            "config": static_render.theme()}
+    return bytes(vl_convert.vegalite_to_png(static_render.drawable(spec), scale=static_render.PNG_SCALE))
