@@ -25,7 +25,7 @@ from throughput import ratio_cells
 
 import workbench as wb
 from workbench.config import RunConfig
-from workbench.runs.handle import Run
+from workbench.running.handle import Run
 
 RESULT = Path(__file__).parent / "results" / "learner-threads.md"
 CASES: dict[str, dict[str, Any]] = {

@@ -33,7 +33,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META, described, file_of
 from workbench.checkpoints.tensorfile import Content
-from workbench.play import evaluation_log, pretrained
+from workbench.playing import evaluation_log, pretrained
 
 LOOK_S = 5.0
 SEED = 1  # of the evaluations that choose

@@ -28,7 +28,7 @@ RESULT = Path(__file__).parent / "results" / "startup.md"
 IMPORT_LIMIT_S, TRAINED_LIMIT_S = 0.5, 10.0
 IMPORTS = {
     "workbench": "what `import workbench` costs",
-    "workbench.runs.launch": "the first `wb.launch` of a kernel",
+    "workbench.running.launch": "the first `wb.launch` of a kernel",
     "workbench.supervisor.main": "a supervisor",
     "workbench.actor.main": "an actor, without its environment",
     "workbench.learner.main": "a learner",

@@ -46,7 +46,7 @@ def swept(options: argparse.Namespace) -> tuple[wb.Sweep, float]:
 
 def returns(options: argparse.Namespace, **fields: Any) -> list[float]:
     """Mean return over the last tenth of the frames of a run per seed."""
-    from workbench.sweeps.objective import Curve
+    from workbench.sweeping.objective import Curve
 
     found = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):

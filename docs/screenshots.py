@@ -28,9 +28,9 @@ from tests.browser.conftest import chromium
 from tests.browser.driver import DARK, LIGHT, Browser, Notebook, Server
 from workbench import rundir
 from workbench.errors import WorkbenchError
-from workbench.runs.handle import Run, attach
-from workbench.runs.launch import launch, resume
-from workbench.sweeps.sweep import sweep
+from workbench.running.handle import Run, attach
+from workbench.running.launch import launch, resume
+from workbench.sweeping.sweep import sweep
 
 HERE = Path(__file__).parent
 PONG = "pong-vtrace-1"

@@ -22,8 +22,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from workbench import rundir
 from workbench.errors import WorkbenchError
 from workbench.rundir import lock
-from workbench.runs.connection import Control
-from workbench.sweeps import folder as sweep_folder
+from workbench.running.connection import Control
+from workbench.sweeping import folder as sweep_folder
 
 CHECKOUT = Path(__file__).parent.parent
 LONGEST_S = 240.0  # of any wait: an event that comes at all comes sooner, also on a slow machine with other work
@@ -38,7 +38,8 @@ SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10,
 CALM = {**SMALL, "environment_options": {"step_ms": 10.0}, "network": "mlp"}
 
 
-FIRST = ("browser", "notebooks", "launchers", "runs", "play", "sweeps", "faults")  # folders whose files take longest
+# folders whose files take longest
+FIRST = ("browser", "notebooks", "launchers", "running", "playing", "sweeping", "faults")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

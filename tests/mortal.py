@@ -10,13 +10,13 @@ from typing import Any
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
 from workbench.config import RunConfig
-from workbench.sweeps.folder import SweepFolder
+from workbench.sweeping.folder import SweepFolder
 
 # A sweep's process that ends by SIGKILL in place of one of its writes. Arguments: the sweep's folder, writes before.
 _MORTAL = """
 import os, signal, sys
 from optuna.storages import RDBStorage
-from workbench.sweeps import process
+from workbench.sweeping import process
 
 folder, left = sys.argv[1], int(sys.argv[2])
 

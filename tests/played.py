@@ -16,10 +16,10 @@ from workbench import algorithms, checkpoints, environments, networks
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
-from workbench.play import rollout as rollouts
-from workbench.play.rollout import MAX_STEPS, Rollout
-from workbench.play.worker import evaluate
-from workbench.play.worker import rollout as playing
+from workbench.playing import rollout as rollouts
+from workbench.playing.rollout import MAX_STEPS, Rollout
+from workbench.playing.worker import evaluate
+from workbench.playing.worker import rollout as playing
 from workbench.policies import player
 from workbench.rundir import RunDirectory, sealed, write_atomically
 

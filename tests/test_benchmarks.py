@@ -15,7 +15,7 @@ import workbench as wb
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, UnknownName
-from workbench.runs.handle import Run
+from workbench.running.handle import Run
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

@@ -1,4 +1,4 @@
-"""Imports point down only (but for runs.widget_loader, which loads a widget by its name), and torch stays where the
+"""Imports point down only (but for running.widget_loader, which loads a widget by its name), and torch stays where the
 accelerator is."""
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LAYERS = [
     {"policies"},
     {"supervisor", "learner", "actor"},
     {"launchers"},
-    {"runs", "play", "sweeps", "reports", "planning", "recipes"},
+    {"running", "playing", "sweeping", "reports", "planning", "recipes"},
     {"widgets"},
     {"__init__", "__main__", "cli"},
 ]
 STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other
-TORCH = {"algorithms", "networks", "replay", "policies", "learner", "play.worker"}
+TORCH = {"algorithms", "networks", "replay", "policies", "learner", "playing.worker"}
 
 
 def modules() -> list[Path]:
@@ -88,7 +88,7 @@ PROCESSES_WITHOUT_AN_ACCELERATOR = [
     "workbench",
     "workbench.actor.main",
     "workbench.supervisor.main",
-    "workbench.runs.launch, workbench.play.evaluation, workbench.play.rollout, workbench.runs.listing",
+    "workbench.running.launch, workbench.playing.evaluation, workbench.playing.rollout, workbench.running.listing",
     "workbench.cli.commands",
     "workbench.widgets.panel.panel",
 ]

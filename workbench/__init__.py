@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
-    from workbench.play.evaluation import Evaluation, evaluate
-    from workbench.play.export import export_policy, load_policy
-    from workbench.play.game import Game, play
-    from workbench.play.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
-    from workbench.play.rollout import Rollout, rollout
+    from workbench.playing.evaluation import Evaluation, evaluate
+    from workbench.playing.export import export_policy, load_policy
+    from workbench.playing.game import Game, play
+    from workbench.playing.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
+    from workbench.playing.rollout import Rollout, rollout
     from workbench.recipes.recipe import recipe
     from workbench.reports.aggregate import Aggregate, aggregate
-    from workbench.runs.handle import Run, attach
-    from workbench.runs.launch import launch, resume
-    from workbench.runs.listing import runs
-    from workbench.runs.machine_info import Machine, machine
-    from workbench.runs.status import RunStatus
-    from workbench.sweeps.handle import Sweep, SweepStatus
-    from workbench.sweeps.sweep import attach_sweep, sweep, sweeps
+    from workbench.running.handle import Run, attach
+    from workbench.running.launch import launch, resume
+    from workbench.running.listing import runs
+    from workbench.running.machine_info import Machine, machine
+    from workbench.running.status import RunStatus
+    from workbench.sweeping.handle import Sweep, SweepStatus
+    from workbench.sweeping.sweep import attach_sweep, sweep, sweeps
     from workbench.widgets.views.compare import Comparison, compare
 
 __version__ = "0.1.0"
@@ -80,37 +80,37 @@ _HOMES = {
     "Aggregate": "workbench.reports.aggregate",
     "Checkpoint": "workbench.checkpoints",
     "Comparison": "workbench.widgets.views.compare",
-    "Evaluation": "workbench.play.evaluation",
-    "Game": "workbench.play.game",
-    "Machine": "workbench.runs.machine_info",
-    "PretrainedPolicies": "workbench.play.pretrained",
-    "PretrainedPolicy": "workbench.play.pretrained",
-    "Rollout": "workbench.play.rollout",
-    "Run": "workbench.runs.handle",
-    "RunStatus": "workbench.runs.status",
-    "Sweep": "workbench.sweeps.handle",
-    "SweepStatus": "workbench.sweeps.handle",
+    "Evaluation": "workbench.playing.evaluation",
+    "Game": "workbench.playing.game",
+    "Machine": "workbench.running.machine_info",
+    "PretrainedPolicies": "workbench.playing.pretrained",
+    "PretrainedPolicy": "workbench.playing.pretrained",
+    "Rollout": "workbench.playing.rollout",
+    "Run": "workbench.running.handle",
+    "RunStatus": "workbench.running.status",
+    "Sweep": "workbench.sweeping.handle",
+    "SweepStatus": "workbench.sweeping.handle",
     "WorkbenchError": "workbench.errors",
     "aggregate": "workbench.reports.aggregate",
-    "attach": "workbench.runs.handle",
-    "attach_sweep": "workbench.sweeps.sweep",
+    "attach": "workbench.running.handle",
+    "attach_sweep": "workbench.sweeping.sweep",
     "compare": "workbench.widgets.views.compare",
-    "evaluate": "workbench.play.evaluation",
-    "launch": "workbench.runs.launch",
-    "export_policy": "workbench.play.export",
+    "evaluate": "workbench.playing.evaluation",
+    "launch": "workbench.running.launch",
+    "export_policy": "workbench.playing.export",
     "load_ipython_extension": "workbench.cli.magics",  # what IPython looks for, and no name for people
-    "load_policy": "workbench.play.export",
-    "machine": "workbench.runs.machine_info",
+    "load_policy": "workbench.playing.export",
+    "machine": "workbench.running.machine_info",
     "plan": "workbench.planning",
-    "play": "workbench.play.game",
-    "pretrained": "workbench.play.pretrained",
+    "play": "workbench.playing.game",
+    "pretrained": "workbench.playing.pretrained",
     "recipe": "workbench.recipes",
     "register_environment": "workbench.environments",
-    "resume": "workbench.runs.launch",
-    "rollout": "workbench.play.rollout",
-    "runs": "workbench.runs.listing",
-    "sweep": "workbench.sweeps.sweep",
-    "sweeps": "workbench.sweeps.sweep",
+    "resume": "workbench.running.launch",
+    "rollout": "workbench.playing.rollout",
+    "runs": "workbench.running.listing",
+    "sweep": "workbench.sweeping.sweep",
+    "sweeps": "workbench.sweeping.sweep",
     "unload_ipython_extension": "workbench.cli.magics",
 }
 

@@ -31,11 +31,11 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 
         return mirror(arguments[0], arguments[1])
     if entry == "_sweep":
-        from workbench.sweeps.process import main as search
+        from workbench.sweeping.process import main as search
 
         return search(arguments[0])
     if entry == "_play":
-        from workbench.play.worker.game import main as play
+        from workbench.playing.worker.game import main as play
         from workbench.wire.lifeline import leave
 
         leave(play(arguments[0]))
@@ -43,14 +43,14 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
 
     end_with_parent()
     if entry == "_rollout":
-        from workbench.play.worker.rollout import main as roll_out
+        from workbench.playing.worker.rollout import main as roll_out
 
         return roll_out(arguments[0])
     if entry == "_onnx":
-        from workbench.play.worker.onnx_export import main as export_onnx
+        from workbench.playing.worker.onnx_export import main as export_onnx
 
         return export_onnx(arguments[0])
-    from workbench.play.worker.evaluate import main as evaluate
+    from workbench.playing.worker.evaluate import main as evaluate
 
     return evaluate(arguments[0])
 

@@ -26,8 +26,8 @@ from workbench.environments.adapters import code_by_value
 from workbench.errors import AccessDenied
 from workbench.launchers import colab
 from workbench.rundir import RunDirectory, sealed
-from workbench.runs.launch import checked_config
-from workbench.sweeps import folder, study
+from workbench.running.launch import checked_config
+from workbench.sweeping import folder, study
 
 PACKAGE = Path(workbench.__file__).parent
 SOMEBODY = 65534  # another user

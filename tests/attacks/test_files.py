@@ -22,10 +22,10 @@ from workbench import checkpoints
 from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
 from workbench.launchers import colab
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.play import evaluation_log
-from workbench.play.rollout import every as rollouts_of
+from workbench.playing import evaluation_log
+from workbench.playing.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
-from workbench.sweeps import folder as sweep_folder
+from workbench.sweeping import folder as sweep_folder
 from workbench.widgets.views.runs_table import RunsTable
 
 SOON_S = 10.0  # of this process's processor, on a machine several times slower than one that needs less than 2

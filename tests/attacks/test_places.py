@@ -58,7 +58,7 @@ def test_a_launch_from_a_directory_that_was_deleted(home: Path) -> None:
 
 def test_nothing_of_a_home_is_open_to_others_whatever_the_umask(tmp_path: Path) -> None:
     code = ("import os; os.umask(0)\n"
-            "from workbench import rundir\nfrom workbench.sweeps import folder\n"
+            "from workbench import rundir\nfrom workbench.sweeping import folder\n"
             "rundir.create('one', {}, code={'environment.pkl': b''})\n"
             "folder.create('two', {}, {}, lambda sweep: None)\n"
             "from workbench.rundir import sealed\nsealed.sealed('environment.pkl', b'')\n")

@@ -15,7 +15,7 @@ import pytest
 
 from tests.played import checkpoint_in
 from workbench import checkpoints
-from workbench.play.pretrained import JUDGED
+from workbench.playing.pretrained import JUDGED
 from workbench.policies.player import load_policy
 
 CHECKOUT = Path(__file__).parents[2]

@@ -20,8 +20,8 @@ from playwright.sync_api import expect
 
 from tests.browser.driver import Browser, Notebook, Server
 from tests.conftest import LONGEST_S, SMALL, private_home
-from workbench.runs.handle import Run
-from workbench.runs.launch import launch
+from workbench.running.handle import Run
+from workbench.running.launch import launch
 
 HERE = Path(__file__).parent
 PICTURES = HERE.parent.parent / "build" / "browser"

@@ -12,7 +12,7 @@ from tests.browser.driver import Notebook
 from tests.browser.on_screen import busy_until, end_cell, pictures
 from tests.conftest import eventually
 from tests.played import checkpoint_in
-from workbench.play import rollout
+from workbench.playing import rollout
 
 MAKE, PLAY, BUSY, STOP, FAST, ALONE = range(6)
 

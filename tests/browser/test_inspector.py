@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.driver import Notebook
 from tests.browser.on_screen import pictures
 from tests.conftest import eventually
-from workbench.runs.handle import Run, attach
+from workbench.running.handle import Run, attach
 
 CELLS = ["import workbench as wb\nwb.attach('pong').checkpoints"]
 

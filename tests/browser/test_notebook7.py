@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.driver import DARK, LIGHT, Notebook
 from tests.browser.on_screen import Panel, busy_until, end_cell, pictures, rich_outputs
 from tests.conftest import CALM, eventually
-from workbench.runs.handle import attach
+from workbench.running.handle import attach
 
 pytestmark = pytest.mark.full
 

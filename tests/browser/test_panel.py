@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from tests.browser.driver import DARK, LIGHT, Browser, Notebook
 from tests.browser.on_screen import Panel, actor_row, busy_until, end_cell, rich_outputs
 from tests.conftest import CALM, eventually
-from workbench.runs.handle import Run, attach
+from workbench.running.handle import Run, attach
 
 LAUNCH, PANEL, BUSY = range(3)
 SLOW = {**CALM, "environment_options": {"step_ms": 20.0}}

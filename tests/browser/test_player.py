@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.driver import Browser, Notebook
 from tests.browser.on_screen import busy_until, end_cell, pictures
 from tests.conftest import eventually
-from workbench.runs.handle import Run
+from workbench.running.handle import Run
 
 ROLLOUT, PLAY, BUSY, WATCH = range(4)
 STEPS = 240

@@ -12,8 +12,8 @@ from tests.browser.driver import Notebook
 from tests.browser.on_screen import Panel, pictures
 from tests.conftest import CALM, eventually
 from workbench import rundir
-from workbench.runs.handle import Run
-from workbench.runs.launch import launch
+from workbench.running.handle import Run
+from workbench.running.launch import launch
 
 RUNS, COMPARE = range(2)
 CELLS = ["import workbench as wb\nwb.runs()", "wb.compare(['row-a', 'row-b'], 'episode_return')"]

@@ -26,7 +26,7 @@ def said(code: str) -> str:
 
 
 @pytest.mark.parametrize("before", [
-    "", "import workbench.environments", "from workbench import environments", "import workbench.runs.launch",
+    "", "import workbench.environments", "from workbench import environments", "import workbench.running.launch",
     "from workbench.environments import make", "wb.register_environment", "import importlib, workbench.environments\n"
     "importlib.reload(workbench.environments)",
 ])  # fmt: skip

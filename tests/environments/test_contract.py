@@ -117,7 +117,7 @@ def skip_without_its_package(environment) -> None:
 @pytest.mark.parametrize("environment, options, happened, spec", ENVIRONMENTS, ids=title)
 def test_it_keeps_the_contract(environment, options, happened, spec):
     skip_without_its_package(environment)
-    steps = 110 if str(environment).startswith("ALE") else 210
+    steps = 80 if str(environment).startswith("ALE") else 210
     seen = check_environment(environment, options=options, steps=steps)
     assert seen.steps == 3 * steps
     assert getattr(seen, happened) > 0

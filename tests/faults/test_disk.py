@@ -49,7 +49,7 @@ def check_history(run: wb.Run) -> None:
 
 
 def test_training_waits_while_the_learner_can_store_nothing(home: Path) -> None:
-    run = wb.launch("testing/counting-v0", **COUNTING)
+    run = wb.launch("testing/counting-v0", **COUNTING, environment_options={"step_ms": 5.0})
     before = complete(run)
     with no_room_for(before.learner_pid):
         held = waiting(run)

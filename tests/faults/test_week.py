@@ -10,7 +10,7 @@ import pytest
 from tests.faults import week
 from tests.widgets import recorded
 from workbench.rundir import RunDirectory
-from workbench.runs.handle import Run
+from workbench.running.handle import Run
 from workbench.widgets.panel.panel import RunPanel
 
 # as long as the panel of a short run; measured: 10 of a day and 15 to 20 of a week; if all rows were read: 34 and 240

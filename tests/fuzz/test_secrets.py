@@ -18,7 +18,7 @@ from tests.fuzz.live import Calls
 from tests.widgets import recorded
 from workbench.errors import AccessDenied
 from workbench.rundir import RunDirectory
-from workbench.runs.connection import Control
+from workbench.running.connection import Control
 from workbench.widgets.panel.panel import RunPanel
 from workbench.wire import rpc
 from workbench.wire.rpc import Caller, Endpoint, Listen, method_path, open_channel, serve, token_metadata

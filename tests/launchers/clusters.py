@@ -19,7 +19,7 @@ from tests.hosts import OtherHost
 OBJECT_STORE = 80 * 2**20  # bytes; Ray's least is 75 MiB
 _TRIES = 4
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-          "RAY_agent_register_timeout_ms": "240000"}
+          "RAY_agent_register_timeout_ms": "90000"}
 
 
 def add_node(cluster: Any, cpus: int, **more: Any) -> Any:

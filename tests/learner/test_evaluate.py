@@ -1,4 +1,4 @@
-"""Episodes of an evaluation where several agents play a game; tests/play/test_scores.py has scores."""
+"""Episodes of an evaluation where several agents play a game; tests/playing/test_scores.py has scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.environments.games import CountingGame
 from tests.played import checkpoint_in
-from workbench.play.worker import evaluate
+from workbench.playing.worker import evaluate
 
 
 def evaluated(checkpoint: Any, episodes: int) -> dict[str, Any]:

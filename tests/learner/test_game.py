@@ -15,8 +15,8 @@ from tests.environments.games import CountingGame
 from tests.learner.test_rollout_kinds import SPECS, Kinds
 from tests.played import checkpoint_in
 from workbench.checkpoints import Checkpoint
-from workbench.play import rollout
-from workbench.play.worker.game import Game
+from workbench.playing import rollout
+from workbench.playing.worker.game import Game
 from workbench.testing import CountingEnv
 
 Told = list[dict[str, Any]]

@@ -16,9 +16,9 @@ from gymnasium import spaces
 from tests.environments.games import CountingGame
 from tests.played import checkpoint_in, rolled_out
 from workbench.errors import StorageFailed
-from workbench.play import store
-from workbench.play.rollout import load
-from workbench.play.worker import rollout as playing
+from workbench.playing import store
+from workbench.playing.rollout import load
+from workbench.playing.worker import rollout as playing
 from workbench.testing import Count, CountingEnv
 from workbench.trajectory import ActionSpec, StepBatch
 from workbench.widgets.episodes import player

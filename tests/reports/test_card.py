@@ -18,9 +18,9 @@ from workbench.__main__ import main
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
-from workbench.play import evaluation_log
+from workbench.playing import evaluation_log
 from workbench.reports import card_curve
-from workbench.runs import launch as start
+from workbench.running import launch as start
 
 
 def curve_of(text: str) -> ElementTree.Element:

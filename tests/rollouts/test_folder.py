@@ -19,8 +19,8 @@ from tests.played import checkpoint_in
 from workbench import checkpoints
 from workbench.checkpoints import tensorfile
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
-from workbench.play import store
-from workbench.play.store import RolloutWriter, replacing
+from workbench.playing import store
+from workbench.playing.store import RolloutWriter, replacing
 
 
 def written(folder: Path, frames: list[np.ndarray], **rows: list) -> store.Stored:
@@ -90,7 +90,7 @@ import numpy as np
 from pathlib import Path
 def peak():  # of this program; getrusage counts what was here before it
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-from workbench.play.store import RolloutWriter
+from workbench.playing.store import RolloutWriter
 with RolloutWriter(Path({str(tmp_path)!r})) as writer:
     before = peak()
     for t in range(1500):
@@ -129,7 +129,7 @@ def test_a_failure_leaves_nothing_and_keeps_the_one_before(tmp_path):
 def test_what_a_process_is_writing_stays_and_what_it_left_is_removed(tmp_path):
     code = f"""
 from pathlib import Path
-from workbench.play.store import replacing
+from workbench.playing.store import replacing
 with replacing(Path({str(tmp_path / "theirs")!r})) as folder:
     print(folder, flush=True)
     input()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from workbench.errors import InvalidInput
-from workbench.play import store
-from workbench.play.store import Journal, RolloutWriter, read_journal
+from workbench.playing import store
+from workbench.playing.store import Journal, RolloutWriter, read_journal
 
 OPENING = {"title": "t", "seed": 3}
 STEPS = [([1], "person", 0.5), ([[0.25, -1.0]], "agent", -1.0)]

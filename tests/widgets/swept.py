@@ -8,10 +8,10 @@ import pytest
 
 from tests.widgets import recorded
 from workbench.config import RunConfig
-from workbench.sweeps import folder as sweep_folder
-from workbench.sweeps import study as sweep_study
-from workbench.sweeps.handle import Sweep
-from workbench.sweeps.space import Choice, Space, Span, to_json
+from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import study as sweep_study
+from workbench.sweeping.handle import Sweep
+from workbench.sweeping.space import Choice, Space, Span, to_json
 
 optuna = pytest.importorskip("optuna")
 SPACE: Space = {"learning_rate": Span(1e-5, 1e-1, True, False), "batch_size": Span(4, 64, False, True),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.widgets import recorded
-from workbench.runs.status import RunStatus
+from workbench.running.status import RunStatus
 from workbench.widgets.panel import facts, snapshot
 
 SPENT = {"alive_s": 5400.0, "cost": 2.0, "best_return": -19.5, "best_return_frames": 250_000}

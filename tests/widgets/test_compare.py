@@ -18,7 +18,7 @@ from tests.widgets import recorded
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
-from workbench.runs.handle import Run
+from workbench.running.handle import Run
 from workbench.widgets.views.compare import Comparison, compare
 
 

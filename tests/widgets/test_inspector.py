@@ -20,9 +20,9 @@ from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, StorageFailed, UnknownName
-from workbench.play import evaluation_log
-from workbench.play.evaluation import Evaluation
-from workbench.runs.handle import Run
+from workbench.playing import evaluation_log
+from workbench.playing.evaluation import Evaluation
+from workbench.running.handle import Run
 from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.controls import keywords
 from workbench.widgets.inspector.inspector import CheckpointInspector
@@ -93,7 +93,7 @@ def test_without_widgets_a_cell_shows_the_table(
     def missing(name: str) -> None:
         raise MissingPackage(f"the {name} needs ipywidgets. Install it: pip install ipywidgets")
 
-    monkeypatch.setattr("workbench.runs.widget_loader.widget", missing)
+    monkeypatch.setattr("workbench.running.widget_loader.widget", missing)
     run.checkpoints._ipython_display_()
     told = capsys.readouterr().out
     assert run.checkpoints[0].path.name in told and "pip install ipywidgets" in told

@@ -26,8 +26,8 @@ from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
-from workbench.runs.handle import Run
-from workbench.runs.status import RunStatus
+from workbench.running.handle import Run
+from workbench.running.status import RunStatus
 from workbench.widgets.charts import static_render
 from workbench.widgets.kernel.refresher import Actions, Refresher
 from workbench.widgets.panel import facts, snapshot

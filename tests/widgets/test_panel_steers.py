@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CALM, eventually
-from workbench.runs.handle import Run, attach
-from workbench.runs.launch import launch
+from workbench.running.handle import Run, attach
+from workbench.running.launch import launch
 from workbench.widgets.panel.panel import RunPanel
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from tests.conftest import eventually
 from workbench.errors import InvalidInput
 from workbench.observations import MOST_ENTRIES, decode
-from workbench.play.rollout import Rollout
+from workbench.playing.rollout import Rollout
 from workbench.trajectory import Part
 from workbench.widgets.episodes import filmstrip, player
 from workbench.widgets.episodes.player import RolloutPlayer

@@ -10,7 +10,7 @@ import vl_convert
 from tests.conftest import eventually
 from tests.widgets import swept
 from tests.widgets.swept import SPACE
-from workbench.sweeps.handle import Sweep
+from workbench.sweeping.handle import Sweep
 from workbench.widgets.charts import sweep_chart
 from workbench.widgets.views.sweep import SweepView
 

@@ -16,7 +16,7 @@ from PIL import Image
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench.errors import OutOfBounds, RunNotAlive
-from workbench.play.watch import Look, Watching
+from workbench.playing.watch import Look, Watching
 from workbench.testing import CountingEnv
 from workbench.trajectory import ActionSpec, Flags
 from workbench.widgets.episodes import watch

@@ -25,7 +25,7 @@ from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
 
 if TYPE_CHECKING:
-    from workbench.runs.handle import Run
+    from workbench.running.handle import Run
 
 _POSITIONAL = ("environment", "algorithm", "network", "environment_options", "wrappers")  # not made from their settings
 
@@ -224,7 +224,7 @@ def _boolean(text: str) -> bool:
 
 
 def _started(given: argparse.Namespace, *, wait_ready: bool) -> Run:
-    from workbench.runs.launch import launch
+    from workbench.running.launch import launch
 
     return launch(given.environment, wait_ready=wait_ready, **_run_fields(given))
 
@@ -241,7 +241,7 @@ def _run_fields(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _sweep(given: argparse.Namespace) -> int:
-    from workbench.sweeps.sweep import sweep
+    from workbench.sweeping.sweep import sweep
 
     named = ("trials", "parallel", "metric", "goal", "sampler", "pruner", "generations")
     how = {name: getattr(given, name) for name in named}
@@ -293,7 +293,7 @@ def _launch(given: argparse.Namespace) -> int:
 
 
 def _runs(_: argparse.Namespace) -> int:
-    from workbench.runs.listing import runs
+    from workbench.running.listing import runs
 
     print(runs())
     return 0
@@ -309,7 +309,7 @@ def _environments(given: argparse.Namespace) -> int:
 def _status(given: argparse.Namespace) -> int:
     import dataclasses
 
-    from workbench.runs.handle import attach
+    from workbench.running.handle import attach
     from workbench.supervisor import stopping_rules
 
     handle = attach(given.name)
@@ -329,7 +329,7 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _card(given: argparse.Namespace) -> int:
-    from workbench.runs.handle import attach
+    from workbench.running.handle import attach
 
     card = attach(given.name).card()
     print(card if given.output is None else card.save(given.output))
@@ -337,7 +337,7 @@ def _card(given: argparse.Namespace) -> int:
 
 
 def _tune(given: argparse.Namespace) -> int:
-    from workbench.runs.handle import attach
+    from workbench.running.handle import attach
 
     handle = attach(given.name)
     told = handle.tune(**changes_of(given.changes, handle.config))
@@ -357,7 +357,7 @@ def changes_of(words: Sequence[str], config: RunConfig) -> dict[str, Any]:
 
 
 def _fork(given: argparse.Namespace) -> int:
-    from workbench.runs.handle import attach
+    from workbench.running.handle import attach
 
     handle = attach(given.name)
     made = handle.fork(given.checkpoint, name=given.new_name, replay=given.replay, launcher=given.launcher,
@@ -367,7 +367,7 @@ def _fork(given: argparse.Namespace) -> int:
 
 
 def _stop(given: argparse.Namespace) -> int:
-    from workbench.runs.handle import attach
+    from workbench.running.handle import attach
 
     status = attach(given.name).stop(timeout_s=given.timeout_s)
     print(f"{status.name}: {status.line()}")
@@ -376,14 +376,14 @@ def _stop(given: argparse.Namespace) -> int:
 
 def _delete(given: argparse.Namespace) -> int:
     from workbench import rundir
-    from workbench.runs.deletion import delete
+    from workbench.running.deletion import delete
 
     print(delete(rundir.find(given.name)))
     return 0
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    from workbench.play.evaluation import evaluate
+    from workbench.playing.evaluation import evaluate
 
     print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample,
                    protocol=given.protocol, starts=given.starts))
@@ -391,15 +391,15 @@ def _evaluate(given: argparse.Namespace) -> int:
 
 
 def _export(given: argparse.Namespace) -> int:
-    from workbench.play.export import export_policy
+    from workbench.playing.export import export_policy
 
     print(export_policy(given.checkpoint, target=given.target))
     return 0
 
 
 def _rollout(given: argparse.Namespace) -> int:
-    from workbench.play import store
-    from workbench.play.rollout import rollout
+    from workbench.playing import store
+    from workbench.playing.rollout import rollout
 
     asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(given, name)) is not None}
     typed = [_option(name) for name in (*asked, *(["sample"] if given.sample else []))]
@@ -414,7 +414,7 @@ def _rollout(given: argparse.Namespace) -> int:
 
 
 def _machine(given: argparse.Namespace) -> int:
-    from workbench.runs.machine_info import machine
+    from workbench.running.machine_info import machine
 
     print(machine())
     return 0

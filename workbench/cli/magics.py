@@ -14,8 +14,8 @@ from typing import Any
 from workbench import rundir
 from workbench.cli.commands import changes_of
 from workbench.errors import InvalidInput, RunNotFound, WorkbenchError
-from workbench.runs.handle import Run, attach
-from workbench.runs.listing import Runs, runs
+from workbench.running.handle import Run, attach
+from workbench.running.listing import Runs, runs
 
 _VARIABLE = "run"  # of the notebook, that holds the handle
 

@@ -10,7 +10,7 @@ from workbench.config import Setting
 from workbench.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from workbench.sweeps.handle import Sweep
+    from workbench.sweeping.handle import Sweep
 
 Parse = Callable[[Setting, str], Any]
 
@@ -77,7 +77,7 @@ def wait_for(sweep: Sweep) -> None:
 
 def sweeps(given: argparse.Namespace) -> int:
     """List sweeps, or the trials of one; stop, resume or delete it. The exit code."""
-    from workbench.sweeps import sweep
+    from workbench.sweeping import sweep
 
     if given.runs and not given.delete:
         raise InvalidInput("--runs goes with --delete: what becomes of the runs of a sweep that is deleted.")

@@ -20,9 +20,9 @@ from workbench.metrics import MetricsReader
 from workbench.reports import card_curve, card_sections
 from workbench.reports.card_sections import Row
 from workbench.rundir import RunDirectory
-from workbench.runs.connection import checked, stored_status
-from workbench.runs.status import RunStatus
-from workbench.runs.tuning_history import Change, changes
+from workbench.running.connection import checked, stored_status
+from workbench.running.status import RunStatus
+from workbench.running.tuning_history import Change, changes
 
 POINTS = 300  # of a curve, at most: each is a mean
 

@@ -11,10 +11,10 @@ from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import scores_of
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
-from workbench.play import evaluation_log
+from workbench.playing import evaluation_log
 from workbench.rundir import RunDirectory, sealed
-from workbench.runs.hyperparameter_table import duration
-from workbench.runs.status import RunStatus
+from workbench.running.hyperparameter_table import duration
+from workbench.running.status import RunStatus
 from workbench.supervisor import stopping_rules
 
 Row = tuple[str, str, str]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.sweeps.space import Space
-from workbench.sweeps.study import LEAST_FOR_IMPORTANCE, Trial, best
+from workbench.sweeping.space import Space
+from workbench.sweeping.study import LEAST_FOR_IMPORTANCE, Trial, best
 from workbench.widgets.charts import charts
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ

@@ -20,8 +20,8 @@ import traitlets
 from PIL import Image
 
 from workbench.errors import WorkbenchError
-from workbench.play.game import AGENT, SPEEDS, Game
-from workbench.play.keyboard import RESERVED
+from workbench.playing.game import AGENT, SPEEDS, Game
+from workbench.playing.keyboard import RESERVED
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment as Frame
 from workbench.widgets.episodes.player import policy_header

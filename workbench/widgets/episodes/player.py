@@ -20,9 +20,9 @@ import traitlets
 from workbench import observations
 from workbench.errors import InvalidInput
 from workbench.observations import Drawable
-from workbench.play import action_words
-from workbench.play.action_bars import domain_of, strip
-from workbench.play.rollout import Rollout
+from workbench.playing import action_words
+from workbench.playing.action_bars import domain_of, strip
+from workbench.playing.rollout import Rollout
 from workbench.trajectory import ActionSpec, Array
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment

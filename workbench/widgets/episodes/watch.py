@@ -17,9 +17,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from workbench.play import action_words
-from workbench.play.action_bars import domain_of, strip
-from workbench.play.watch import Look, Watching
+from workbench.playing import action_words
+from workbench.playing.action_bars import domain_of, strip
+from workbench.playing.watch import Look, Watching
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment
 from workbench.widgets.episodes.player import policy_header

@@ -25,10 +25,10 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
-from workbench.play import evaluation_log
-from workbench.play.evaluation import evaluate
-from workbench.runs import widget_loader
-from workbench.runs.checkpoint_list import Owner
+from workbench.playing import evaluation_log
+from workbench.playing.evaluation import evaluate
+from workbench.running import widget_loader
+from workbench.running.checkpoint_list import Owner
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.controls import Doing, box, keywords, text, whole
@@ -271,7 +271,7 @@ class CheckpointInspector:
         both = [first] if second is None or second == first else [first, second]
 
         def do() -> str:
-            from workbench.play.rollout import rollout
+            from workbench.playing.rollout import rollout
 
             steps = asked.pop("steps")
             played = [rollout(one, max_steps=steps, **asked) for one in both]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
-from workbench.runs.status import ActorStatus, RunStatus
+from workbench.running.status import ActorStatus, RunStatus
 from workbench.widgets.views.table import Action, Column, RowTable
 
 COLUMNS = (

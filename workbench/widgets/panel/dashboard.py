@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
-from workbench.runs.status import RunStatus
+from workbench.running.status import RunStatus
 from workbench.widgets.charts import charts
 from workbench.widgets.charts.axes import Axis, Series
 from workbench.widgets.charts.live import Figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 
-from workbench.runs.status import RunStatus
+from workbench.running.status import RunStatus
 from workbench.supervisor import stopping_rules
 from workbench.widgets.panel import snapshot
 from workbench.widgets.panel.snapshot import Snapshot, duration, number

@@ -32,8 +32,8 @@ from workbench.config import RunConfig
 from workbench.errors import RunNotFound
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
-from workbench.runs.connection import stored_status
-from workbench.runs.status import RunStatus
+from workbench.running.connection import stored_status
+from workbench.running.status import RunStatus
 from workbench.widgets.charts import static_render
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER

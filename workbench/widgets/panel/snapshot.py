@@ -12,8 +12,8 @@ from typing import Any
 from workbench.config import RunConfig
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
-from workbench.runs.connection import stored_status
-from workbench.runs.status import RunStatus
+from workbench.running.connection import stored_status
+from workbench.running.status import RunStatus
 from workbench.supervisor import stopping_rules
 from workbench.widgets.charts.axes import Series
 

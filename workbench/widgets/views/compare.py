@@ -20,9 +20,9 @@ from workbench import markup, rundir
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, sealed
-from workbench.runs.connection import checked
-from workbench.runs.handle import Run
-from workbench.runs.tuning_history import Change, changes
+from workbench.running.connection import checked
+from workbench.running.handle import Run
+from workbench.running.tuning_history import Change, changes
 from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import AXES

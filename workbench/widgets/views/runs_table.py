@@ -19,10 +19,10 @@ from workbench import rundir
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock
-from workbench.runs.deletion import delete
-from workbench.runs.handle import Run
-from workbench.runs.launch import resume
-from workbench.runs.listing import RunSummary, summary
+from workbench.running.deletion import delete
+from workbench.running.handle import Run
+from workbench.running.launch import resume
+from workbench.running.listing import RunSummary, summary
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Shown

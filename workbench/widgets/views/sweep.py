@@ -18,10 +18,10 @@ import ipywidgets
 
 from workbench import markup, rundir
 from workbench.errors import WorkbenchError
-from workbench.runs.connection import stored_status
-from workbench.runs.handle import Run
-from workbench.sweeps.handle import GOING_ON, OPEN, Sweep, SweepStatus
-from workbench.sweeps.study import Trial, best
+from workbench.running.connection import stored_status
+from workbench.running.handle import Run
+from workbench.sweeping.handle import GOING_ON, OPEN, Sweep, SweepStatus
+from workbench.sweeping.study import Trial, best
 from workbench.widgets.charts import static_render, sweep_chart
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.kernel import closing

@@ -1,0 +1,112 @@
+"""One handle steers from several threads; the supervisor is written by hand, behind real gRPC."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.widgets import recorded
+from workbench.errors import ConnectionLost
+from workbench.rundir import RunDirectory, lock
+from workbench.running.connection import Control, stored_status
+from workbench.wire.rpc import serve
+
+
+class Supervisor:
+    """Answers when it is told to; knows the calls of an older version."""
+
+    def __init__(self) -> None:
+        self.asked, self.free = threading.Event(), threading.Event()
+        self.restarted: list[int] = []
+
+    def slow(self) -> str:
+        self.asked.set()
+        self.free.wait(240)
+        return "done"
+
+    def restart_actor(self, index: int) -> None:
+        self.restarted.append(index)
+
+    def calls(self) -> dict[str, Any]:
+        return {"slow": self.slow, "restart_actor": self.restart_actor, "ping": lambda: "here"}
+
+
+@pytest.fixture
+def directory(home: Path) -> Iterator[RunDirectory]:
+    made = recorded.vtrace("steered")
+    with lock.held(lock.of_supervisor(made), wait_s=1.0):
+        yield made
+
+
+@pytest.fixture
+def supervisor(directory: RunDirectory) -> Iterator[Supervisor]:
+    made = Supervisor()
+    server = serve(directory.supervisor_address, directory.token(), calls=made.calls())
+    yield made
+    made.free.set()
+    server.stop(0.0)
+
+
+def test_a_call_that_takes_too_long_and_a_closed_handle_cut_nobody_off(
+    directory: RunDirectory, supervisor: Supervisor
+) -> None:
+    control = Control(directory)
+    with ThreadPoolExecutor(1) as pool:
+        patient = pool.submit(control.call, "slow", timeout_s=240)
+        assert supervisor.asked.wait(240)
+        with pytest.raises(ConnectionLost, match="did not answer 'slow' within 0.1 s"):
+            control.call("slow", timeout_s=0.1)
+        control.close()
+        assert control.call("ping") == "here"
+        supervisor.free.set()
+        assert patient.result(240) == "done"
+
+
+def test_a_supervisor_that_starts_anew_is_found_at_once(directory: RunDirectory) -> None:
+    control = Control(directory)
+    for _ in range(2):
+        with pytest.raises(ConnectionLost):
+            control.call("ping", timeout_s=2.0)
+        server = serve(directory.supervisor_address, directory.token(), calls=Supervisor().calls())
+        assert control.call("ping", timeout_s=2.0) == "here"
+        server.stop(0.0)
+
+
+def test_a_command_waits_for_a_supervisor_that_is_just_being_started(directory: RunDirectory) -> None:
+    control, made = Control(directory), Supervisor()
+    made.free.set()
+    with lock.held(lock.of_start(directory), wait_s=1.0), ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ConnectionLost):
+            control.call("ping", timeout_s=1.0)
+        patient = pool.submit(control.call, "slow", timeout_s=240)
+        with pytest.raises(TimeoutError):
+            patient.result(0.5)
+        server = serve(directory.supervisor_address, directory.token(), calls=made.calls())
+        assert patient.result(240) == "done"
+        server.stop(0.0)
+
+
+def test_a_run_that_ends_between_two_looks_at_its_files_is_not_dead(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory.write(state="stopping")
+
+    def ended(_: RunDirectory) -> bool:
+        directory.write(state="finished")
+        return False
+
+    monkeypatch.setattr(lock, "is_alive", ended)
+    assert stored_status(directory).state == "finished"
+
+
+def test_an_actor_of_a_run_of_an_older_version_can_be_restarted(
+    directory: RunDirectory, supervisor: Supervisor
+) -> None:
+    wb.attach(directory.path).restart_actor(1)
+    assert supervisor.restarted == [1]

@@ -1,0 +1,109 @@
+"""Names of runs, and what an interrupt leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, eventually
+from workbench import launchers, rundir
+from workbench.config import RunConfig
+from workbench.launchers import Launched
+from workbench.metrics import MetricsWriter
+from workbench.rundir import lock
+from workbench.running import waiting
+from workbench.running.launch import created, started, stem_of
+from workbench.running.status import RunStatus
+
+
+@pytest.mark.parametrize(
+    ("environment", "stem"),
+    [
+        ("ALE/Pong-v5", "pong"),
+        ("CartPole-v1", "cartpole"),
+        ("package:Some/My_Env-v12", "my-env"),
+        ("MyEnv", "myenv"),
+        ("lambda", "lambda"),
+        ("///", "run"),
+    ],
+)
+def test_a_name_is_made_of_the_environments(environment: str, stem: str) -> None:
+    assert stem_of(environment) == stem
+
+
+def test_launches_at_the_same_time_get_names_of_their_own(home: Path) -> None:
+    config = RunConfig.build("CartPole-v1")
+    record = {"created": time.time(), "config": config.to_json(), "state": "stopped"}
+    place = launchers.by_name("local")
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: created(None, "cartpole-vtrace", record, {}, place).name, range(16)))
+    assert sorted(made) == sorted(f"cartpole-vtrace-{number}" for number in range(1, 17))
+    assert {one.state for one in wb.runs()} == {"stopped"}
+
+
+@pytest.mark.full
+def test_a_run_that_has_no_checkpoint_yet_writes_one_when_it_is_to_play(home: Path) -> None:
+    run = wb.launch("CartPole-v1", **SMALL)
+    run.wait(updates=1, timeout_s=240)
+    assert not run.checkpoints
+    evaluation = wb.evaluate(run, episodes=1)
+    assert [one.frames for one in run.checkpoints] == [evaluation.checkpoint_frames]
+    assert wb.rollout(run.name, seed=0, max_steps=5).checkpoint_frames == evaluation.checkpoint_frames
+
+
+def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "LOOK_S", 10.0)
+    class Reached(Exception):
+        pass
+
+    class Nowhere:
+        def start(self, run: rundir.RunDirectory) -> Launched:
+            raise Reached
+
+    directory = rundir.create("one", {"state": "starting"})
+    descriptor = os.open(lock.of_start(directory), os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # as `lock.is_held` does
+    threading.Timer(0.05, os.close, [descriptor]).start()
+    with pytest.raises(Reached):
+        started(directory, Nowhere(), wait_ready=False, ready_timeout_s=1.0, progress=False)
+
+
+def test_a_mean_of_few_episodes_reaches_no_target() -> None:
+    wanted = {"episode_return": 10.0}
+    assert not waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=1), wanted, 0.0)
+    assert waiting._reached(RunStatus("one", "training", episode_return=11.0, episodes_in_mean=20), wanted, 0.0)
+    assert waiting._reached(RunStatus("one", "training", episode_return=11.0), wanted, 0.0)
+
+
+def test_a_row_of_the_life_before_does_not_say_how_a_resumed_run_is(home: Path) -> None:
+    config = RunConfig.build("CartPole-v1").to_json()
+    directory = rundir.create("again", {"created": time.time(), "config": config, "state": "starting"})
+    writer = MetricsWriter(directory.metrics)
+    writer.status({"state": "stopped", "frames": 40})
+    writer.close()
+    with lock.held(lock.of_start(directory), wait_s=0):
+        status = wb.attach("again").status
+    assert (status.state, status.frames) == ("starting", 40)
+
+
+def test_an_interrupted_launch_leaves_the_run_and_says_its_name(home: Path) -> None:
+    code = f"import workbench as wb; wb.launch('CartPole-v1', name='left', **{SMALL!r})"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as kernel:
+        try:
+            eventually(lambda: "left" in [run.name for run in wb.runs()] and wb.attach("left").status.supervisor_pid)
+            kernel.send_signal(signal.SIGINT)
+            out, _ = kernel.communicate(timeout=240)
+        finally:
+            kernel.kill()
+    assert out.decode() == "left goes on in the background: wb.attach('left') gives its handle, .stop() ends it.\n"
+    assert wb.attach("left").wait(updates=1, timeout_s=240).state == "training"

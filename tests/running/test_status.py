@@ -1,0 +1,54 @@
+"""What a status says in one line, and the table of live hyperparameters; both algorithms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workbench.config import RunConfig
+from workbench.running.hyperparameter_table import hyperparameters
+from workbench.running.status import RunStatus
+
+
+def test_a_line_says_the_evaluation_and_how_full_the_replay_is() -> None:
+    told = {"state": "training", "frames": 1000, "episode_return": 3.0, "evaluation_return": 18.2,
+            "evaluation_episodes": 7, "replay_unrolls": 1234.0, "replay_capacity": 5000}
+    status = RunStatus.from_told("one", told)
+    assert status.line().endswith("return 3, evaluation 18.2, replay 1,234 of 5,000 unrolls")
+    assert status.evaluation_episodes == 7
+
+
+def test_a_line_says_the_scores_beside_the_returns() -> None:
+    status = RunStatus.from_told("one", {"state": "paused", "frames": 10, "episode_return": 3.0, "episode_score": 0.25,
+                                         "evaluation_return": 4.0, "evaluation_score": 1.0})
+    assert status.line() == "paused, 10 frames, return 3 (score 0.25), evaluation 4 (score 1)"
+
+
+def test_a_speed_is_that_of_now_or_the_average_and_never_nothing() -> None:
+    moving = RunStatus("one", "training", frames=8000, steps=2000, time_s=4.0, frames_per_second=2400.0,
+                       steps_per_second=600.0)
+    assert moving.speed == "2,400 frames/s (600 steps/s)" and moving.speed in moving.line()
+    ended = replace(moving, state="stopped", frames_per_second=0.0, steps_per_second=0.0)
+    assert ended.speed == "on average 2,000 frames/s (500 steps/s)"
+    just_begun, paused = RunStatus("one", "training"), replace(moving, state="paused")
+    assert just_begun.speed == paused.speed == "" and RunStatus("one", "failed").speed == ""
+    assert "frames/s" not in just_begun.line()
+
+
+def test_a_full_replay_is_no_news_in_a_line() -> None:
+    status = RunStatus("one", "training", replay_unrolls=5000, replay_capacity=5000)
+    assert "replay" not in status.line() and status.replay == "5,000 of 5,000 unrolls"
+
+
+def test_a_status_without_replay_and_evaluation_speaks_of_neither() -> None:
+    status = RunStatus.from_told("one", {"state": "training", "replay_unrolls": None, "replay_capacity": None,
+                                         "evaluation_return": None, "evaluation_episodes": 0})
+    assert status.replay == "" and "replay" not in status.line() and "evaluation" not in status.line()
+
+
+def test_the_table_of_live_fields_shows_bounds_of_every_kind() -> None:
+    table = hyperparameters(RunConfig.build("CartPole-v1", algorithm="r2d2"))
+    assert (table["save_replay"].kind, table["save_replay"].value) == ("bool", False)
+    rows = {line.split()[0]: line for line in repr(table).splitlines()}
+    assert "True | False" in rows["save_replay"] and "None" not in rows["save_replay"]
+    assert "0.001 to 1000" in rows["replay_ratio"]
+    assert "1 to 1e+07" in rows["target_update_period"]

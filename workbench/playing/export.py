@@ -1,0 +1,77 @@
+"""`export_policy` and `load_policy`: a policy as files to take away, and back in anybody's own loop."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench import checkpoints
+from workbench.checkpoints import Checkpoint
+from workbench.config import Setting
+from workbench.errors import InvalidInput
+from workbench.playing import worker_process
+from workbench.running.handle import Run
+from workbench.running.launch import chosen_checkpoint
+
+if TYPE_CHECKING:
+    from workbench.policies.gymnasium_policy import Policy
+
+_ONNX_S = 600.0
+
+
+def export_policy(
+    checkpoint: Checkpoint | Run | str | Path, *, target: str | Path, trust_code: bool = False
+) -> Path:
+    """Write the policy of a checkpoint, or of a run's newest one, and return where.
+
+    A folder (or, of a name that ends in .zip, a file with it) holds the weights (model.safetensors) and what they
+    belong to (meta.json: configuration, spaces, checksums): `wb.load_policy`, `wb.evaluate` and
+    `wb.launch(checkpoint=...)` take it. A file that ends in .onnx holds the network for other programs: see
+    `workbench.playing.worker.onnx_export`.
+
+    A network typed in a cell goes into an .onnx file, but not into a folder, which holds no code. `trust_code` lets
+    such code of a run execute as you, wherever the run comes from.
+
+    Raises:
+        AccessDenied: it needs code that no launch of yours on this machine wrote.
+        InvalidInput: no good checkpoint there, or something of that name already.
+        MissingPackage, NetworkFailed: for .onnx, without its packages, or where the network cannot be written so.
+        CheckpointCorrupt, StorageFailed: nothing is left.
+    """
+    found, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
+    if path.suffix != ".onnx":
+        return checkpoints.export(found, path, weights_only=True)
+    if os.path.lexists(path):
+        raise InvalidInput(f"{path} is there already. Choose another name.")
+    worker_process.answer_of("_onnx", {**worker_process.of(found), "target": str(path)}, timeout_s=_ONNX_S,
+                          what="ONNX export", remedy="Export a folder instead.")
+    return path
+
+
+def load_policy(
+    checkpoint: Checkpoint | Run | str | Path, *, env: Any, greedy: bool = True, seed: int = 0, trust_code: bool = False
+) -> Policy:
+    """A policy to act by in a loop of one's own, on the CPU of this process (it loads torch).
+
+        policy = wb.load_policy("cartpole-vtrace-1", env=env)
+        while not (terminated or truncated):
+            observation, reward, terminated, truncated, _ = env.step(policy.act(observation, reward))
+
+    Args:
+        checkpoint: one, its folder, what `export_policy` wrote, or a run (its newest good one, or one of now).
+        env: the Gymnasium environment that it is to act in, wrapped as in training; only its spaces are looked at.
+        greedy: take the likeliest action; False: sample from the policy.
+        seed: of the sampling.
+        trust_code: let a network that was typed in a cell for its run execute here, wherever the run comes from.
+
+    Raises AccessDenied for such code that no launch of yours on this machine wrote, InvalidInput, CheckpointCorrupt,
+    NetworkFailed; ShapeMismatch for an environment with other spaces.
+    """
+    from workbench.policies.gymnasium_policy import Policy
+
+    found = chosen_checkpoint(checkpoint, trust_code=trust_code)
+    if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
+        raise InvalidInput(f"env={env!r:.100} is no Gymnasium environment. Give one: gymnasium.make('CartPole-v1').")
+    return Policy(found, env, greedy=Setting("greedy", bool, True, "").check(greedy),
+                  seed=Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed))

@@ -1,0 +1,164 @@
+"""Frames as a film: .mp4 by PyAV (H.264), .gif by Pillow; with saliency and words drawn in, where asked for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.config import Setting
+from workbench.errors import InvalidInput, MissingPackage, StorageFailed
+from workbench.observations import drawable, picture
+from workbench.playing import action_words
+from workbench.playing.action_bars import domain_of, strip
+from workbench.trajectory import Array
+
+if TYPE_CHECKING:
+    from workbench.playing.rollout import Rollout
+
+SMALLEST_PX = 320  # of the shorter side; smaller frames are enlarged by a whole number
+_HEAT = np.array([255.0, 64.0, 0.0], np.float32)  # orange-red: seen on Atari's black, blue and green alike
+_TEXT_PX, _STRIP_PX = 22, 44
+_GIF_TICK_S = 0.01  # GIF counts in these, and viewers slow down below two
+_KINDS = (".mp4", ".gif")
+_FPS = Setting("fps", float, 15.0, "", unit="steps/s", low=0.1, high=240)
+
+
+def watchable(fps: float) -> float:
+    """An environment's own rate, within the bounds of a film's."""
+    return float(np.clip(fps, _FPS.low, _FPS.high))
+
+
+def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
+    """Write frames, uint8 [H, W, 3], as a film of the kind that the path ends in, and return the path.
+
+    Sizes become even, which H.264 needs. Raises InvalidInput, MissingPackage, StorageFailed.
+    """
+    fps = _FPS.check(fps)
+    kind = path.suffix.lower()
+    if kind not in _KINDS:
+        raise InvalidInput(f"cannot save a film as {path.name!r}: its name must end in {' or '.join(_KINDS)}.")
+    write = _write_mp4 if kind == ".mp4" else _write_gif
+    beside = path.with_name(f".{path.stem}.writing{kind}")
+    try:
+        write((_enlarged(frame) for frame in frames), beside, fps)
+        beside.replace(path)
+    except OSError as error:
+        raise StorageFailed(f"cannot write {path}: {error.strerror or error}.") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+    return path
+
+
+def _enlarged(frame: Array) -> Array:
+    """The frame with each pixel repeated until its shorter side has about 320 px, and an even size."""
+    times = max(1, round(SMALLEST_PX / min(frame.shape[:2])))
+    large = frame.repeat(times, 0).repeat(times, 1)
+    height, width = large.shape[:2]
+    return np.pad(large, [(0, height % 2), (0, width % 2), (0, 0)], mode="edge")
+
+
+def _write_mp4(frames: Iterator[Array], path: Path, fps: float) -> None:
+    try:
+        import av
+    except ModuleNotFoundError:
+        raise MissingPackage("an mp4 needs PyAV. Install it: pip install av. Or save a .gif.") from None
+    first = next(frames)
+    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+        stream: Any = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
+        stream.height, stream.width = first.shape[:2]
+        stream.pix_fmt, stream.options = "yuv420p", {"crf": "18", "preset": "veryfast"}
+        for frame in itertools.chain([first], frames):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")))
+        container.mux(stream.encode())
+
+
+def _write_gif(frames: Iterator[Array], path: Path, fps: float) -> None:
+    """At more than 50 steps/s every second or third frame is left out, so that the film keeps its time.
+
+    Each frame is the part of the picture that changed, with colours of its own. Image.save would keep all in memory.
+    """
+    from PIL import Image, ImageChops
+    from PIL.GifImagePlugin import getdata, getheader
+
+    stride = 1
+    while stride / fps < 2 * _GIF_TICK_S:
+        stride += 1
+    ticks = round(stride / fps / _GIF_TICK_S)
+    before = None
+    with open(path, "wb") as file:
+        for frame in itertools.islice(frames, 0, None, stride):
+            image = Image.fromarray(frame)
+            box = (0, 0, *image.size)
+            if before is not None:
+                box = ImageChops.difference(image, before).getbbox() or (0, 0, 1, 1)
+            part = image.crop(box).quantize(256, dither=Image.Dither.NONE)
+            if before is None:
+                file.writelines(getheader(part, info={"loop": 0})[0])
+            file.writelines(getdata(part, box[:2], duration=ticks * 10, disposal=1, include_color_table=True))
+            before = image
+        file.write(b";")
+
+
+# --- overlay ----------------------------------------------------------------------------------------------------------
+
+
+def with_overlay(rollout: Rollout) -> Iterator[Array]:
+    """The frames, enlarged, with the saliency over them, and the policy (see `strip`) and a line of words below.
+
+    Where the saliency is of another view than the frames', that view is shown.
+    """
+    assert rollout.frames is not None
+    frames: Iterable[Array] = rollout.frames
+    if rollout.saliency is not None and rollout.saliency.ndim == 3 and rollout.explains_what_frames_do_not_show:
+        rows = rollout.observation_rows
+        frames = (picture(drawable(rows[t : t + 1], parts=rollout.parts).values[0]) for t in range(len(rows)))
+    returns = [0.0, *np.cumsum(rollout.rewards, dtype=np.float64).tolist()]
+    domain = domain_of(rollout.action_spec, rollout.q_values)
+    for t, frame in enumerate(frames):
+        large = _enlarged(frame)
+        words = f"step {t}   return {returns[t]:g}"
+        if t < rollout.steps:
+            if rollout.saliency is not None:
+                large = _heated(large, rollout.saliency[t])
+            done = action_words.in_words(rollout.action_spec, rollout.action_names, rollout.actions[t])
+            if np.isfinite(rollout.values[t]):  # there is an agent
+                words += f"   value {round(float(rollout.values[t]), 2) + 0:.2f}"
+            who = "" if rollout.by_person is None else " (person)" if rollout.by_person[t] else " (agent)"
+            words += f"   {done}{who}"
+            said = strip(rollout.action_spec, rollout.said[t], rollout.actions[t], domain=domain,
+                         size=(large.shape[1], _STRIP_PX))
+        else:
+            said = np.zeros((_STRIP_PX, large.shape[1], 4), np.uint8)
+        yield np.concatenate([large, _on_black(said), _line(words, large.shape[1])])
+
+
+def _on_black(drawn: Array) -> Array:
+    coloured: Array = np.where(drawn[..., 3:] > 0, drawn[..., :3], 0).astype(np.uint8)
+    return coloured
+
+
+def _heated(frame: Array, saliency: Array) -> Array:
+    if saliency.ndim != 2:
+        return frame
+    from PIL import Image
+
+    height, width = frame.shape[:2]
+    stretched = np.asarray(Image.fromarray(saliency).resize((width, height), Image.Resampling.BILINEAR))
+    share = 0.8 * stretched[:, :, None].astype(np.float32) / 255
+    heated: Array = (frame * (1 - share) + _HEAT * share).astype(np.uint8)
+    return heated
+
+
+def _line(words: str, width: int) -> Array:
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("RGB", (width, _TEXT_PX))
+    ImageDraw.Draw(image).text((4, 3), words, fill="white", font=ImageFont.load_default(13))
+    return np.asarray(image)

@@ -1,0 +1,156 @@
+"""The other end of `playing.worker.game`: starts the process in which a person plays, asks it, and hears what it tells.
+
+A thread reads what comes; it holds this object alone, not the handle that people have, so that dropping the handle
+ends the process. Whatever ends this process closes the pipe, and so ends that one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswer
+from contextlib import suppress
+from typing import Any
+
+from workbench import rundir
+from workbench.errors import WorkbenchError, by_name
+from workbench.playing import worker_process
+from workbench.rundir.files import place_or
+
+START_S, ANSWER_S, END_S = 180.0, 60.0, 10.0
+_TAIL_BYTES = 4000
+
+_LOG = logging.getLogger(__name__)
+
+Listener = Callable[[dict[str, Any], bytes], None]
+
+
+class GameProcess:
+    """A process that plays, once it shows its first picture. Raises what it answers instead, or WorkbenchError.
+
+    Attributes:
+        header: what does not change.
+        latest: the last message with a state, and its picture.
+        listener: gets each further one, in a thread of ours, and {"ended": why, "code": exit code} at last.
+    """
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        command, environment = worker_process.command_of("_play", request)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            cwd=place_or(rundir.home()), start_new_session=True)  # an interrupt is for the cell
+        self._writing, self._numbers = threading.Lock(), itertools.count(1)
+        first: Future[dict[str, Any]] = Future()
+        self._asked: dict[int, Future[dict[str, Any]]] = {0: first}
+        self._ended: WorkbenchError | None = None
+        self.header: dict[str, Any] = {}
+        self.latest: tuple[dict[str, Any], bytes] = ({}, b"")
+        self.listener: Listener = lambda message, picture: None
+        self._reader = threading.Thread(target=self._read, name="workbench-game", daemon=True)
+        self._reader.start()
+        try:
+            self._answer(0, first, START_S)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be asked."""
+        return self._ended is None
+
+    def ask(self, what: str, **fields: Any) -> dict[str, Any]:
+        """The state after `what` was done. Raises its error, or WorkbenchError where the process has ended."""
+        number, future = next(self._numbers), Future[dict[str, Any]]()
+        self._asked[number] = future
+        self.tell(what, id=number, **fields)
+        return self._answer(number, future, ANSWER_S)
+
+    def tell(self, what: str, **fields: Any) -> None:
+        """Order something; nobody waits for an answer. Raises WorkbenchError where the process has ended."""
+        try:
+            with self._writing:
+                assert self._process.stdin is not None
+                self._process.stdin.write(json.dumps({"do": what, **fields}).encode() + b"\n")
+                self._process.stdin.flush()
+        except (OSError, ValueError):
+            self._reader.join(END_S)  # which finds out why
+            raise self._ended or WorkbenchError("the game has ended.") from None
+
+    def close(self) -> None:
+        """End it, which keeps an episode that was begun; killed where it does not end within 10 s."""
+        with self._writing, suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if threading.current_thread() is not self._reader:
+            self._reader.join(END_S)
+
+    def _answer(self, number: int, future: Future[dict[str, Any]], within_s: float) -> dict[str, Any]:
+        if self._ended is not None and not future.done():
+            raise self._ended
+        try:
+            return future.result(within_s)
+        except NoAnswer:
+            raise WorkbenchError(f"the game did not answer within {within_s:g} s. game.close() ends it.") from None
+        finally:
+            self._asked.pop(number, None)
+
+    # --- the thread -----------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        with suppress(OSError, ValueError):  # cut off in the middle
+            assert self._process.stdout is not None
+            while line := self._process.stdout.readline():
+                message = json.loads(line)
+                self._heard(message, self._process.stdout.read(message["size"]))
+        code = self._process.wait()
+        self._ended = self._ended or WorkbenchError(f"the process of the game ended with exit code {code}"
+                                                    f"{self._tail() if code else '.'}")
+        for future in list(self._asked.values()):
+            if not future.done():
+                future.set_exception(self._ended)
+        self._hand_on({"ended": str(self._ended), "code": code}, b"")
+
+    def _hand_on(self, message: dict[str, Any], picture: bytes) -> None:
+        try:
+            self.listener(message, picture)
+        except Exception:  # whoever asks must still get an answer
+            _LOG.exception("what a game told could not be shown")
+
+    def _heard(self, message: dict[str, Any], picture: bytes) -> None:
+        if "header" in message:
+            self.header = message["header"]
+            return
+        future = self._asked.get(message["id"]) if message["id"] is not None else None
+        if "state" in message:
+            self.latest = message, picture
+            self._hand_on(message, picture)
+        if future is None:
+            return
+        if "error" in message:
+            future.set_exception(by_name(message["error"]["type"], message["error"]["message"]))
+        else:
+            future.set_result(message["state"])
+
+    def _tail(self) -> str:
+        self._log.seek(0, 2)
+        self._log.seek(max(0, self._log.tell() - _TAIL_BYTES))
+        said = self._log.read().decode(errors="replace").strip()
+        return f":\n{said}" if said else "."

@@ -1,0 +1,146 @@
+"""`pretrained`: policies that ship with the package, each trained by a recorded run of `benchmarks/pretrained.py`.
+
+`workbench/pretrained/<name>/` has the weights (model.safetensors), what they belong to (meta.json: configuration,
+spaces, checksums, how well they play) and the card of the run that they are from (card.md). Nothing is ever written
+there: rollouts of them are in `$WORKBENCH_HOME/rollouts`, evaluations by the inspector in `$WORKBENCH_HOME/pretrained`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, overload
+
+from workbench import checkpoints, rundir
+from workbench.checkpoints import Checkpoint
+from workbench.checkpoints.checkpoint import META
+from workbench.config import RunConfig
+from workbench.environments.presets import NONE
+from workbench.errors import InvalidInput, UnknownName
+from workbench.rundir import RunDirectory
+from workbench.rundir.files import make_private
+from workbench.running import widget_loader
+from workbench.running.checkpoint_list import Checkpoints
+from workbench.running.fork import config_of_fork
+from workbench.running.handle import Run
+from workbench.running.launch import launch
+from workbench.tables import Columns, Table
+
+FOLDER = Path(__file__).parents[1] / "pretrained"
+CARD = "card.md"
+JUDGED = "judged"  # in meta.json: how well the weights play, as `judgement` of benchmarks/pretrained.py wrote it
+
+
+class Page(str):
+    """Markdown, which a cell shows as such."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, repr=False)
+class PretrainedPolicy(Checkpoint):
+    """A policy that ships with the package: a checkpoint of weights alone, with the card of the run it is from."""
+
+    @property
+    def name(self) -> str:
+        """What `wb.pretrained` knows it by."""
+        return self.path.name
+
+    @property
+    def card(self) -> Page:
+        """How it was trained, and what starts such a run again: the reproduction card of its run, as Markdown."""
+        return Page((self.path / CARD).read_text(encoding="utf-8"))
+
+    def fork(self, *, name: str | None = None, progress: bool | None = None, **changes: Any) -> Run:
+        """A new run that goes on from these weights as their run was configured, with fields changed.
+
+        The weights are all that ships: the optimizer begins anew, and the counters at 0. Raises as `Run.fork` and
+        `wb.launch` do.
+        """
+        config = config_of_fork(self.config, changes, frames=0, replay=False)
+        plain = RunConfig.build(config.environment, algorithm=config.algorithm)
+        given = {one: config.value(one) for one in config.all_settings() if config.value(one) != plain.value(one)}
+        return launch(config.environment, algorithm=config.algorithm, name=name, preset=NONE, checkpoint=self,
+                      progress=progress, **given)
+
+    def __repr__(self) -> str:
+        return f"PretrainedPolicy({self.name}: {self.config.environment}, {_plays(self) or 'not evaluated'})"
+
+
+def _plays(policy: PretrainedPolicy) -> str:
+    judged = policy.meta.get(JUDGED)
+    return "" if judged is None else f"mean return {judged['mean']:.4g} over {judged['episodes']} episodes"
+
+
+def size(checkpoint: Checkpoint) -> str:
+    """What its files take on the disk, in words."""
+    total = sum(one["size_bytes"] for one in checkpoint.files.values())
+    return f"{total / 2**20:.1f} MiB" if total >= 2**20 else f"{total / 2**10:.0f} KiB"
+
+
+_COLUMNS: Columns = {
+    "name": lambda one: one.name,
+    "environment": lambda one: one.config.environment,
+    "algorithm": lambda one: one.config.algorithm,
+    "plays": lambda one: _plays(one),
+    "frames": lambda one: f"{one.frames:,}",
+    "size": lambda one: size(one),
+}
+
+
+class PretrainedPolicies(Table[PretrainedPolicy]):
+    """What ships, as a table. The inspector shows the weights, and evaluates, plays and forks them."""
+
+    def inspect(self) -> Any:
+        """The inspector of all of them, as `run.checkpoints` shows that of a run. Raises MissingPackage."""
+        return widget_loader.widget("inspector.inspector").CheckpointInspector(_Shelf(self))
+
+
+class _Shelf:
+    """The policies as the inspector looks at a run's checkpoints."""
+
+    name = "pretrained"
+
+    def __init__(self, policies: PretrainedPolicies) -> None:
+        self._policies = policies
+        self.directory = RunDirectory(rundir.home() / "pretrained")
+        make_private(self.directory.path)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self._policies, self)
+
+    def fork(self, checkpoint: Checkpoint, *, name: str | None, replay: bool, progress: bool | None,
+             **changes: Any) -> Run:
+        if replay:
+            raise InvalidInput(f"{checkpoint.path.name} ships without a replay. Fork without it.")
+        return self._policies[checkpoint.path.name].fork(name=name, progress=progress, **changes)
+
+
+@overload
+def pretrained() -> PretrainedPolicies: ...
+@overload
+def pretrained(name: str) -> PretrainedPolicy: ...
+def pretrained(name: str | None = None) -> PretrainedPolicy | PretrainedPolicies:
+    """A policy that ships with the package, as a Checkpoint; without a name, the table of all.
+
+        wb.rollout(wb.pretrained("cartpole"))                                       also evaluate, play, export_policy
+        wb.launch("CartPole-v1", checkpoint=wb.pretrained("cartpole"))              a new run with these weights
+        wb.pretrained("cartpole").fork(learning_rate=1e-4)                          … and as that run was configured
+        wb.pretrained("cartpole").card                                              how it was trained
+
+    Raises UnknownName with the nearest.
+    """
+    found = {path.parent.name: path.parent for path in FOLDER.glob(f"[a-z]*/{META}")}
+    if name is None:
+        every = [_at(found[one]) for one in sorted(found)]
+        return PretrainedPolicies(every, _COLUMNS, empty="no policy ships with this installation")
+    if name not in found:
+        raise UnknownName.among("pretrained policy", str(name), found, "wb.pretrained() lists what ships.")
+    return _at(found[name])
+
+
+def _at(folder: Path) -> PretrainedPolicy:
+    found = checkpoints.at(folder)
+    return PretrainedPolicy(**{one.name: getattr(found, one.name) for one in fields(found)})

@@ -1,0 +1,265 @@
+"""The folder of one rollout: filled while the episode is played, in a hidden place beside, and then renamed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from workbench import rundir
+from workbench.checkpoints import Checkpoint, Tensors, tensorfile
+from workbench.checkpoints.checkpoint import digest
+from workbench.errors import InvalidInput, StorageFailed
+from workbench.playing.store.pictures import PictureWriter, StoredFrames
+from workbench.rundir import RunDirectory
+from workbench.rundir.files import LARGEST_RECORD, content, make_private, opened
+from workbench.trajectory import Array
+
+FORMAT = 2  # 1 had no actions but choices, and no parts
+RECORD, STEPS, FRAMES = "rollout.json", "steps.safetensors", "frames.bin"
+_GREATEST = 0.999  # quantile of an episode's saliency that becomes 255: a few steps far above all would darken the rest
+_SAMPLE = 1_000_000  # values that it is taken from
+_CHUNK = 512  # rows
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+class Stored(NamedTuple):
+    """What a folder holds: `rollout.json`, the arrays by name, and the frames."""
+
+    record: dict[str, Any]
+    arrays: Tensors
+    frames: StoredFrames | None
+
+
+class _Rows:
+    """Rows of one array, in a file without a name until all are there."""
+
+    def __init__(self, first: Array, file: BinaryIO) -> None:
+        self._file, self._row, self._count = file, first, 0
+
+    def append(self, row: Array) -> None:
+        self._file.write(np.ascontiguousarray(row, self._row.dtype).data)
+        self._count += 1
+
+    def array(self) -> Array:
+        """All rows, mapped."""
+        self._file.flush()
+        return np.memmap(self._file, self._row.dtype, "r", shape=(self._count, *self._row.shape))
+
+
+class RolloutWriter:
+    """Fills `folder` step by step; `finish` makes it complete. Raises StorageFailed where the disk is full."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open = ExitStack()
+        self._rows: dict[str, _Rows] = {}
+        self._pictures: PictureWriter | None = None
+
+    def __enter__(self) -> RolloutWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            with _writing(self._folder):
+                self._open.close()  # flushes, which fails once more where the disk is full
+        except StorageFailed:
+            if kind is None:
+                raise
+
+    def append(self, **rows: Any) -> None:
+        """The next row of each of these arrays; a row keeps the dtype and shape of the first."""
+        with _writing(self._folder):
+            for name, row in rows.items():
+                if name not in self._rows:
+                    self._rows[name] = _Rows(np.asarray(row), self._scratch())
+                self._rows[name].append(np.asarray(row))
+
+    def show(self, frame: Array) -> tuple[str, bytes]:
+        """The next frame, uint8 [H, W, 3]; how it is kept: "PNG" or "JPEG", and the file."""
+        with _writing(self._folder):
+            if self._pictures is None:
+                kept = open(self._folder / FRAMES, "wb")  # noqa: SIM115  # the stack closes it
+                self._pictures = PictureWriter(self._open.enter_context(kept))
+            picture = self._pictures.append(frame)
+            return self._pictures.kind, picture
+
+    def finish(self, record: Mapping[str, Any], *, into: Path | None = None) -> None:
+        """Write the arrays and `record` (JSON data). Rows named "saliency" become bytes, see `_as_bytes`.
+
+        `into`: another folder, which gets everything as it is so far; this one may then be filled further.
+        """
+        folder = into or self._folder
+        with _writing(folder):
+            arrays = {name: rows.array() for name, rows in self._rows.items()}
+            if "saliency" in arrays:
+                arrays["saliency"] = self._as_bytes(arrays["saliency"])
+            if self._pictures is not None:
+                self._pictures.flush()
+                arrays["frame_ends"] = np.array(self._pictures.ends, np.int64)
+                if folder != self._folder:
+                    shutil.copyfile(self._folder / FRAMES, folder / FRAMES)
+            with open(folder / STEPS, "wb") as file:
+                tensorfile.Content.of("steps", arrays).write(file)
+            kind = self._pictures.kind if self._pictures is not None else None
+            told = {**record, "format": FORMAT, "frames": kind}
+            (folder / RECORD).write_text(json.dumps(told, indent=1))
+
+    def _as_bytes(self, saliency: Array) -> Array:
+        """uint8, where 255 is the 99.9th percentile of the episode (a greatest value of few is 255 itself)."""
+        values = saliency.reshape(-1)
+        sample = values[:: max(1, len(values) // _SAMPLE)]
+        greatest = float(np.quantile(sample, _GREATEST, method="higher")) or float(sample.max())
+        file = self._scratch()
+        for at in range(0, len(saliency), _CHUNK):
+            part = saliency[at : at + _CHUNK].astype(np.float32) / (greatest or 1.0)
+            file.write((part.clip(0, 1) * 255).round().astype(np.uint8).data)
+        file.flush()
+        return np.memmap(file, np.uint8, "r", shape=saliency.shape)
+
+    def _scratch(self) -> BinaryIO:
+        """A file without a name on the same disk, gone with the writer."""
+        return self._open.enter_context(TemporaryFile(dir=self._folder))
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, StorageFailed):
+            raise
+        remedy = " Free space on that disk, or play fewer steps: max_steps=1000." if error.errno in _FULL else ""
+        raise StorageFailed(
+            f"cannot write the rollout in {folder.parent}: {error.strerror or error}.{remedy}") from None
+
+
+# --- where they are ---------------------------------------------------------------------------------------------------
+
+
+def kept_in(checkpoint: Checkpoint, name: str) -> Path:
+    """The folder of a checkpoint's rollout `name`: in its run, or in the workbench's home where it has none.
+
+    There a digest of what the checkpoint holds stands in it, since exported ones may all be called the same.
+    """
+    run = RunDirectory(checkpoint.path.parent.parent)
+    if checkpoint.path.parent == run.checkpoints and run.record.exists():
+        return run.rollouts / f"{checkpoint.path.name}-{name}"
+    content = digest({"meta": checkpoint.meta, "files": checkpoint.files})[:8]
+    return rundir.home() / "rollouts" / f"{checkpoint.path.name}-{content}-{name}"
+
+
+def folder_of(folder: Path) -> bool:
+    """Whether `folder` holds a rollout."""
+    return os.path.isfile(folder / RECORD)  # also of a name that is too long for one
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A hidden folder to fill, which then takes the place of `target`; gone if the block raises.
+
+    Whoever has read the one before goes on reading it, and others may replace the same. Raises StorageFailed.
+    """
+    with scratch_beside(target) as hidden:
+        yield hidden
+        with _writing(target):
+            _swap(hidden, target, target.with_name(hidden.name.replace("writing", "removing")))
+
+
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """A hidden folder in that of `target`, gone after the block. Raises StorageFailed.
+
+    What a process left behind that was killed is removed by whoever makes the next one there.
+    """
+    hidden = target.with_name(f".writing-{secrets.token_hex(8)}")
+    with ExitStack() as stack:
+        with _writing(target):
+            make_private(target.parent)
+            _remove_unfinished(target.parent)
+            stack.enter_context(_held(hidden))  # before there is anything that others could take for left behind
+            hidden.mkdir(mode=0o700)
+        stack.callback(shutil.rmtree, hidden, ignore_errors=True)
+        yield hidden
+
+
+def _swap(hidden: Path, target: Path, before: Path) -> None:
+    """Rename `hidden` to `target`; what is there goes by way of `before`, and comes back where that fails."""
+    while True:
+        with suppress(FileNotFoundError):
+            target.rename(before)
+        try:
+            hidden.rename(target)
+            return
+        except BaseException as error:
+            if not (isinstance(error, OSError) and error.errno in _TAKEN):  # by another process, which was quicker
+                with suppress(OSError):
+                    before.rename(target)
+                raise
+        finally:
+            shutil.rmtree(before, ignore_errors=True)
+
+
+@contextmanager
+def _held(hidden: Path) -> Iterator[bool]:
+    """Hold the lock of a hidden folder, a file beside it that goes with it; False: somebody else holds it.
+
+    The kernel drops it however its holder ends. Pids tell nothing: they are reused, and a home may have two hosts.
+    """
+    lock = hidden.with_name(f".lock-{hidden.name.partition('-')[2]}")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            try:
+                yield True
+            finally:
+                with suppress(OSError):
+                    lock.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What a process left behind that was killed."""
+    for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
+        with _held(path) as left:
+            if left:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def read(folder: Path) -> Stored:
+    """What is in a rollout's folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
+    try:
+        record = json.loads(content(folder / RECORD, largest=LARGEST_RECORD))
+        if record["format"] not in range(1, FORMAT + 1):
+            raise StorageFailed(f"{folder} has format {record['format']!r}, and this version of rl-workbench knows "
+                                f"1 to {FORMAT}. Read it with the version that wrote it, or with a newer one.")
+        with opened(folder / STEPS) as file:
+            arrays = tensorfile.mapped(file)
+        frames = None
+        if record["frames"]:
+            frames = StoredFrames(folder / FRAMES, ends=arrays.pop("frame_ends").tolist(), kind=record["frames"])
+    except FileNotFoundError as error:
+        raise InvalidInput(f"there is no rollout in {folder}: {Path(error.filename).name} is missing.") from None
+    except StorageFailed:
+        raise
+    except OSError as error:  # too many open files, say: nothing that its deletion would mend
+        raise StorageFailed(f"the rollout in {folder} cannot be read now: {error}.") from None
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise StorageFailed(f"the rollout in {folder} is damaged: {error!s:.200}. Delete the folder.") from None
+    return Stored(record, arrays, frames)

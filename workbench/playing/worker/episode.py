@@ -1,0 +1,217 @@
+"""One episode that a person and a policy play together, and the record of it.
+
+The policy is asked once at every step, whoever then chooses, so that its memory is that of this episode. Besides the
+record, which is lost with the process, each action is written to a journal at once: the same seed and actions give
+the same episode, so a journal alone is enough to come back to where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench import observations
+from workbench.checkpoints import Checkpoint
+from workbench.environments.contract import checked_actions
+from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
+from workbench.playing import store
+from workbench.playing.store import Journal, RolloutWriter, Step
+from workbench.playing.worker.rollout import SCORES, Stage, of_those_present, record_of, thoughts_of, what_followed
+from workbench.policies.player import Player
+from workbench.trajectory import ENDS, Array, Flags, StepBatch
+
+_MOST_ABSENT = 27_000  # steps that others may play on without who was watched
+KINDS = {name: kind for kind, name in SCORES.items()}
+Action = int | list[int] | list[float] | Array
+
+
+class Nobody:
+    """Stands in for a player where there is no policy."""
+
+    def __init__(self, stage: Stage) -> None:
+        spec = stage.environment.spec
+        self._actions, self._size = spec.actions, spec.num_actions
+
+    def act(self, step: StepBatch, *, greedy: bool) -> Array:
+        """The first action, or the middle of numbers."""
+        kind = np.float32 if self._actions.kind == "tanh_normal" else np.int64
+        return np.zeros((len(step.flags), *self._actions.shape), kind)
+
+    def did(self, row: int, action: Array) -> None:
+        """Nothing to remember."""
+
+    def thoughts(self) -> dict[str, Array]:
+        """NaN: nothing is said."""
+        name = "means" if self._actions.kind == "tanh_normal" else "policy"
+        return {"values": np.array(np.nan, np.float32), name: np.full(self._size, np.nan, np.float32)}
+
+
+class Episode:
+    """An episode at its first step; `writer` gets its record as it goes on.
+
+    Attributes:
+        number: of the episode among those of this process, from 0.
+        picture: what is seen now, as a file of type `mime`; b"" where nothing is drawn.
+        flags: of the last step; 0 before the episode ended.
+    """
+
+    def __init__(
+        self, stage: Stage, player: Player | Nobody, writer: RolloutWriter, journal: Journal, *, number: int, seed: int,
+        greedy: bool,
+    ) -> None:
+        self._stage, self._player, self._writer, self._greedy = stage, player, writer, greedy
+        self.journal, self._repeating = journal, False
+        self.number, self.seed = number, seed
+        self.steps = self.by_person = self.flags = 0
+        self.picture, self.mime = b"", ""
+        self.failed = self.torn = ""
+        self._reward = self._return = self._score = self._last_score = 0.0
+        self._last: tuple[Any, str] = (None, "")
+        self._step = stage.step
+        self._arrived(stage.step.observation[0], stage.frame)
+
+    @property
+    def over(self) -> str:
+        """How it ended: "terminated", "truncated", "failed" (its environment did), or "" while it goes on."""
+        if self.failed:
+            return "failed"
+        return "terminated" if self.flags & Flags.TERMINATED else "truncated" if self.flags & Flags.TRUNCATED else ""
+
+    def take(self, action: Action | None) -> None:
+        """Do `action`, as the environment takes it, or None: what the policy proposes.
+
+        Raises InvalidInput; EnvironmentFailed, and StorageFailed where the disk is full: the episode is then over.
+        """
+        if self.over:
+            raise InvalidInput(f"the episode is over ({self.over}): restart() begins another one.")
+        if action is None and isinstance(self._player, Nobody):
+            raise InvalidInput("there is no agent to choose an action: give one, or play a run or a checkpoint.")
+        given = of_those_present(self._step, self._chosen(action))
+        thoughts, person = self._thoughts, action is not None
+        step = self._stepped(given)
+        with self._whole():
+            self._writer.append(actions=given[0], by_person=np.uint8(person), rewards=step.reward[0], **thoughts,
+                                **({} if step.score is None else {"scores": step.score[0]}))
+        self.steps += 1
+        self.by_person += person
+        self._step, self._reward = step, float(step.reward[0])
+        self._return += self._reward
+        self._last_score = 0.0 if step.score is None else float(step.score[0])
+        self._score += self._last_score
+        self._last = (given[0].tolist(), "person" if person else "agent")
+        self.flags = int(step.flags[0]) & ENDS
+        if not self._repeating:
+            self.journal.append((given.tolist(), self._last[1], self._reward))
+        self._arrived(*self._seen)
+
+    def _chosen(self, action: Action | None) -> Array:
+        """Actions of all rows, of the first one the person's."""
+        rows = self._proposed.copy()
+        if action is not None:
+            try:
+                done = np.asarray(action)
+            except ValueError as error:
+                raise InvalidInput(f"action={action!r:.100} is no action: {error}.") from None
+            if rows.dtype.kind == "f" and done.dtype.kind == "i":
+                done = done.astype(np.float32)
+            rows[0] = checked_actions(done[None], self._stage.environment.spec, 1)[0]
+            self._player.did(0, rows[0])
+        return rows
+
+    def _stepped(self, given: Array) -> StepBatch:
+        """The step that follows. Raises EnvironmentFailed, and the episode is then over."""
+        environment = self._stage.environment
+        try:
+            step = environment.step(given)
+            for _ in range(_MOST_ABSENT):  # its last reward comes with the game's end
+                if not step.flags[0] & Flags.ABSENT:
+                    break
+                step = environment.step(of_those_present(step, self._player.act(step, greedy=self._greedy)))
+            self._seen = what_followed(
+                environment, step, ended=bool(step.flags[0] & ENDS), shown=self._stage.frame is not None)
+        except EnvironmentFailed as error:
+            self.failed = str(error)
+            raise
+        return step
+
+    def _arrived(self, observation: Array, frame: Array | None) -> None:
+        """Keep what is seen now, and ask the policy."""
+        with self._whole():
+            self._writer.append(observations=observation)
+            if frame is not None:
+                kind, self.picture = self._writer.show(frame)
+                self.mime = store.MIME[kind]
+        self._observation = observation
+        if not self.over:
+            self._proposed = self._player.act(self._step, greedy=self._greedy).copy()
+            self._thoughts: dict[str, Any] = (
+                self._player.thoughts() if isinstance(self._player, Nobody) else thoughts_of(self._player))
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Where something cannot be written, the record is torn: only the journal is left of the episode."""
+        try:
+            yield
+        except StorageFailed as error:
+            self.torn = self.failed = (f"{error} The episode is not lost: wb.play({str(self.journal.path)!r}) goes on "
+                                       "with it when there is room.")
+            raise StorageFailed(self.torn) from None
+
+    # --- the record -----------------------------------------------------------------------------------------------
+
+    def repeat(self, steps: list[Step]) -> None:
+        """Come to where a journal ends. Raises EnvironmentFailed where the environment gives other rewards."""
+        self._repeating = True
+        for at, (rows, who, reward) in enumerate(steps):
+            self._proposed = np.asarray(rows, self._proposed.dtype)
+            self._player.did(0, self._proposed[0])
+            self.take(None if who == "agent" else self._proposed[0])
+            if not np.isclose(self._reward, reward, rtol=1e-5, atol=1e-6):
+                raise EnvironmentFailed(
+                    f"{self._stage.environment.spec.name} does not repeat itself: with the same seed and actions, step "
+                    f"{at + 1} gave the reward {self._reward:g} and not {reward:g}, so this episode is lost. Its "
+                    f"actions are in {self.journal.path}.")
+        self._repeating = False
+        if steps:
+            self.journal.rewrite(steps)
+
+    def keep(self, target: Path, checkpoint: Checkpoint | None) -> None:
+        """Write it, as it is so far, as a rollout in the place of `target`. Raises InvalidInput, StorageFailed."""
+        if self.torn:
+            raise StorageFailed(self.torn)
+        if not self.steps:
+            raise InvalidInput("nothing was played yet, so there is nothing to keep.")
+        record = record_of(self._stage, checkpoint, seed=self.seed, greedy=self._greedy, flags=self.flags)
+        if self.failed:
+            record["note"] = "; ".join(filter(None, [record["note"], self.failed.splitlines()[0]]))
+        with store.replacing(target) as folder:
+            self._writer.finish(record, into=folder)
+
+    def told(self) -> dict[str, Any]:
+        """What is known now, as JSON data: see `playing.game.Moment`."""
+        spec = self._stage.environment.spec
+        return {
+            "episode": self.number, "seed": self.seed, "step": self.steps, "frames": self.steps * spec.frames_per_step,
+            "reward": self._reward, "episode_return": self._return,
+            "score": self._last_score if spec.scored else None,
+            "episode_score": self._score if spec.scored else None, "action": self._last[0], "by": self._last[1],
+            "over": self.over, "by_person": self.by_person, "advice": self._advice(), "observation": self._drawn(),
+        }
+
+    def _advice(self) -> dict[str, Any] | None:
+        if self.over or isinstance(self._player, Nobody):
+            return None
+        name = next(one for one in KINDS if one in self._thoughts)
+        return {"kind": KINDS[name], "scores": self._thoughts[name].tolist(), "action": self._proposed[0].tolist(),
+                "value": float(self._thoughts["values"])}
+
+    def _drawn(self) -> list[float] | None:
+        """The numbers of the observation, where there is no picture."""
+        if self.picture:
+            return None
+        return [float(one) for one in
+                observations.on_page(self._observation[None], parts=self._stage.environment.spec.parts).values[0]]

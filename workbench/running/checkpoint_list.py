@@ -1,0 +1,73 @@
+"""What `run.checkpoints` is: a list, which shows itself as a table, and in a notebook's cell as the inspector."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from workbench.checkpoints import Checkpoint
+from workbench.errors import MissingPackage
+from workbench.running import widget_loader
+from workbench.running.hyperparameter_table import duration
+from workbench.tables import Columns, Table
+
+if TYPE_CHECKING:
+    from workbench.rundir import RunDirectory
+    from workbench.running.handle import Run
+
+_COLUMNS: Columns = {
+    "checkpoint": lambda one: one.path.name,
+    "frames": lambda one: f"{one.frames:,}",
+    "updates": lambda one: f"{one.updates:,}",
+    "return": lambda one: "" if one.episode_return is None else f"{one.episode_return:.4g}",
+    "age": lambda one: duration(max(0.0, time.time() - one.created)),
+    "why": lambda one: "asked for" if one.requested else str(one.meta.get("reason", "")),
+    "replay": lambda one: "with replay" if one.has_replay else "",
+}
+
+
+class Owner(Protocol):
+    """Whose checkpoints they are: a run, or the package (see `pretrained`). Its directory keeps their evaluations."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def directory(self) -> RunDirectory: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
+    def fork(self, checkpoint: Checkpoint, *, name: str | None, replay: bool, progress: bool | None,
+             **changes: Any) -> Run: ...
+
+
+class Checkpoints(list[Checkpoint]):
+    """The checkpoints of a run as they are on disk now, oldest first."""
+
+    def __init__(self, found: Iterable[Checkpoint], owner: Owner) -> None:
+        super().__init__(found)
+        self._owner = owner
+
+    @property
+    def table(self) -> Table[Checkpoint]:
+        """The same as a table of text."""
+        return Table(self, _COLUMNS, empty=f"{self._owner.name} has no checkpoint yet")
+
+    def inspect(self) -> Any:
+        """The inspector, also what a cell shows: layers, differences, evaluation, play, fork and export."""
+        return widget_loader.widget("inspector.inspector").CheckpointInspector(self._owner)
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        try:
+            shown: Any = self.inspect()
+        except MissingPackage as error:
+            print(f"{self!r}\n({error})")
+        else:
+            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+
+    def __repr__(self) -> str:
+        return repr(self.table)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()

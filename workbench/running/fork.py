@@ -1,0 +1,159 @@
+"""`Run.fork`: a new run that goes on from a checkpoint of another, with fields changed.
+
+The checkpoint becomes the first of the new run's own (by hard links, so that it costs no space), with the new
+configuration in its meta.json and without what must not go on. To the learner the fork is therefore a run that is
+resumed, and neither pruning nor deleting the old run can take anything away from it. run.json appears last: a fork
+that was interrupted is no run.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from workbench import checkpoints, launchers, rundir
+from workbench.checkpoints import Checkpoint
+from workbench.config import REPLAY_S, RunConfig, Setting
+from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
+from workbench.rundir import RunDirectory, sealed
+from workbench.running import waiting
+from workbench.running.connection import Control
+from workbench.running.handle import Run, written_checkpoint
+from workbench.running.launch import (
+    check_name,
+    created,
+    moved_to,
+    new_record,
+    newest_checkpoint,
+    started,
+    with_opponent,
+)
+
+# What weights depend on, and what a stored unroll depends on besides.
+_WEIGHTS = (
+    "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "network", "lstm_size",
+    "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
+)  # fmt: skip
+_UNROLLS = ("unroll_length", "burn_in")
+
+
+def fork(
+    run: Run,
+    checkpoint: Checkpoint | str | Path | None,
+    *,
+    name: str | None,
+    replay: bool,
+    launcher: str | None,
+    address: str | None,
+    wait_ready: bool,
+    ready_timeout_s: float,
+    progress: bool | None,
+    trust_code: bool,
+    changes: dict[str, Any],
+) -> Run:
+    """See `Run.fork`."""
+    place = launchers.by_name(moved_to(run.config, launcher, address).launcher)
+    directory = forked(run, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
+                       trust_code=trust_code, changes=changes)
+    return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
+
+
+def forked(
+    run: Run, checkpoint: Checkpoint | str | Path | None, place: launchers.Launcher, *, name: str | None,
+    replay: bool = False, launcher: str | None = None, address: str | None = None, state: str = "starting",
+    trust_code: bool = False, changes: dict[str, Any],
+) -> RunDirectory:
+    """The directory of a fork, which is not started; `state` as in `new_record`. Raises as `Run.fork`."""
+    changes = with_opponent(changes)
+    if name is not None:
+        check_name(name)
+        _check_free(name)
+    replay = Setting("replay", bool, False, "").check(replay)
+    source = _source(run, checkpoint, replay=replay, changes=changes)
+    before = source.config
+    changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
+    config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
+    code = sealed.every(run.directory.code, config, address=address,
+                        trust_code=Setting("trust_code", bool, False, "").check(trust_code))
+    launchers.checked(place, config)
+    if replay and not source.has_replay:
+        raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
+                           "run.checkpoint(replay=True).")
+    same_optimizer = config.value("optimizer") == before.value("optimizer")
+    parent = rundir.parent_of(source.path, take="all", optimizer=same_optimizer, replay=replay)
+    meta = {"config": config.to_json(), "reason": "fork", "fork": parent}
+    without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
+    preset = run.directory.read().get("preset")
+    return created(
+        name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset, state=state), code, place,
+        lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
+    )
+
+
+def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:
+    """The same opponent by the run's own copy of it, which stays when the run that wrote it is pruned."""
+    copies = checkpoints.every(run.opponent.checkpoints)
+    if not copies or config.opponent is None or config.opponent != before.opponent:
+        return config
+    return config.replaced(opponent=str(copies[-1].path))
+
+
+def _check_free(name: str) -> None:
+    """Raises RunExists; here so that the old run writes no checkpoint for nothing."""
+    if (rundir.home() / "runs" / name).exists():
+        raise RunExists(f"there is a run {name!r} already. Choose another name.")
+
+
+def _stem(name: str) -> str:
+    """pong-r2d2-1 and pong-r2d2-1-fork-2 → pong-r2d2-1-fork."""
+    return f"{re.sub(r'-fork-[0-9]+$', '', name)[:80]}-fork"
+
+
+def _source(run: Run, given: Checkpoint | str | Path | None, *, replay: bool, changes: dict[str, Any]) -> Checkpoint:
+    """The checkpoint to start from: as given, made now by a live run, or the newest good one. Raises InvalidInput."""
+    if given is not None:
+        return _own(run.directory, given)
+    status = run.status
+    if status.alive:
+        config_of_fork(run.config, changes, frames=status.frames, replay=replay)  # before anything is written
+        with closing(Control(run.directory)) as control:
+            try:
+                return written_checkpoint(control, "fork", replay=True if replay else None, timeout_s=REPLAY_S)
+            except RunNotAlive:  # it is ending, with a last checkpoint
+                waiting.until_ended(control, REPLAY_S)
+    return newest_checkpoint(run.directory)
+
+
+def _own(directory: RunDirectory, given: Checkpoint | str | Path) -> Checkpoint:
+    """A checkpoint of that run: itself, by its folder, or by that folder's name. Raises InvalidInput."""
+    named = directory.checkpoints / given if isinstance(given, (str, Path)) else given.path
+    found = checkpoints.at(named if named.exists() else Path(str(given)))
+    if found.path.parent.resolve() != directory.checkpoints.resolve():
+        raise InvalidInput(f"{found.path} is not a checkpoint of {directory.name}. Fork the run that wrote it, or "
+                           "start from its weights: wb.launch(..., checkpoint=...).")
+    return found
+
+
+def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, replay: bool) -> RunConfig:
+    """The fork's configuration. Raises InvalidInput for what a fork at `frames` frames cannot change."""
+    known = before.all_settings()
+    for name in changes:
+        if name not in known:
+            raise UnknownName.among("hyperparameter", name, known)
+    moved = [name for name in changes if changes[name] != before.value(name)]
+    if replay and not before.replays:
+        raise InvalidInput(f"the algorithm {before.algorithm!r} has no replay to take along. Leave replay=True out.")
+    for name in moved:
+        what = f"{name} cannot change from {before.value(name)!r} to {changes[name]!r} in a fork"
+        if name in _WEIGHTS:
+            raise InvalidInput(f"{what}: the weights would not fit, or mean something else. Start a new run; "
+                               "wb.launch(..., checkpoint=...) takes the weights alone where they fit.")
+        if replay and name in _UNROLLS:
+            raise InvalidInput(f"{what} with its replay: the unrolls in it would not fit. Fork without replay=True.")
+    config = before.replaced(**changes)
+    if config.total_frames <= frames:
+        raise InvalidInput(f"total_frames={config.total_frames} is reached already: the fork would begin at {frames} "
+                           f"frames. Give more: total_frames={2 * frames}.")
+    return config

@@ -1,0 +1,196 @@
+"""How a run is, as people see it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.markup import plain
+from workbench.running.hyperparameter_table import duration
+
+ALIVE = ("starting", "training", "paused", "stopping")
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "int": (int, float), "float": (float, int), "str": (str,), "bool": (bool,), "None": (type(None),),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ActorStatus:
+    """One actor process.
+
+    Attributes:
+        alive: whether its process lives.
+        restarts: lives after the first.
+        last_seen_s: since the learner last heard of it.
+        environments: that it steps.
+    """
+
+    index: int
+    pid: int | None = None
+    alive: bool = False
+    restarts: int = 0
+    steps: int = 0
+    steps_per_second: float = 0.0
+    frames_per_second: float = 0.0
+    last_seen_s: float | None = None
+    environments: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class RunStatus:
+    """One look at a run.
+
+    Attributes:
+        state: starting, training, paused, stopping, stopped, finished, failed, or dead: its supervisor is gone.
+        reason: why it is in that state or not at full speed, in plain words, with the remedy where there is one.
+        error: what made it fail, with the traceback; else None.
+        episode_return, episode_length: means of the last 100 training episodes, or None before the first.
+        evaluation_return: mean of the last 100 episodes of environments that evaluate, or None before the first.
+        evaluation_episodes: episodes behind `evaluation_return`.
+        episode_score, evaluation_score: the same means of what the environment itself counts, where it tells a score
+            beside a shaped reward; else None.
+        policy_lag: updates between acting and learning, mean.
+        learning_rate: that of now, warm-up and decay included; None: not known.
+        replay_unrolls, replay_capacity: unrolls in the replay, and what it holds at most; None without replay.
+        device_memory_gb, device_memory_total_gb: GiB in use and there: the accelerator's, or (on a CPU) the learner
+            process's and the machine's; None: not known.
+        learner_threads: threads of training on a CPU; 0: not known yet.
+        bottleneck: share of time that each part waits or works, by part.
+        episodes_in_mean: episodes behind `episode_return`; None: not known.
+        hint: what holds the run back, and what may help, in one sentence.
+        time_s: seconds of training, pauses excluded.
+        alive_s: seconds that the run's supervisor has lived, in all its lives, pauses included.
+        cost: those hours at `price_per_hour`.
+        best_return: the highest mean return so far, of at least 20 episodes, and at how many frames that was; of
+            environments that evaluate, if any do. None before it.
+        eta_s: seconds until the run finishes by frames, hours or cost at its present speed; None: not known.
+        learner_pid, learner_pids: process of the first learner, and of each.
+        age_s: seconds since this was true.
+    """
+
+    name: str
+    state: str
+    reason: str = ""
+    error: str | None = None
+    frames: int = 0
+    steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    frames_per_second: float = 0.0
+    steps_per_second: float = 0.0
+    updates_per_second: float = 0.0
+    episode_return: float | None = None
+    episode_length: float | None = None
+    episodes_in_mean: int | None = None
+    evaluation_return: float | None = None
+    evaluation_episodes: int = 0
+    episode_score: float | None = None
+    evaluation_score: float | None = None
+    policy_lag: float | None = None
+    learning_rate: float | None = None
+    replay_unrolls: int | None = None
+    replay_capacity: int | None = None
+    actors: tuple[ActorStatus, ...] = ()
+    device: str = ""
+    precision: str = ""
+    learner_threads: int = 0
+    device_memory_gb: float | None = None
+    device_memory_total_gb: float | None = None
+    bottleneck: Mapping[str, float] = field(default_factory=dict)
+    time_s: float = 0.0
+    alive_s: float = 0.0
+    cost: float = 0.0
+    best_return: float | None = None
+    best_return_frames: int | None = None
+    eta_s: float | None = None
+    hint: str = ""
+    warning: str = ""
+    supervisor_pid: int | None = None
+    learner_pid: int | None = None
+    learner_pids: tuple[int | None, ...] = ()
+    age_s: float = 0.0
+
+    @classmethod
+    def from_told(cls, name: str, told: Mapping[str, Any], **known_better: Any) -> RunStatus:
+        """From what a supervisor said; what this version does not know, or cannot be, is left out."""
+        kept = _fitting(cls, told)
+        said = {int(index): one for index, one in _mapping(told.get("actors")).items() if index.isdecimal()}
+        pids = told.get("learner_pids")
+        found = {
+            "name": name, "state": kept.get("state", "starting"),
+            "actors": tuple(_actor(index, _mapping(said[index])) for index in sorted(said)),
+            "learner_pids": tuple(pids) if isinstance(pids, list | tuple) else (),
+            "bottleneck": {key: share for key, share in _mapping(told.get("bottleneck")).items()
+                           if type(share) in _KINDS["float"]},
+        }
+        return cls(**{**kept, **found, **known_better})
+
+    @property
+    def alive(self) -> bool:
+        """Whether the run goes on: it can be steered."""
+        return self.state in ALIVE
+
+    @property
+    def replay(self) -> str:
+        """How full the replay is, such as "1,234 of 5,000 unrolls"; "" without one."""
+        if self.replay_unrolls is None:
+            return ""
+        most = "" if self.replay_capacity is None else f" of {self.replay_capacity:,.0f}"
+        return f"{self.replay_unrolls:,.0f}{most} unrolls"
+
+    @property
+    def speed(self) -> str:
+        """In words: that of now while it trains, the average once it has ended; "" where there is none."""
+        if self.state == "training":
+            return _speed(self.frames_per_second, self.steps_per_second)
+        if self.alive or not self.time_s:
+            return ""
+        return f"on average {_speed(*self.mean_speed)}" if self.frames else ""
+
+    @property
+    def mean_speed(self) -> tuple[float, float]:
+        """Frames and steps per second of training, over the whole run."""
+        return (self.frames / self.time_s, self.steps / self.time_s) if self.time_s else (0.0, 0.0)
+
+    def line(self) -> str:
+        """State, progress and returns in one line, without the name; the replay while it fills."""
+        parts = [self.state, f"{self.frames:,} frames"]
+        if self.state == "training" and self.speed:
+            parts.append(self.speed)
+        if self.episode_return is not None:
+            parts.append(f"return {self.episode_return:.4g}{_score(self.episode_score)}")
+        if self.evaluation_return is not None:
+            parts.append(f"evaluation {self.evaluation_return:.4g}{_score(self.evaluation_score)}")
+        if self.replay and self.replay_unrolls != self.replay_capacity:
+            parts.append(f"replay {self.replay}")
+        if self.state == "training" and self.eta_s is not None:
+            parts.append(f"about {duration(self.eta_s)} left")
+        return plain(", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else ""))
+
+    def __repr__(self) -> str:
+        return f"RunStatus({self.name}: {self.line()})"
+
+
+def _speed(frames_per_second: float, steps_per_second: float) -> str:
+    return f"{frames_per_second:,.0f} frames/s ({steps_per_second:,.0f} steps/s)" if frames_per_second else ""
+
+
+def _score(score: float | None) -> str:
+    return "" if score is None else f" (score {score:.4g})"
+
+
+def _actor(index: int, said: Mapping[str, Any]) -> ActorStatus:
+    return ActorStatus(**{**_fitting(ActorStatus, said), "index": index})
+
+
+def _mapping(said: Any) -> Mapping[str, Any]:
+    return said if isinstance(said, dict) else {}
+
+
+def _fitting(cls: type, told: Mapping[str, Any]) -> dict[str, Any]:
+    """What `told` says of plain fields, where it is of a field's type: files may be damaged, or a stranger's."""
+    kinds = {one.name: [kind for part in str(one.type).split(" | ") for kind in _KINDS.get(part, ())]
+             for one in dataclasses.fields(cls)}
+    return {name: value for name, value in told.items() if type(value) in kinds.get(name, ())}

@@ -1,0 +1,163 @@
+"""Waiting for a run: until it trains, until a target, until it has ended."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from workbench.config import Setting
+from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+from workbench.rundir import ENDED, lock
+from workbench.running.connection import Control
+from workbench.running.progress import Progress, interactive
+from workbench.running.status import RunStatus
+from workbench.supervisor.stopping_rules import LEAST_EPISODES
+
+if TYPE_CHECKING:
+    from workbench.launchers.contract import Launched
+
+_POLL_S = 0.2
+_SECONDS = Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True)
+
+
+def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[tuple[RunStatus, bool]]:
+    """Looks at a run, every 0.2 s, each with whether time is up (then it is the last one)."""
+    deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        late = time.monotonic() >= deadline
+        yield look(), late
+        if late:
+            return
+        time.sleep(min(_POLL_S, max(0.0, deadline - time.monotonic())))
+
+
+def failure(control: Control) -> WorkbenchError:
+    """What made the run fail, in its own class."""
+    error = control.directory.read().get("error") or {"type": "RunFailed", "message": "it failed for no known reason"}
+    return by_name(error["type"], error["message"])
+
+
+def until_ready(control: Control, launched: Launched, timeout_s: float, *, progress: bool | None) -> RunStatus:
+    """The status once the learner trains. Raises what made the run fail, or WaitTimeout; the run is left alone."""
+    name = control.directory.name
+    shown = interactive() if progress is None else progress
+    with Progress(name, shown=shown) as line:
+        for status, late in _looks(control.status, timeout_s):
+            line.show(0, status.line())
+            if status.state in ("training", "paused", "finished"):
+                return status
+            if status.state == "failed":
+                raise failure(control)
+            if status.state == "stopped":
+                raise RunNotAlive(f"{name} was stopped while it started.")
+            if status.state == "dead" and launched.poll() is not None:
+                raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
+            if late:
+                break
+    raise WaitTimeout(
+        f"{name} does not train after {timeout_s:g} s: {status.reason or status.state}. "
+        f"It goes on; wb.attach({name!r}).status tells more, and its logs are in {control.directory.logs}."
+    )
+
+
+def until(
+    control: Control,
+    *,
+    frames: int | None,
+    updates: int | None,
+    episode_return: float | None,
+    evaluation_return: float | None,
+    episode_score: float | None,
+    evaluation_score: float | None,
+    seconds: float | None,
+    timeout_s: float | None,
+    progress: bool | None,
+) -> RunStatus:
+    """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
+    began, seconds = time.monotonic(), _SECONDS.check(seconds)
+    targets = {
+        "frames": frames, "updates": updates, "episode_return": episode_return, "evaluation_return": evaluation_return,
+        "episode_score": episode_score, "evaluation_score": evaluation_score, "seconds": seconds,
+    }  # fmt: skip
+    wanted = {key: value for key, value in targets.items() if value is not None}
+    status = control.status()
+    with _bar(control, status, wanted, interactive() if progress is None else progress) as bar:
+        for status, late in _looks(control.status, _first_of(seconds, timeout_s)):
+            waited_s = time.monotonic() - began
+            bar.show(_so_far(status, _unit(wanted), waited_s), status.line())
+            if _reached(status, wanted, waited_s) and status.state != "failed":
+                return status
+            if status.state in (*ENDED, "dead"):
+                return _ended(control, status, wanted)
+            if late:
+                break
+    raise WaitTimeout(
+        f"{status.name} has not reached {_said(wanted)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
+    )
+
+
+def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: bool) -> Progress:
+    unit = _unit(wanted)
+    total = wanted.get(unit)
+    if not wanted:
+        total = control.directory.config().total_frames
+    called = "s" if unit == "seconds" else unit
+    return Progress(status.name, unit=called, total=total, start=_so_far(status, unit, 0.0), shown=shown)
+
+
+def _unit(wanted: dict[str, float]) -> str:
+    """What the bar counts: the first of these that is a target."""
+    return next((one for one in ("frames", "updates", "seconds") if one in wanted), "frames")
+
+
+def _so_far(status: RunStatus, unit: str, waited_s: float) -> float:
+    return waited_s if unit == "seconds" else float(getattr(status, unit))
+
+
+def _first_of(seconds: float | None, timeout_s: float | None) -> float | None:
+    """When to look for the last time."""
+    return min((one for one in (seconds, timeout_s) if one is not None), default=None)
+
+
+def _reached(status: RunStatus, wanted: dict[str, float], waited_s: float) -> bool:
+    if waited_s >= wanted.get("seconds", math.inf):
+        return True
+    episodes = {
+        "episode_return": status.episodes_in_mean, "evaluation_return": status.evaluation_episodes,
+        "episode_score": status.episodes_in_mean, "evaluation_score": status.evaluation_episodes,
+    }
+    return any(
+        getattr(status, name) is not None and getattr(status, name) >= target
+        for name, target in wanted.items()
+        if name != "seconds"
+        if (behind := episodes.get(name)) is None or behind >= LEAST_EPISODES
+    )
+
+
+def _ended(control: Control, status: RunStatus, wanted: dict[str, float]) -> RunStatus:
+    """The last status if nothing more was wanted. Raises RunFailed or RunNotAlive."""
+    if status.state == "failed":
+        error = failure(control)
+        raise RunFailed(f"{status.name} failed: {type(error).__name__}: {error}") from error
+    if status.state == "dead" or wanted:
+        remedy = status.reason if status.state == "dead" else f"wb.resume({status.name!r}) continues it."
+        before = f"at {status.frames:,} frames, before {_said(wanted)}"
+        raise RunNotAlive(f"{status.name} is {status.state} {before}. {remedy}")
+    return status
+
+
+def _said(wanted: dict[str, float]) -> str:
+    return " or ".join(f"{name}={value:,g}" for name, value in wanted.items()) or "its end"
+
+
+def until_ended(control: Control, timeout_s: float) -> RunStatus:
+    """The status once the run has ended and none of its processes is left. Raises WaitTimeout."""
+    held = lock.of_supervisor(control.directory)
+    for status, late in _looks(control.status, timeout_s):
+        if status.state in (*ENDED, "dead") and not lock.is_held(held):
+            return status
+        if late:
+            break
+    raise WaitTimeout(f"{status.name} has not ended after {timeout_s:g} s: {status.line()}")

@@ -1,0 +1,77 @@
+"""Starting the process of a sweep, and how many runs may share this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+from workbench import hardware
+from workbench.config import RunConfig, chosen
+from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
+from workbench.launchers.local import LocalProcess, clean_environment
+from workbench.rundir import lock
+from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping.space import Space
+
+MOST_TRIALS = 100_000
+
+_START_S = 60.0  # of the sweep's process, which loads Optuna
+
+
+def check_count(name: str, value: Any, most: int, why: str = "") -> None:
+    """Raises OutOfBounds where `value` is no whole number from 1 to `most`; `why` there are no more."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise OutOfBounds(f"{name}={value!r} is out of bounds: it must be a whole number in [1, {most}]. {why}".strip())
+
+
+def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunConfig:
+    """The configuration of one of so many runs beside each other. Raises OutOfBounds, InvalidInput."""
+    if config.launcher == "inline":
+        raise InvalidInput("launcher='inline' keeps a run in this process, and a sweep goes on without it. Leave it "
+                           "out.")
+    if config.launcher != "local":
+        check_count("parallel", parallel, MOST_TRIALS)
+        return config
+    cores = hardware.cores()
+    check_count("parallel", parallel, cores, f"This machine has {cores} cores, and each run needs one.")
+    if parallel > 1 and config.device in ("tpu", "xla"):
+        raise OutOfBounds(f"parallel={parallel}: device={config.device!r} belongs to one run at a time. Give "
+                          "parallel=1.")
+    if config.learner_threads or "learner_threads" in space:
+        return config
+    return config.replaced(learner_threads=chosen.training_threads(cores=cores, learners=parallel))
+
+
+def begin(folder: SweepFolder, **changes: Any) -> None:
+    """Start the sweep's process, detached, and wait until it has begun. Does nothing for one that lives.
+
+    Raises RunExists if somebody else starts it now, RunFailed, WaitTimeout.
+    """
+    with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as mine:
+        if not mine:
+            raise RunExists(f"{folder.name} is being started by somebody else. wb.attach_sweep({folder.name!r}).")
+        if lock.is_held(folder.lock):
+            return
+        folder.order_to_stop.unlink(missing_ok=True)
+        folder.write(**{"state": "starting", "error": None, "lives": folder.read().get("lives", 0) + 1, **changes})
+        with open(folder.log, "ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "workbench", "_sweep", str(folder.path)], stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, env=clean_environment(os.environ, sys.path), start_new_session=True,
+            )  # fmt: skip
+        _await(folder, LocalProcess(process, folder.log))
+
+
+def _await(folder: SweepFolder, process: LocalProcess) -> None:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        gone = process.poll() is not None
+        if folder.read()["state"] != "starting":
+            return
+        if gone:
+            raise RunFailed(f"the process of {folder.name} ended while it started. Its log ends:\n{process.logs()}")
+        time.sleep(0.05)
+    raise WaitTimeout(f"the process of {folder.name} is silent after {_START_S:g} s. Its log:\n{process.logs()}")

@@ -1,0 +1,223 @@
+"""`sweep`, `sweeps` and `attach_sweep`: many runs that search for good hyperparameters, in the background.
+
+A sweep is a process of its own, detached as runs are. Its runs are plain runs, named after it, which go on if it dies:
+`attach_sweep(name).resume()` takes them over.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from workbench import checkpoints, launchers, rundir
+from workbench.checkpoints import Checkpoint
+from workbench.config import RunConfig
+from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.environments.adapters.wrapping import Wrapper
+from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
+from workbench.running import launch
+from workbench.running.handle import Run
+from workbench.running.hyperparameter_table import duration
+from workbench.supervisor import stopping_rules
+from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import study
+from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping.handle import Sweep, SweepStatus
+from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
+from workbench.sweeping.space import Space, checked_space, to_json
+from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
+from workbench.tables import Columns, Table
+
+EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in
+                 ("length", "return", "return_mean", "score", "score_mean"))  # fmt: skip
+
+LEAST_FRAMES = 900  # of a population
+
+_LONGEST_NAME = 90  # its runs' are longer
+
+_COLUMNS: Columns = {
+    "name": lambda row: row.name,
+    "state": lambda row: row.state,
+    "age": lambda row: "" if row.problem else duration(row.age_s),
+    "trials": lambda row: "" if row.problem else f"{row.over} of {row.trials}",
+    "metric": lambda row: row.metric,
+    "best": lambda row: "" if row.best_value is None else f"{row.best_value:.4g}",
+    "best run": lambda row: row.best_run,
+}
+
+
+def sweep(
+    environment: str | launch.Factory,
+    *,
+    space: Mapping[str, Any],
+    trials: int = 20,
+    parallel: int = 2,
+    algorithm: str = "vtrace",
+    metric: str = "episode_return",
+    goal: str = "max",
+    sampler: str = "tpe",
+    pruner: str | None = None,
+    generations: int = 9,
+    name: str | None = None,
+    launcher: str = "local",
+    address: str | None = None,
+    network: str | launch.Factory | None = None,
+    preset: str | None = None,
+    wrappers: Sequence[Wrapper] = (),
+    checkpoint: Checkpoint | Run | str | Path | None = None,
+    **fields: Any,
+) -> Sweep:
+    """A search for good hyperparameters, in the background; its handle, once it has begun.
+
+    The first trial has the values that a run would have anyway, where they lie in the space.
+
+    Args:
+        environment, algorithm, launcher, address, network, preset, wrappers, checkpoint: as `wb.launch`.
+        space: what to search, by name: (low, high), (low, high, "log") or (low, high, "linear") of a number, both ends
+            included, on the field's own scale unless it is said; or a list of choices.
+        trials: runs in all; with "pbt" the runs of the population, at least 2, better 8.
+        parallel: runs at a time; on this machine at most as many as it has cores.
+        metric: what a run is judged by: its mean over the last tenth of the frames.
+        goal: "max" or "min".
+        sampler: "tpe" (Bergstra et al. 2011), "random", or "pbt", population-based training (Jaderberg et al. 2017):
+            after each generation the worst quarter of the runs is replaced by forks of the best, with live fields
+            changed.
+        pruner: what stops runs that are worse than others at equal frames: "asha" (successive halving, Li et al.
+            2020; the default), "median", or "none". A run that it stops keeps its data, and can be resumed. With "pbt"
+            there is none.
+        generations: of "pbt": 3, 9 or 27, of equal numbers of frames.
+        name: of the sweep; its runs are NAME-0, NAME-1, ...; None: the first free one.
+        fields: that all runs have in common, `total_frames` above all.
+
+    Raises:
+        InvalidInput: UnknownName, OutOfBounds and so on; nothing was started.
+        RunExists, HomeNotWritable, MissingPackage: nothing was started.
+        RunFailed: its process ended while it started.
+    """
+    fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
+    config, code, chosen = launch.checked_config(environment, algorithm, network, preset, wrappers, fields)
+    given = {*fields, *(["network"] if network is not None else [])}
+    found = checked_space(space, config, given)
+    how = _checked_how(
+        trials=trials, metric=metric, goal=goal, sampler=sampler, pruner=pruner, generations=generations,
+        config=config, space=found,
+    )  # fmt: skip
+    config = sharing_the_machine(config, found, parallel)
+    launchers.checked(launchers.by_name(launcher), config)
+    weights = None if checkpoint is None else launch.chosen_checkpoint(checkpoint)
+    parent = None if weights is None else rundir.parent_of(weights.path, take="weights")
+    record = {
+        "created": time.time(), "state": "starting", "error": None, "config": config.to_json(), "space": to_json(found),
+        **how, "parallel": parallel, "seed": config.seed, "parent": parent, "preset": chosen, "lives": 0,
+        "runs_say_whose": True,
+    }  # fmt: skip
+    first = {field: config.value(field) for field, entry in found.items() if entry.holds(config.value(field))}
+
+    def fill(new: SweepFolder) -> None:
+        study.create(new, goal=goal, first=first)
+        if weights is not None:
+            checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
+
+    folder = _created(name, f"{launch.stem_of(config.environment)}-{algorithm}-sweep", record, code, fill)
+    begin(folder)
+    return Sweep(folder)
+
+
+def attach_sweep(name: str | Path) -> Sweep:
+    """The handle of a sweep, by name or folder; starts and stops nothing. Raises RunNotFound with the nearest name."""
+    return Sweep(sweep_folder.find(name))
+
+
+def sweeps() -> Table[SweepStatus]:
+    """All sweeps, newest first, as a table; `sweeps()["name"]` finds one. Raises MissingPackage without Optuna."""
+    found, damaged = sweep_folder.listed()
+    rows = []
+    for folder in found:
+        try:
+            rows.append(Sweep(folder).status)
+        except RunNotFound:
+            continue
+        except StorageFailed as error:
+            damaged[folder] = str(error)
+    rows += [SweepStatus.damaged(folder.name, why) for folder, why in damaged.items()]
+    return Table(rows, _COLUMNS, empty=f"no sweeps in {sweep_folder.folder()}")
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def _checked_how(
+    *, trials: int, metric: str, goal: str, sampler: str, pruner: str | None, generations: int, config: RunConfig,
+    space: Space,
+) -> dict[str, Any]:
+    """These values, as sweep.json has them. Raises UnknownName, OutOfBounds, InvalidInput."""
+    if sampler == study.PBT and pruner not in (None, "none"):
+        raise InvalidInput(f"pruner={pruner!r} does not go with sampler='pbt', which replaces runs itself. Leave it "
+                           "out.")
+    pruner = pruner or ("none" if sampler == study.PBT else "asha")
+    known = (("goal", goal, study.GOALS), ("sampler", sampler, study.SAMPLERS),
+             ("pruner", pruner, study.PRUNERS))  # fmt: skip
+    for what, given, names in known:
+        if given not in names:
+            raise UnknownName.among(what, str(given), names)
+    check_count("trials", trials, MOST_TRIALS)
+    if sampler == study.PBT:
+        _check_population(trials, generations, config, space)
+    if not isinstance(metric, str):
+        raise OutOfBounds(f"metric={metric!r} must be the name of one, such as 'episode_return'.")
+    if metric.startswith(("episode_", "evaluation_")) and metric not in EPISODES:
+        raise UnknownName.among("metric", metric, EPISODES)
+    evaluates = config.evaluating_per_actor or "evaluation_envs_per_actor" in space
+    if metric.startswith("evaluation_") and not evaluates:
+        raise InvalidInput(f"metric={metric!r}, and no environment evaluates. Give evaluation_envs_per_actor=1 and at "
+                           "least two environments per actor, or sweep for episode_return.")
+    return {"trials": trials, "members": trials, "generations": generations, "metric": metric, "goal": goal,
+            "sampler": sampler, "pruner": pruner}
+
+
+def _check_population(members: int, generations: int, config: RunConfig, space: Space) -> None:
+    """Raises OutOfBounds, InvalidInput for what population-based training cannot do."""
+    if members < LEAST_MEMBERS:
+        raise OutOfBounds(f"trials={members}: a population has at least {LEAST_MEMBERS} runs, better 8.")
+    if generations not in GENERATIONS:
+        raise OutOfBounds(f"generations={generations!r} must be 3, 9 or 27.")
+    fixed = [name for name in space if not config.all_settings()[name].live]
+    if fixed:
+        raise InvalidInput(f"{', '.join(fixed)} cannot change while a run learns, so sampler='pbt' cannot search it. "
+                           "Use another sampler, or leave it out.")
+    if config.value("learning_rate_schedule") != "constant":
+        raise InvalidInput("learning_rate_schedule='linear' ends at total_frames, and the runs of a population end "
+                           "several times on the way. Search learning_rate instead: it may fall from fork to fork.")
+    rules = [name for name in stopping_rules.RULES if config.value(name) is not None]
+    if rules:
+        raise InvalidInput(f"{', '.join(rules)} would end runs of a population one by one, and they train and end "
+                           "together. Leave it out, and end the sweep by hand: .stop().")
+    if config.total_frames < LEAST_FRAMES:
+        raise OutOfBounds(f"total_frames={config.total_frames} is too little for {generations} generations: give at "
+                          f"least {LEAST_FRAMES}.")
+
+
+# --- starting ---------------------------------------------------------------------------------------------------------
+
+
+def _created(
+    name: str | None, stem: str, record: Mapping[str, Any], code: Mapping[str, bytes],
+    prepare: Callable[[SweepFolder], object],
+) -> SweepFolder:
+    """The new sweep's folder, by its name or the first free one of `stem`."""
+    if name is not None:
+        launch.check_name(name)
+        if len(name) > _LONGEST_NAME:
+            raise InvalidInput(f"name={name!r} is too long for a sweep: its runs add a number. Use up to "
+                               f"{_LONGEST_NAME} letters.")
+        return sweep_folder.create(name, record, code, prepare)
+    for number in count(1):
+        try:
+            return sweep_folder.create(f"{stem}-{number}", record, code, prepare)
+        except RunExists:
+            continue
+    raise AssertionError("unreachable")

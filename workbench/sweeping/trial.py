@@ -1,0 +1,242 @@
+"""One trial while its run goes on: watches it, judges it, and sees it to its end.
+
+A verdict is written down before the run is stopped, and the trial counts as over once no process of the run is left. So
+whoever takes over from a sweep that was killed goes on where it was, and a run is never counted twice or forgotten.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import (
+    ConnectionLost,
+    InvalidInput,
+    RunNotAlive,
+    RunNotFound,
+    StorageFailed,
+    UnknownName,
+    WorkbenchError,
+)
+from workbench.rundir import RunDirectory, lock
+from workbench.running import launch
+from workbench.running.connection import Control, stored_status
+from workbench.running.status import RunStatus
+from workbench.supervisor import stopping_rules
+from workbench.sweeping import study as sweep_study
+from workbench.sweeping.objective import MARKS, Curve, passed
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import Trial
+
+MOST_LIVES = 3  # of a run whose supervisor dies
+DELETED = "its run was deleted"
+UNREADABLE_S = 600.0  # for which a run's files may be so before its trial has failed; disks are full for a while
+_ASK_AGAIN_S = 5.0  # a run that was asked to stop, and did not hear it
+_BROKEN = "not finite"  # the learner's word for why it paused itself
+
+
+def go_on(run: RunDirectory, **changes: Any) -> None:
+    """Resume a run, unless it came to its end since it was looked at. Raises WorkbenchError."""
+    try:
+        launch.resume(run.path, wait_ready=False, progress=False, **changes).close()
+    except InvalidInput:
+        if stored_status(run).state != "finished":
+            raise
+
+
+class Watched:
+    """A trial and its run.
+
+    Attributes:
+        trial: what the study knows of it.
+        verdict: what the trial is to be counted as: "finished", "pruned" or "failed"; "": not known yet.
+        note: why.
+        end: frames at which its run ends by itself.
+    """
+
+    def __init__(self, study: Study, trial: Trial, run: RunDirectory, metric: str, total_frames: int) -> None:
+        self._study, self.trial, self.run = study, trial, run
+        self._metric, self._total, self.end = metric, total_frames, total_frames
+        self._curve, self._control = Curve(run, metric, self._total), Control(run)
+        told = trial.user_attrs
+        self.verdict, self.note = str(told.get("verdict", "")), str(told.get("note", ""))
+        self._marks = max(study.get_trials(deepcopy=False)[trial.number].intermediate_values, default=0)
+        self._lives, self._asked = 1, 0.0
+        self._unreadable_since: float | None = None
+
+    def take_over(self) -> None:
+        """Let its run go on, whatever became of it while nobody watched. Raises WorkbenchError."""
+        if not self.verdict and stored_status(self.run).state in ("stopped", "stopping", "dead"):
+            go_on(self.run)
+
+    def look(self) -> bool:
+        """Whether it is over, and counted. Never raises what a run may do wrong."""
+        try:
+            status = stored_status(self.run)
+            if not self.verdict:
+                self._judge(status)
+            self._unreadable_since = None
+            return bool(self.verdict) and self._ended(status)
+        except RunNotFound:
+            self._decide("failed", DELETED)
+            self._count(0)
+            return True
+        except StorageFailed as error:
+            return self._given_up(error)
+        except WorkbenchError as error:
+            self._decide("failed", str(error))
+            return False
+
+    def replace(self, note: str) -> None:
+        """Count it as pruned, where no process of its run is left; what was noted before stays."""
+        try:
+            frames = stored_status(self.run).frames
+        except RunNotFound:
+            self.look()
+            return
+        self._curve.follow()
+        self._report(min(passed(frames, self._total), MARKS - 1))
+        self._decide("pruned", self.note if note in self.note else "; ".join(filter(None, [self.note, note])))
+        self._count(frames)
+
+    def stop(self) -> bool:
+        """Ask the run to stop, without a verdict; whether it has ended. Its trial stays open where a disk is full."""
+        with suppress(*sweep_study.refusals()):
+            if self._study.get_trials(deepcopy=False)[self.trial.number].state.is_finished():
+                return True
+        try:
+            status = stored_status(self.run)
+        except RunNotFound:
+            with suppress(*sweep_study.refusals()):
+                self.look()
+            return True
+        except StorageFailed:  # nor can it be asked
+            return not lock.is_alive(self.run)
+        if self.verdict or status.state in ("finished", "failed"):
+            with suppress(*sweep_study.refusals()):
+                return self.look() or (not self.verdict and self._gone(status))
+        return self._gone(status)
+
+    # --- judging ------------------------------------------------------------------------------------------------
+
+    def _judge(self, status: RunStatus) -> None:
+        """Report what is new, and decide what is plain."""
+        alive = lock.is_alive(self.run)
+        if status.state == "finished" and alive:
+            return  # its last rows may not be on disk yet
+        self._curve.follow()
+        if status.state == "finished" and not status.frames and self._curve.covered:
+            raise StorageFailed(status.warning or f"cannot read the status in {self.run.metrics}.")
+        frames = status.frames if self._curve.covered is None or not alive else min(status.frames, self._curve.covered)
+        if status.state == "failed":
+            self._decide("failed", status.error or status.reason)
+        elif status.state == "finished" and status.frames >= self._total:
+            self._report(MARKS - 1)
+            self._finish()
+        elif status.state == "finished" and status.frames < self.end:
+            self._end_early(status)
+        elif not self._report(min(passed(frames, self._total), MARKS - 1)):
+            self._decide("pruned", f"worse than others at {self._at(self._marks):,} frames")
+        elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
+            self._decide("pruned", f"diverged: {why}")
+        elif status.state == "stopped":
+            self._decide("pruned", f"stopped by hand at {status.frames:,} frames")
+        elif status.state == "dead":
+            self._live_again()
+
+    def _end_early(self, status: RunStatus) -> None:
+        """Judge a run that a rule of its own has ended: where that is a return, it has all that was asked of it."""
+        self._report(min(passed(status.frames, self._total), MARKS - 1))
+        field, why = stopping_rules.reached(self.run.config(), vars(status))
+        note = f"{why or status.reason}, at {status.frames:,} frames"
+        if field == "target_return":
+            self._finish(note)
+        else:
+            self._decide("pruned", note)
+
+    def _report(self, mark: int) -> bool:
+        """Tell the study the values at marks up to this one; False once it would prune."""
+        for at in range(self._marks + 1, mark + 1):
+            value = self._curve.value(at)
+            if value is None:
+                self._must_come(at)
+                continue
+            self.trial.report(value, at)
+            self._marks = at
+            if self.trial.should_prune():
+                return False
+        return True
+
+    def _must_come(self, mark: int) -> None:
+        """Raises UnknownName where waiting for the metric makes no sense. Episodes may take long."""
+        names = self._curve.names()
+        if mark > 2 and names and not self._metric.startswith(("episode_", "evaluation_")):
+            raise UnknownName.among("metric", self._metric, names)
+
+    def _finish(self, note: str = "") -> None:
+        value = self._curve.value()
+        if value is None:
+            raise UnknownName.among("metric", self._metric, self._curve.names(), "The run has finished without it.")
+        self.trial.set_user_attr("value", value)
+        self._decide("finished", "; ".join(filter(None, [self.note, note])))
+
+    def _decide(self, verdict: str, note: str) -> None:
+        self.trial.set_user_attr("note", note)
+        self.trial.set_user_attr("verdict", verdict)
+        self.verdict, self.note = verdict, note
+
+    def _at(self, mark: int) -> int:
+        return mark * self._total // MARKS
+
+    def _live_again(self) -> None:
+        """Resume a run whose supervisor died; not for ever."""
+        if self._lives >= MOST_LIVES:
+            return self._decide("failed", f"its supervisor died {self._lives} times; see {self.run.logs}")
+        go_on(self.run)
+        self._lives += 1
+
+    # --- ending -------------------------------------------------------------------------------------------------
+
+    def _given_up(self, error: StorageFailed) -> bool:
+        """Whether a run is over whose files cannot be read; they may be damaged, but at first it is waited for."""
+        now = time.monotonic()
+        self._unreadable_since = self._unreadable_since or now
+        if now - self._unreadable_since <= UNREADABLE_S:
+            return False
+        self._decide("failed", str(error))
+        if over := not lock.is_alive(self.run):
+            self._count(0)
+        return over
+
+    def _ended(self, status: RunStatus) -> bool:
+        """Whether no process of the run is left, and the trial is counted; asks the run to stop where it lives."""
+        if not self._gone(status):
+            return False
+        self._count(status.frames)
+        return True
+
+    def _gone(self, status: RunStatus) -> bool:
+        if status.alive:
+            self._ask()
+            return False
+        self._control.close()
+        return not lock.is_alive(self.run)
+
+    def _ask(self) -> None:
+        if time.monotonic() - self._asked > _ASK_AGAIN_S:
+            self._asked = time.monotonic()
+            with suppress(RunNotAlive, ConnectionLost, RunNotFound, StorageFailed):
+                self._control.call("stop", timeout_s=5.0, grace_s=None)
+
+    def _count(self, frames: int) -> None:
+        from optuna.trial import TrialState
+
+        self.trial.set_user_attr("frames", frames)
+        if self.verdict == "finished":
+            self._study.tell(self.trial, self.trial.user_attrs["value"])
+        else:
+            self._study.tell(self.trial, state=TrialState.PRUNED if self.verdict == "pruned" else TrialState.FAIL)
+
