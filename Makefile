@@ -11,8 +11,8 @@
 PYTHON ?= python3
 # A package index that has CPU builds of torch, where the usual one has only GPU builds. Empty: the usual one.
 TORCH_INDEX ?=
-# Processes that share the tests. Many tests wait for processes of their own, so three are faster than two on two cores.
-WORKERS ?= 3
+# Processes that share the tests. Many tests wait for processes of their own, so two are faster than one on two cores.
+WORKERS ?= 2
 # Interpreters for make test-pythons: commands, or paths.
 PYTHONS ?= python3.11 python3.12 python3.13
 # More arguments of pytest, such as tests/wire, and of JupyterLab, such as --no-browser.

@@ -56,7 +56,7 @@ class ByFile(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    """What `pytest -n 3` deals its workers."""
+    """What `pytest -n 2` deals its workers."""
     config.option.loadscopereorder = False
     return ByFile(config, log)
 
