@@ -120,7 +120,7 @@ def test_packed_planes_travel_compressed_and_of_thousands_of_numbers_only_those_
         assert content["header"]["shape"] == [MOST_ENTRIES] and len(content["header"]["entries"]) == MOST_ENTRIES
         np.testing.assert_array_equal(
             told_of(content, buffers)["observation"], many.reshape(T + 1, -1)[:, :MOST_ENTRIES])
-    bars = (Path(player.__file__).parents[2] / "widgets" / "src" / "bars.js").read_text()
+    bars = (Path(__file__).parents[2] / "widgets" / "src" / "bars.js").read_text()
     assert f"const ENTRIES = {MOST_ENTRIES};" in bars
 
 

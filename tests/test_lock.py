@@ -16,7 +16,7 @@ from workbench.rundir import lock
 HOLD = """
 import sys, time
 from pathlib import Path
-from workbench.supervisor import lock
+from workbench.rundir import lock
 assert lock.hold(Path(sys.argv[1]), wait_s=0) is not None
 print("held", flush=True)
 time.sleep(600)
