@@ -138,7 +138,7 @@ def _training(given: argparse.Namespace):
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.devices.device import choose
+    from workbench.learner.devices.choose import choose
     from workbench.learner.training.trainer import Trainer
 
     torch.set_num_threads(1)

@@ -76,7 +76,7 @@ def updates(case: str, seconds: float) -> dict[str, tuple[float, float]]:
     from throughput import random_unrolls, spec_of
 
     from workbench import algorithms, networks
-    from workbench.learner.devices.device import choose
+    from workbench.learner.devices.choose import choose
     from workbench.learner.training.trainer import Trainer
 
     config = RunConfig.build(**CASES[case])

@@ -206,7 +206,7 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.devices.device import choose
+    from workbench.learner.devices.choose import choose
     from workbench.learner.inference.inference import Inference
     from workbench.learner.inference.published_weights import PublishedPolicy
     from workbench.learner.metrics.meters import Meters

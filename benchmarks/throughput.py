@@ -83,7 +83,7 @@ def inference_alone(config: RunConfig, seconds: float) -> float:
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.devices.device import choose
+    from workbench.learner.devices.choose import choose
     from workbench.learner.inference.published_weights import PublishedPolicy
 
     torch.set_num_threads(1)
@@ -108,7 +108,7 @@ def training_alone(config: RunConfig, seconds: float) -> float:
     import torch
 
     from workbench import algorithms, networks
-    from workbench.learner.devices.device import choose
+    from workbench.learner.devices.choose import choose
     from workbench.learner.training.trainer import Trainer
 
     torch.set_num_threads(1)

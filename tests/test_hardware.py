@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from workbench import hardware
-from workbench.config import chosen
+from workbench.config import chosen, hardware
 
 ALLOWED = len(os.sched_getaffinity(0))
 

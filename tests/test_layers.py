@@ -14,14 +14,14 @@ PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
     {"errors", "config", "trajectory", "observations", "rundir", "metrics", "checkpoints", "tables", "markup",
-     "hardware", "extras", "interrupts"},
+     "extras", "interrupts"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},
     {"policies"},
     {"supervisor", "learner", "actor"},
     {"launchers"},
-    {"running", "playing", "sweeping", "reports", "planning", "recipes"},
+    {"running", "playing", "sweeping", "reports", "planning"},
     {"widgets"},
     {"__init__", "__main__", "cli"},
 ]

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
+    from workbench.planning.recipes.recipe import recipe
     from workbench.playing.evaluation import Evaluation, evaluate
     from workbench.playing.export import export_policy, load_policy
     from workbench.playing.game import Game, play
     from workbench.playing.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
     from workbench.playing.rollout import Rollout, rollout
-    from workbench.recipes.recipe import recipe
     from workbench.reports.aggregate import Aggregate, aggregate
     from workbench.running.handle import Run, attach
     from workbench.running.launch import launch, resume
@@ -104,7 +104,7 @@ _HOMES = {
     "plan": "workbench.planning",
     "play": "workbench.playing.game",
     "pretrained": "workbench.playing.pretrained",
-    "recipe": "workbench.recipes",
+    "recipe": "workbench.planning.recipes",
     "register_environment": "workbench.environments",
     "resume": "workbench.running.launch",
     "rollout": "workbench.playing.rollout",

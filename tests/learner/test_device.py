@@ -10,7 +10,8 @@ from tests.learner.replaying import ReplayingDevice
 from tests.learner.updates import CASES, IMAGES, UNROLL, trainer_on, update, weights
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.learner.devices.device import Device, for_inference
+from workbench.learner.devices.choose import for_inference
+from workbench.learner.devices.device import Device
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")
 

@@ -6,7 +6,7 @@ import numpy as np
 import psutil
 import pytest
 
-from workbench import hardware
+from workbench.config import hardware
 from workbench.learner.devices.idle_cores import IdleCores
 from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.learner_report import Rates, histogram, lag_summary

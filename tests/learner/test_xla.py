@@ -21,7 +21,7 @@ from tests.learner import counting, test_counting
 from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, VTRACE, batch_of, trainer_on, update, weights
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
-from workbench.learner.devices import device as devices
+from workbench.learner.devices.choose import choose
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training import checkpointing
@@ -217,13 +217,13 @@ def test_a_tpu_is_asked_for_and_there_is_none():
 @pytest.mark.parametrize("kind", ["xla", "tpu"])
 def test_without_torch_xla_the_error_says_how_to_get_it(kind):
     with pytest.raises(MissingPackage, match=r"needs torch_xla.*pip install .*torch-xla\[tpu\]==2"):
-        devices.choose(RunConfig.build("x", device=kind), VECTOR)
+        choose(RunConfig.build("x", device=kind), VECTOR)
 
 
 @pytest.mark.parametrize("fields", [{"learners": 2, "actors": 2}, {"inference_device": "cpu"}])
 def test_what_xla_cannot_do_is_said_before_the_chip_is_taken(fields):
     with pytest.raises(OutOfBounds, match="device='xla'"):
-        devices.choose(RunConfig.build("x", device="xla", **fields), VECTOR)
+        choose(RunConfig.build("x", device="xla", **fields), VECTOR)
 
 
 def test_only_a_learner_that_is_asked_for_xla_imports_it():

@@ -11,7 +11,7 @@ from workbench.config import RunConfig, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning.constants import accelerators, by_size, constants, environment_of, environments, known
 from workbench.planning.plan import MOST_ACTORS, MOST_LEARNERS
-from workbench.recipes import recipe
+from workbench.planning.recipes import recipe
 
 PONG = {"accelerator": "mine", "learner_steps_per_second": 40_000, "accelerator_price": 2.0}
 

@@ -443,7 +443,7 @@ def _number_of(name: str, text: str) -> float:
 
 
 def _recipe(given: argparse.Namespace) -> int:
-    from workbench.recipes import Cluster, recipe
+    from workbench.planning.recipes import Cluster, recipe
 
     known, fields = settings(Cluster), {}
     for name, text in map(_pair, given.fields):

@@ -23,14 +23,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench import algorithms, checkpoints, hardware, networks
+from workbench import algorithms, checkpoints, networks
 from workbench.algorithms.interface import Loss
 from workbench.checkpoints import Checkpoint
-from workbench.config import RunConfig, chosen
+from workbench.config import RunConfig, chosen, hardware
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.errors import CheckpointCorrupt, ConnectionLost, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.learner.command_queue import Commands
-from workbench.learner.devices.device import Device, choose, for_inference
+from workbench.learner.devices.choose import choose, for_inference
+from workbench.learner.devices.device import Device
 from workbench.learner.disk_guard import CHECKPOINT, METRICS, OLD_CHECKPOINTS, Storage
 from workbench.learner.inference.actor_streams import ActorStreams, check_same_environment
 from workbench.learner.inference.batcher import Batcher

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from workbench import hardware
-from workbench.config import RunConfig, chosen
+from workbench.config import RunConfig, chosen, hardware
 from workbench.tables import Columns, Table
 
 

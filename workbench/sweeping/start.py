@@ -8,8 +8,7 @@ import sys
 import time
 from typing import Any
 
-from workbench import hardware
-from workbench.config import RunConfig, chosen
+from workbench.config import RunConfig, chosen, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.rundir import lock

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench import hardware
+from workbench.config import hardware
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """The accelerator: where tensors live, in which precision the network computes, with how many threads.
 
-`cpu` here, `cuda` and `xla` in modules of their own. bf16 is chosen by itself for our networks that see images, on
-hardware with bf16 arithmetic; weights, heads, losses and the optimizer stay float32. A user's own network computes in
-float32 unless asked otherwise, and without CUDA graphs, which forbid it to look at values.
+`Device` is the CPU; `cuda` and `xla` have what they do otherwise, and `choose` says which it is. bf16 is chosen by
+itself for our networks that see images, on hardware with bf16 arithmetic; weights, heads, losses and the optimizer stay
+float32. A user's own network computes in float32 unless asked otherwise, and without CUDA graphs, which forbid it to
+look at values.
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from workbench import hardware
 from workbench.algorithms.batch import Batch
-from workbench.config import RunConfig, chosen
-from workbench.errors import OutOfBounds
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.config import RunConfig
+from workbench.trajectory import Array
 
 _SMALLEST_BATCH = 8  # rows
 
@@ -132,46 +131,3 @@ class Device:
     def total_memory_gb(self) -> float:
         """Memory that the accelerator has; 0 on a CPU."""
         return 0.0
-
-
-def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False) -> Device:
-    """The device that `config` asks for. Raises OutOfBounds or MissingPackage if this machine lacks it."""
-    kind = chosen.device(config.device, has_cuda=torch.cuda.is_available())
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise OutOfBounds("device='cuda', but torch finds no CUDA device here. Choose device='cpu' or 'auto'.")
-    precision = chosen.precision(config.precision, images=spec.shows_images, own_network=own_network,
-                                 bf16=_has_bf16(kind))
-    if kind in ("xla", "tpu"):
-        from workbench.learner.devices.xla import for_run  # takes the chip
-
-        return for_run(config, precision=precision)
-    return _of_kind(kind, precision=precision, own_network=own_network)
-
-
-def for_inference(config: RunConfig, training: Device, *, own_network: bool = False) -> Device:
-    """The device that inference runs on: another one where `config` says so. Raises OutOfBounds for one that is not
-    there."""
-    name = config.inference_device
-    if not name:
-        return training
-    try:
-        device = torch.device(name)
-        there = {"cpu": 1, "cuda": torch.cuda.device_count()}[device.type]
-    except (RuntimeError, KeyError):
-        raise OutOfBounds(f"inference_device={name!r} is no device. Choose cpu, or a GPU such as cuda:1.") from None
-    if (device.index or 0) >= there:
-        raise OutOfBounds(f"inference_device={name!r}, but torch finds {there} CUDA devices here. Leave it out.")
-    return _of_kind(name, precision=training.precision, own_network=own_network)
-
-
-def _of_kind(name: str, *, precision: str, own_network: bool) -> Device:
-    if not name.startswith("cuda"):
-        return Device(name, precision=precision)
-    from workbench.learner.devices.cuda import CudaDevice
-
-    return CudaDevice(name, precision=precision, graphs=not own_network)
-
-
-def _has_bf16(kind: str) -> bool:
-    capability = torch.cuda.get_device_capability() if kind == "cuda" else None
-    return chosen.has_bf16(kind, instructions=hardware.instructions(), capability=capability)

@@ -7,7 +7,7 @@ from collections import deque
 
 import psutil
 
-from workbench import hardware
+from workbench.config import hardware
 
 _LOOKS = 30  # of a second each
 

@@ -113,7 +113,7 @@ def recipe(kind: str, *, plan: Plan | None = None, **fields: Any) -> str:
         if name not in known:
             raise UnknownName.among("field of a cluster", name, known)
     cluster = Cluster(**{**(_planned(plan, known, fields) if plan else {}), **fields})
-    text = resources.files("workbench.recipes").joinpath(f"{kind}.txt").read_text(encoding="utf-8")
+    text = resources.files("workbench.planning.recipes").joinpath(f"{kind}.txt").read_text(encoding="utf-8")
     return _without_empty(Template(text).substitute(_words(kind, cluster)))
 
 

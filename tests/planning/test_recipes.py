@@ -14,7 +14,7 @@ import yaml
 import workbench as wb
 from workbench.cli import commands
 from workbench.errors import OutOfBounds, UnknownName
-from workbench.recipes import KINDS
+from workbench.planning.recipes import KINDS
 
 LAUNCHERS = Path(__file__).parents[2] / "launchers"
 KUBERAY = ("kuberay-cluster", "kuberay-job")
