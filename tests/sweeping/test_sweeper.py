@@ -26,6 +26,7 @@ from workbench.running.handle import Run
 from workbench.sweeping import population, process, sweeper
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import trial as sweep_trial
+from workbench.sweeping.deletion import runs_of
 from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.handle import Sweep
 from workbench.sweeping.population import Population
@@ -59,7 +60,7 @@ def not_to_be_called(*given: Any, **more: Any) -> None:
 
 def swept(**more: Any) -> SweepFolder:
     """A sweep that has not begun."""
-    return folder(**{"parent": None, "preset": None, "runs_say_whose": True, "parallel": 1, "trials": 1, **more})
+    return folder(**{"parent": None, "preset": None, "parallel": 1, "trials": 1, **more})
 
 
 def trained(run: RunDirectory, total_frames: int = FRAMES) -> None:
@@ -132,13 +133,13 @@ def test_a_run_of_another_is_not_stopped_with_a_dead_sweep(monkeypatch: pytest.M
     assert Sweep(sweep).stop().state == "stopped"
 
 
-def test_a_sweep_of_an_older_version_knows_its_runs_by_their_names() -> None:
+def test_a_run_is_a_sweeps_own_only_if_it_says_so() -> None:
     sweep, run = swept(), recorded.new("sweep-0")
-    assert not sweep.owns(run)
-    sweep.write(runs_say_whose=False)
-    assert sweep.owns(run)
+    assert not sweep.owns(run) and runs_of(sweep) == []
     run.write(sweep="another")
     assert not sweep.owns(run)
+    run.write(sweep=sweep.name)
+    assert runs_of(sweep) == [run]
 
 
 def test_a_fork_that_was_just_made_when_its_sweep_was_killed_is_the_sweeps() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory, lock
-from workbench.rundir.files import absolute, place_or, tail
+from workbench.rundir.files import absolute, place_or, tail, to_append
 from workbench.wire import certificates
 
 # What a kernel or a terminal sets for itself, and would mislead processes that have neither.
@@ -40,7 +40,7 @@ class LocalLauncher:
         certificates.remove(run)  # of a life on several machines
         log = run.logs / "supervisor.log"
         starting = lock.to_hand_on(lock.of_start(run))
-        with open(log, "ab") as output:
+        with to_append(log) as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "workbench", "_supervisor", str(run.path), *map(str, starting)],
                 stdin=subprocess.DEVNULL,

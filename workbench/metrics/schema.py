@@ -8,7 +8,10 @@ A value that is not a number is stored as NULL.
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +20,7 @@ from pathlib import Path
 
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.rundir import RunDirectory
+from workbench.rundir.files import opened
 
 VERSION = 1
 _OPEN_TIMEOUT_S = 30.0
@@ -24,6 +28,10 @@ WRITER_TIMEOUT_S = 5.0  # for other writers; then training waits, and says for w
 _READER_TIMEOUT_S = 10.0
 _LONGEST_READ_S = 10.0  # of this thread's processor, for one question to a file
 _LOOK_EVERY = 100_000  # instructions of SQLite
+# functions that SQLite would call for each row that is written
+_COMPUTES = re.compile(r"\bCHECK\s*\([^)]*\(|\bDEFAULT\s*\(", re.IGNORECASE)
+_OF_EXPRESSIONS = re.compile(r"\(.*\(|\bWHERE\b", re.IGNORECASE | re.DOTALL)
+_OF_SEVERAL = bytes.fromhex("d9d505f920a163d7")  # sqlite.org/fileformat2.html, "the rollback journal"
 _LONGEST_VALUE = 2**26  # bytes of one value
 
 _TABLES = (
@@ -178,6 +186,9 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         if plain and kind == "table":
             columns = connection.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
             plain = not any(hidden for (hidden,) in columns)  # of a generated column it is not 0
+            plain &= not _COMPUTES.search(str(sql))
+        elif plain:
+            plain = not _OF_EXPRESSIONS.search(str(sql or ""))
         if not plain:
             raise StorageFailed(f"cannot read {path}: no run writes a {kind} such as {name!r:.50}. {_MOVE_AWAY}")
 
@@ -185,8 +196,25 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 def _check_plain(path: Path) -> None:
     """Raises StorageFailed for a link, or a pipe or device, which SQLite would wait for, here or as its journal."""
     for one in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal"))):
-        if one.is_symlink() or (one.exists() and not one.is_file()):
-            raise StorageFailed(f"cannot read {one}: it is no plain file. {_MOVE_AWAY}")
+        try:
+            status = one.lstat()
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise StorageFailed(f"cannot read {one}: it is no plain file of its own. {_MOVE_AWAY}")
+    if _names_another(path.with_name(f"{path.name}-journal")):
+        raise StorageFailed(f"cannot read {path}: its journal names another file, which SQLite would delete. "
+                            f"{_MOVE_AWAY}")
+
+
+def _names_another(journal: Path) -> bool:
+    """Whether a journal ends as one of several databases does, with the name of a file that is deleted after it."""
+    try:
+        with opened(journal) as file:
+            file.seek(-min(len(_OF_SEVERAL), os.fstat(file.fileno()).st_size), os.SEEK_END)
+            return file.read() == _OF_SEVERAL
+    except FileNotFoundError:
+        return False
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:

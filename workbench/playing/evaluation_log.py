@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,9 +17,10 @@ from workbench.checkpoints import Checkpoint
 from workbench.errors import StorageFailed
 from workbench.playing.evaluation import Evaluation
 from workbench.rundir import RunDirectory, gone
-from workbench.rundir.files import LARGEST_LIST, content
+from workbench.rundir.files import LARGEST_LIST, content, to_append
 
 FILE = "evaluations.jsonl"
+_LARGEST = 1e300  # of a return: sums of its squares and the like are the reader's
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation
     plain = {**asdict(kept), "evaluation": {**asdict(evaluation), "checkpoint": checkpoint.path.name}}
     path = directory.path / FILE
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "wb") as file:
+        with to_append(path) as file:
             file.write(b"\n" + json.dumps(plain).encode())
     except FileNotFoundError:
         raise gone(directory.path) from None
@@ -77,6 +77,10 @@ def _read(directory: RunDirectory, line: bytes) -> Kept | None:
         told = plain["evaluation"]
         path = directory.checkpoints / Path(told["checkpoint"]).name
         sums = {name: tuple(told.get(name, ())) for name in ("returns", "lengths", "scores")}
-        return Kept(**{**plain, "evaluation": Evaluation(**{**told, "checkpoint": path, **sums})})
-    except (ValueError, KeyError, TypeError, RecursionError):
+        for numbers in sums.values():
+            if not all(type(one) in (int, float) and abs(one) < _LARGEST for one in numbers):
+                return None
+        read = Kept(**{**plain, "evaluation": Evaluation(**{**told, "checkpoint": path, **sums})})
+        return read if read.evaluation.returns and isinstance(read.evaluation.environment, str) else None
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None

@@ -18,6 +18,7 @@ from workbench.playing.game_process import GameProcess
 from workbench.playing.keyboard import KeyMap, keymap
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
+from workbench.rundir import sealed
 from workbench.running import widget_loader
 from workbench.running.handle import Run
 from workbench.running.launch import stem_of, to_play
@@ -28,6 +29,7 @@ Action = int | list[int] | list[float]
 PERSON, AGENT = "person", "agent"
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0)
 _FASTEST = 1000.0  # steps per second
+_LONGEST_NAME = 200  # characters of what a journal says of itself
 
 
 @dataclass(frozen=True)
@@ -332,9 +334,20 @@ def play(
 def resumed(journal: Path, *, trust_code: bool = False, **how: Any) -> Game:
     """The game that goes on where a journal ends. Raises InvalidInput, AccessDenied, EnvironmentFailed."""
     path = journal.expanduser().absolute()
-    request = read_journal(path)[0]
-    how = {"keys": None, "turns": None, "frames_per_second": None, **how}
-    return Game({**request, "journal": str(path), "trust_code": trust_code}, title=request["title"], **how)
+    begun = read_journal(path)[0]
+    source, environment, options = begun.get("source"), begun.get("environment"), begun.get("options")
+    if not (isinstance(source, str) and isinstance(environment, str) and isinstance(options, dict)):
+        raise InvalidInput(f"{path} is not the journal of an episode. Delete it.")
+    if source:
+        to_play(source, trust_code=trust_code)
+    else:
+        sealed.check_module(path.parent, environment, trust_code=trust_code)
+    request = {"seed": _seed(begun.get("seed")), "greedy": begun.get("greedy") is not False, "options": options,
+               "source": source, "environment": environment, "trust_code": trust_code, "folder": str(path.parent),
+               "stem": str(begun.get("stem", "played"))[:_LONGEST_NAME].replace("/", "-"), "journal": str(path)}
+    title = begun["title"][:_LONGEST_NAME]
+    return Game({**request, "title": title}, title=title, **{
+        "keys": None, "turns": None, "frames_per_second": None, **how})
 
 
 def _source(given: Checkpoint | Run | str | Path, options: Mapping[str, Any], trust_code: bool) -> Checkpoint | str:
@@ -356,7 +369,7 @@ def _source(given: Checkpoint | Run | str | Path, options: Mapping[str, Any], tr
     return found
 
 
-def _seed(seed: int) -> int:
+def _seed(seed: Any) -> int:
     return int(Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed))
 
 

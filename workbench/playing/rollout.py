@@ -268,6 +268,8 @@ def load(folder: Path) -> Rollout:
                        max_abs_reward=bound)
     except KeyError as error:
         raise StorageFailed(f"the rollout in {path} is damaged: it lacks {error}. Delete the folder.") from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise StorageFailed(f"the rollout in {path} is damaged: {error!s:.200}. Delete the folder.") from None
 
 
 def _as_trained(record: dict[str, Any], rewards: Array) -> str:

@@ -13,6 +13,7 @@ import psutil
 from workbench.config import R2D2Config
 from workbench.errors import OutOfBounds
 from workbench.replay.unroll_fields import UnrollLayout
+from workbench.rundir.files import content, write_atomically
 
 _MOST = 100_000  # unrolls, where no size is asked for: SEED gcp/train_atari.sh
 _NOTE = "capacity"  # the file that says what a replay of automatic size was planned to hold
@@ -69,12 +70,12 @@ def lasting_capacity(config: R2D2Config, layout: UnrollLayout, *, folder: Path) 
     capacity = 0
     if not config.replay_size and note.exists():
         with suppress(OutOfBounds, OSError, ValueError):
-            before = dataclasses.replace(config, replay_size=int(note.read_text()))
+            before = dataclasses.replace(config, replay_size=int(content(note, largest=100)))
             capacity = planned_capacity(before, layout, free_bytes=free, where=where)
     capacity = capacity or planned_capacity(config, layout, free_bytes=free, where=where)
     with suppress(OSError):  # without the note a resumed run plans anew
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        note.write_text(str(capacity))
+        write_atomically(note, str(capacity).encode())
     return capacity
 
 

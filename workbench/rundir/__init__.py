@@ -281,10 +281,11 @@ def create(
 ) -> RunDirectory:
     """A new run's directory with token, `code` by file name, what `prepare` adds, and run.json: all of it at once.
 
-    `prepare` is given the directory while it is still hidden. Raises RunExists, HomeNotWritable, or what `prepare`
-    raises, and then leaves nothing.
+    `prepare` is given the directory while it is still hidden. Raises RunExists, HomeNotWritable, AccessDenied where
+    others could put a run of theirs in its place, or what `prepare` raises, and then leaves nothing.
     """
     folder = home() / "runs"
+    check_stays(folder)
     try:
         with made_at_once(folder / name) as hidden:
             run = RunDirectory(hidden)

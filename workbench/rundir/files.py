@@ -12,9 +12,9 @@ import os
 import pwd
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,47 @@ def content(path: Path, *, largest: int) -> bytes:
     """All of a plain file of at most `largest` bytes. Raises OSError."""
     with opened(path) as file:
         return _bounded(file, path, largest)
+
+
+def to_append(path: Path) -> BufferedWriter:
+    """The file, for lines at its end; made where it is not there, for this user alone.
+
+    Raises OSError where it is no plain file, or has another name elsewhere: what is written would lie in another file.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link", str(path)) from None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no plain file of its own", str(path))
+    return os.fdopen(descriptor, "ab")
+
+
+def check_unlinked(folder: Path) -> None:
+    """Before a program writes there: raises StorageFailed where a file or folder in it, or in one of its folders, is a
+    link, or a file in it or in its logs has another name elsewhere. What was written would lie in another place."""
+    for path in _entries(folder):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            raise StorageFailed(f"{path} is a link to {os.readlink(path)}. Nothing is written through it: move there "
+                                "what it leads to, or delete it.")
+        if path.parent.name in (folder.name, "logs") and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            raise StorageFailed(f"{path} has another name elsewhere, and both would change. Copy it: "
+                                f"cp {path} {path}.own && mv {path}.own {path}")
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """What lies in a folder, and in folders in it."""
+    with suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            yield path
+            if stat.S_ISDIR(path.lstat().st_mode):
+                yield from path.iterdir()
 
 
 def make_private(folder: Path) -> None:
@@ -93,11 +134,14 @@ def own(path: Path, *, largest: int, secret: bool = False) -> bytes:
 
 
 def check_stays(folder: Path) -> None:
-    """Raises AccessDenied where others can put a folder of theirs in the place of one that lies in this one."""
-    mode = folder.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise AccessDenied(f"everybody can write {folder}, and so put another folder in the place of one that lies in "
-                           f"it. Nothing is told to a run there. Make it yours: chmod o-w {folder}")
+    """Raises AccessDenied where others can put a folder of theirs in the place of one in this one, or above it."""
+    place = folder.resolve()
+    for one in (place, *place.parents):
+        mode = one.stat().st_mode if one.exists() else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise AccessDenied(f"everybody can write {one}, and so put another folder in the place of one that lies in "
+                               f"it. Nothing is told to a run there. Make it yours (chmod o-w {one}), or set "
+                               "WORKBENCH_HOME to a folder elsewhere.")
 
 
 def owner(path: Path) -> str:

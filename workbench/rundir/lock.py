@@ -102,10 +102,12 @@ def is_held(path: Path) -> bool:
 
 def _opened(path: Path, flags: int) -> int:
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
     except FileNotFoundError:
         raise
     except OSError as error:
+        if path.is_symlink():
+            raise StorageFailed(f"{path} is a link to {os.readlink(path)}. Delete it; it is made anew.") from None
         raise StorageFailed(f"cannot open {path}: {error.strerror}. Make it and its folder writable.") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -32,6 +32,7 @@ from workbench.errors import (
 )
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import ENDED, Parent, RunDirectory, lock, sealed
+from workbench.rundir.files import check_unlinked
 from workbench.running import machine_info, waiting
 from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run
@@ -136,6 +137,7 @@ def resume(
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)
     sealed.check(directory.code, config, address=address, trust_code=trust_code)
     sealed.check(directory.opponent.code, trust_code=trust_code)
+    check_unlinked(directory.path)
     launchers.checked(place, config)
 
     def prepare() -> None:
@@ -237,6 +239,7 @@ def to_play(given: Checkpoint | Run | str | Path, *, trust_code: bool) -> Checkp
     found = chosen_checkpoint(given, trust_code=trust_code)
     run = RunDirectory(found.path.parents[1])
     if run.record.exists():
+        check_unlinked(run.path)  # rollouts are kept there
         sealed.all_code(run.code, trust_code=trust_code)
     sealed.check_module(run.code, found.config.environment, trust_code=trust_code)
     return found

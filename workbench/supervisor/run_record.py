@@ -14,6 +14,7 @@ from typing import Any
 from workbench.errors import RunNotFound
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import RunDirectory
+from workbench.rundir.files import to_append
 
 WAIT_S = 2.0  # for other writers of the metrics: meanwhile the supervisor answers nobody
 
@@ -52,8 +53,8 @@ class Ledger:
 
     def event(self, kind: str, message: str, *, progress: Progress | None, data: dict[str, Any] | None = None) -> None:
         """Write an event, and a line in the run's log."""
-        with suppress(OSError), open(self._run.logs / "supervisor.log", "a") as file:  # ours, whoever's thread this is
-            file.write(f"{time.strftime('%F %T')} {kind}: {message}\n")
+        with suppress(OSError), to_append(self._run.logs / "supervisor.log") as file:  # ours, whoever's thread this is
+            file.write(f"{time.strftime('%F %T')} {kind}: {message}\n".encode())
         with self._tried("metrics"):
             self._writer.event(kind, message, progress=progress, data=data)
 

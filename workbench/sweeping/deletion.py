@@ -37,4 +37,4 @@ def runs_of(folder: SweepFolder) -> list[RunDirectory]:
     found = {int(path.parent.name.rpartition("-")[2]): RunDirectory(path.parent)
              for path in (rundir.home() / "runs").glob(f"{folder.name}-*/run.json")
              if re.fullmatch(r"[0-9]+", path.parent.name.removeprefix(f"{folder.name}-"))}
-    return [found[number] for number in sorted(found)]
+    return [found[number] for number in sorted(found) if folder.owns(found[number])]

@@ -87,8 +87,6 @@ class SweepFolder:
     def owns(self, run: RunDirectory, *, of: int | None = None) -> bool:
         """Whether the run of a trial was made by this sweep, and is not somebody else's of that name.
 
-        Runs of a sweep that an older version made do not say so, and are taken for its own.
-
         Args:
             of: number of the trial that this one's run is a fork of; a fork that is just made says no more than that.
 
@@ -97,9 +95,7 @@ class SweepFolder:
         sweep, parent = run.read().get("sweep"), run.parent()
         if sweep is not None:
             return bool(sweep == self.name)
-        if of is not None and parent is not None and parent["run"] == self.run(of).name:
-            return True
-        return not self.read().get("runs_say_whose", False)
+        return of is not None and parent is not None and parent["run"] == self.run(of).name
 
     def parent(self) -> Parent | None:
         """What all runs begin with: the sweep's own copy, as whoever wrote the checkpoint may prune it meanwhile."""

@@ -12,6 +12,7 @@ from workbench.config import RunConfig, chosen, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.rundir import lock
+from workbench.rundir.files import to_append
 from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.space import Space
 
@@ -56,7 +57,7 @@ def begin(folder: SweepFolder, **changes: Any) -> None:
             return
         folder.order_to_stop.unlink(missing_ok=True)
         folder.write(**{"state": "starting", "error": None, "lives": folder.read().get("lives", 0) + 1, **changes})
-        with open(folder.log, "ab") as output:
+        with to_append(folder.log) as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "workbench", "_sweep", str(folder.path)], stdin=subprocess.DEVNULL,
                 stdout=output, stderr=output, env=clean_environment(os.environ, sys.path), start_new_session=True,

@@ -37,6 +37,8 @@ LEAST_FOR_IMPORTANCE = 4
 MADE = "made"  # attribute of a trial whose run was made
 
 _STUDY = "sweep"
+# what Optuna raises for values that it never writes
+_ODD = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _TIMEOUT_S = 30.0  # for another process's write to the study to end
 _FIRST_MARK = 3  # of 27 at which a run may be pruned
 _REDUCTION = 3  # of successive halving: of three runs one goes on
@@ -97,8 +99,9 @@ def opened(sweep: SweepFolder, *, sampling: bool = False) -> Study:
         chosen = {"sampler": _sampler(record), "pruner": _pruner(record["pruner"])}
     try:
         study: Study = package.load_study(storage=_storage(sweep), study_name=_STUDY, **chosen)
-    except (KeyError, package.exceptions.StorageInternalError, package.exceptions.DuplicatedStudyError) as error:
-        raise StorageFailed(f"cannot read {sweep.study}: {error}. Its runs are not affected: wb.runs().") from None
+    except (*_ODD, package.exceptions.OptunaError) as error:
+        why = f"{error!s:.200}"
+        raise StorageFailed(f"cannot read {sweep.study}: {why}. Its runs are not affected: wb.runs().") from None
     return study
 
 
@@ -178,12 +181,12 @@ def under_way(study: Study, number: int, ranges: dict[str, BaseDistribution]) ->
 
 def trials(sweep: SweepFolder, study: Study) -> list[Trial]:
     """All trials that have begun, oldest first. Raises StorageFailed."""
-    total = sweep.read()["config"]["total_frames"]
     try:
+        total = sweep.read()["config"]["total_frames"]
         found = study.get_trials(deepcopy=False)
-    except optuna().exceptions.StorageInternalError as error:
-        raise StorageFailed(f"cannot read {sweep.study}: {error}.") from None
-    return [_trial(sweep, one, total) for one in found if one.state.name != "WAITING"]
+        return [_trial(sweep, one, total) for one in found if one.state.name != "WAITING"]
+    except (*_ODD, optuna().exceptions.OptunaError) as error:
+        raise StorageFailed(f"cannot read {sweep.study}: {error!s:.200}.") from None
 
 
 def _trial(sweep: SweepFolder, one: FrozenTrial, total_frames: int) -> Trial:

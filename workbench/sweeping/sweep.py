@@ -113,7 +113,6 @@ def sweep(
     record = {
         "created": time.time(), "state": "starting", "error": None, "config": config.to_json(), "space": to_json(found),
         **how, "parallel": parallel, "seed": config.seed, "parent": parent, "preset": chosen, "lives": 0,
-        "runs_say_whose": True,
     }  # fmt: skip
     first = {field: config.value(field) for field, entry in found.items() if entry.holds(config.value(field))}
 
@@ -143,6 +142,8 @@ def sweeps() -> Table[SweepStatus]:
             continue
         except StorageFailed as error:
             damaged[folder] = str(error)
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            damaged[folder] = f"its record or study is damaged: {type(error).__name__}: {error!s:.200}"
     rows += [SweepStatus.damaged(folder.name, why) for folder, why in damaged.items()]
     return Table(rows, _COLUMNS, empty=f"no sweeps in {sweep_folder.folder()}")
 

@@ -14,6 +14,7 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, StorageFailed
 from workbench.launchers.colab.runtime import Runtime, found
 from workbench.launchers.local import LocalLauncher, LocalProcess
 from workbench.rundir import RunDirectory
+from workbench.rundir.files import to_append
 
 DRIVE = Path("/content/drive")
 FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs are copied
@@ -95,7 +96,7 @@ class ColabLauncher(LocalLauncher):
         return {**super().environment(), DEVICE_VARIABLE: os.environ.get(DEVICE_VARIABLE) or found().device}
 
     def _start_mirror(self, run: RunDirectory, folder: str) -> None:
-        with open(run.logs / "mirror.log", "ab") as log:
+        with to_append(run.logs / "mirror.log") as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "workbench", "_mirror", str(run.path), folder], stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, env=super().environment(), start_new_session=True,

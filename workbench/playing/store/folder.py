@@ -171,6 +171,8 @@ def replacing(target: Path) -> Iterator[Path]:
 
     Whoever has read the one before goes on reading it, and others may replace the same. Raises StorageFailed.
     """
+    if os.path.lexists(target) and not folder_of(target):
+        raise StorageFailed(f"{target} is there and is no rollout. It stays as it is: move it, or delete it.")
     with scratch_beside(target) as hidden:
         yield hidden
         with _writing(target):
@@ -218,7 +220,7 @@ def _held(hidden: Path) -> Iterator[bool]:
     The kernel drops it however its holder ends. Pids tell nothing: they are reused, and a home may have two hosts.
     """
     lock = hidden.with_name(f".lock-{hidden.name.partition('-')[2]}")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

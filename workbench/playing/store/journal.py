@@ -16,6 +16,7 @@ from workbench.rundir import write_atomically
 from workbench.rundir.files import LARGEST_LIST, content
 
 JOURNAL = ".begun"  # how its name ends
+LONGEST = 1_000_000  # steps: of a person who plays for half a day
 
 Step = tuple[Any, str, float]  # actions of all rows, who chose the first, its reward
 
@@ -59,7 +60,7 @@ def read_journal(path: Path) -> tuple[dict[str, Any], list[Step]]:
             with suppress(ValueError):
                 found.append(json.loads(line))
         opening, *steps = found
-        if not isinstance(opening["title"], str) or not all(len(one) == 3 for one in steps):
+        if not isinstance(opening["title"], str) or len(steps) > LONGEST or not all(len(one) == 3 for one in steps):
             raise ValueError
     except OSError as error:
         raise InvalidInput(f"there is no episode to go on with in {path}: {error.strerror}.") from None

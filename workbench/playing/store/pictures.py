@@ -15,11 +15,12 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
-from workbench.errors import EnvironmentFailed
+from workbench.errors import EnvironmentFailed, StorageFailed
 from workbench.rundir.files import opened
 from workbench.trajectory import Array
 
 JPEG_QUALITY = 90
+LARGEST_SIDE = 4096  # pixels: what nobody draws, and takes seconds to decode
 MIME = {"PNG": "image/png", "JPEG": "image/jpeg"}
 
 
@@ -76,7 +77,7 @@ class StoredFrames:
         if not ends or ends[-1] > len(self._memory):
             raise ValueError(f"{path} has {len(self._memory)} bytes, too few for {len(ends)} frames")
         self._bounds = [0, *ends]
-        self.mime = MIME[kind]
+        self.mime, self._kind = MIME[kind], kind
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
@@ -89,7 +90,13 @@ class StoredFrames:
     def __getitem__(self, index: int | slice) -> Array:
         if isinstance(index, slice):
             return np.stack([self[one] for one in range(len(self))[index]])
-        return np.asarray(Image.open(io.BytesIO(self.encoded(index))).convert("RGB"))
+        try:
+            picture = Image.open(io.BytesIO(self.encoded(index)), formats=[self._kind])
+            if max(picture.size) > LARGEST_SIDE:
+                raise ValueError(f"it has {picture.size[0]:,} x {picture.size[1]:,} pixels")
+            return np.asarray(picture.convert("RGB"))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise StorageFailed(f"frame {index} of a rollout is damaged: {error!s:.200}. Delete its folder.") from None
 
     def __iter__(self) -> Iterator[Array]:
         return (self[index] for index in range(len(self)))

@@ -65,7 +65,8 @@ class Game:
         spec = self._stage.environment.spec
         self._player = Nobody(self._stage) if self._checkpoint is None else load_player(
             self._checkpoint, num_envs=spec.agents, seed=seed)
-        self._episode = self._begun(self._stage, seed, number=0, name=opening.get("name", ""))
+        name = Path(request["journal"]).name.removesuffix(JOURNAL)  # "" where there is none
+        self._episode = self._begun(self._stage, seed, number=0, name=name)
         self._episode.repeat(steps)
 
     def _made(self, show: Show) -> VectorEnvironment:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from workbench.rundir.files import place_or, tail
+from workbench.rundir.files import place_or, tail, to_append
 from workbench.wire.lifeline import FATAL
 
 POLL_S = 0.02
@@ -127,7 +127,7 @@ class Child:
     def start(self) -> None:
         """Begin a life."""
         self._error.unlink(missing_ok=True)
-        with open(self.log, "ab") as log:
+        with to_append(self.log) as log:
             self._process = subprocess.Popen(
                 self._arguments,
                 stdin=subprocess.PIPE,

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from workbench.rundir import RunDirectory, sealed
-from workbench.rundir.files import tail
+from workbench.rundir.files import tail, to_append
 from workbench.supervisor.hosts.host import Resources
 from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.supervisor.hosts.ray_actor import ADDRESS, NAMESPACE, Task, host_options, inherited
@@ -208,7 +208,7 @@ class RemoteChild:
     def _keep_log(self, new: bytes) -> None:
         if new:
             self._tail = new[-_TAIL_BYTES:].decode(errors="replace")
-            with suppress(OSError), open(self._place.run.logs / f"{self.name}.log", "ab") as file:
+            with suppress(OSError), to_append(self._place.run.logs / f"{self.name}.log") as file:
                 file.write(new)
 
     def end(self, grace_s: float) -> None:
