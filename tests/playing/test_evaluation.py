@@ -52,14 +52,13 @@ def test_a_run_that_is_not_there_is_refused(home: Path) -> None:
         wb.evaluate("nobody")
 
 
-def test_an_evaluation_that_cannot_be_kept_says_what_to_do(home: Path) -> None:
+def test_an_evaluation_that_cannot_be_kept_says_what_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = recorded.new("kept")
     meta = {"steps": 1, "updates": 5, "time_s": 2.0}
     one = checkpoints.write(directory.checkpoints, frames=9, groups={"model": {}}, meta=meta, requested=False)
-    (directory.path / evaluation_log.FILE).symlink_to("/dev/full")
-    with pytest.raises(StorageFailed, match="No space left on device. Make room on its disk"):
+    with monkeypatch.context() as patch, pytest.raises(StorageFailed, match="No space left on device. Make room on its"):
+        patch.setattr(evaluation_log, "to_append", lambda path: open("/dev/full", "ab"))  # noqa: SIM115
         evaluation_log.keep(directory, one, evaluation(1.0))
-    (directory.path / evaluation_log.FILE).unlink()
     (directory.path / evaluation_log.FILE).mkdir()
     with pytest.raises(StorageFailed, match="Is a directory. Make it writable"):
         evaluation_log.keep(directory, one, evaluation(1.0))
