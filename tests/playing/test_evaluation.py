@@ -56,7 +56,8 @@ def test_an_evaluation_that_cannot_be_kept_says_what_to_do(home: Path, monkeypat
     directory = recorded.new("kept")
     meta = {"steps": 1, "updates": 5, "time_s": 2.0}
     one = checkpoints.write(directory.checkpoints, frames=9, groups={"model": {}}, meta=meta, requested=False)
-    with monkeypatch.context() as patch, pytest.raises(StorageFailed, match="No space left on device. Make room on its"):
+    full = "No space left on device. Make room on its disk"
+    with monkeypatch.context() as patch, pytest.raises(StorageFailed, match=full):
         patch.setattr(evaluation_log, "to_append", lambda path: open("/dev/full", "ab"))  # noqa: SIM115
         evaluation_log.keep(directory, one, evaluation(1.0))
     (directory.path / evaluation_log.FILE).mkdir()
