@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import mistune
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from tests.attacks.hostile import MARK, PIECES
 from workbench import markup
 from workbench.reports.card import Card, Section, card
 from workbench.tables import Table
+from workbench.widgets.inspector import figures, still
 from workbench.widgets.panel.panel import RunPanel
 
 ALLOWED = {"h1", "h2", "p", "table", "thead", "tbody", "tr", "td", "th", "pre", "code", "svg", "g", "path", "line",
@@ -87,6 +89,13 @@ def test_every_view_of_a_run_shows_hostile_text_as_text(home: Path, text: str) -
             check(dict(panel._repr_mimebundle_()).get("text/html", ""), allowed=ALLOWED | PANEL)
         finally:
             panel.close()
+
+
+@pytest.mark.parametrize("name", [
+    MARK.join(PIECES), "a\u2028b", "\0", 'x" + datum.low + "', 'x\\" + datum.low + "', "\\"])
+def test_a_layer_of_any_name_has_a_histogram(name: str) -> None:
+    figure = figures.histogram(name, (np.linspace(0, 1, 5), np.ones(4)))
+    assert still._png({"timeline": figure, "weights": figure}).startswith(b"\x89PNG")
 
 
 @settings(deadline=None)

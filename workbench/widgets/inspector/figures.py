@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.layer_statistics import Difference, Layer
+from workbench.markup import plain
 from workbench.playing.evaluation_log import Kept
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
@@ -55,6 +56,8 @@ DIFFERENCES = (
     Column("only", "Only in"),
 )
 SECOND = "#b8569a"  # of the second checkpoint
+# Vega-Lite puts titles into expressions, between quotes, and escapes neither backslashes nor odd ends of lines.
+_OF_STRINGS = str.maketrans({"\\": "/", '"': "'"})
 
 Bins = tuple[Array, Array]  # edges and counts
 
@@ -180,6 +183,7 @@ def _timeline() -> alt.LayerChart:
 def histogram(name: str, first: Bins | None, second: Bins | None = None) -> Figure:
     """How often the weights of a layer are of which size, of either checkpoint that has it."""
     tables = {"first": _bars(first), "second": _bars(second)}
+    name = plain(name).translate(_OF_STRINGS)
     return Figure(f"Weights of {name}", _histogram(name, second is not None), tables)
 
 
