@@ -166,7 +166,7 @@ class Checkpoint:
             yield file
 
     def layers(self) -> pd.DataFrame:
-        """A table by tensor of the network: shape, norm, rms, low, high, zeros, gradient_norm …: see `anatomy.Layer`.
+        """A table by tensor: shape, norm, rms, low, high, zeros, gradient_norm …: `layer_statistics.Layer`.
 
         Raises CheckpointCorrupt.
         """

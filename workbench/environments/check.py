@@ -175,7 +175,7 @@ def check_environment(
 
     Args:
         make_env: a name, a gymnasium.Env class or a zero-argument factory of one, or a callable with the arguments
-            `num_envs` and `seed` (and `show`) that returns a vector environment: see `made.vector_of`.
+            `num_envs` and `seed` (and `show`) that returns a vector environment: see `adapters.adapt.vector_of`.
         options: as in `make`.
         num_envs: at least 2, and a multiple of the agents of a game.
 

@@ -60,8 +60,8 @@ def make(
         processes: that share environments written in Python, see `spread`; 1: this one steps them.
         options: of Atari (`atari.AtariOptions`) or of the family, else keyword arguments of `gymnasium.make` or of the
             factory; `vectorization_mode` ("sync", "async", "vector_entry_point") takes `gymnasium.make_vec` instead.
-        factory: a gymnasium.Env class, or a callable that returns an environment (see `made.vector_of`); with wrappers
-            around it, or around what Gymnasium makes by the name, a `Wrapped`.
+        factory: a gymnasium.Env class, or a callable that returns an environment (`adapters.adapt.vector_of`); with
+            wrappers around it, or around what Gymnasium makes by the name, a `Wrapped`.
         frame_stack: frames that the learner joins; 0: as the environment has it, 4 for Atari.
         show: what somebody is to look at: "endings", for `ending` to tell how episodes ended; "frames", for `render`
             to give colour in full size as well, where the environment can. The same episodes, at more time a step.
@@ -123,7 +123,7 @@ def _vector(
 def factory_call(
     name: str, options: dict[str, Any], *, factory: Factory | Wrapped | None = None, drawn: bool = False
 ) -> Factory | None:
-    """What `made.vector_of` is given to make the environment; None for what steps many at once by its name.
+    """What `adapters.adapt.vector_of` is given to make the environment; None for what steps many at once by its name.
 
     Args:
         drawn: whether it is to draw itself, where it can.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from workbench.errors import WorkbenchError
-from workbench.rundir.files import tail
+from workbench.rundir.files import tail, to_append
 from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.wire.lifeline import FATAL
 
@@ -160,8 +160,8 @@ class ThreadLife:
         return tail(self.log, _LOG_TAIL_BYTES)
 
     def _note(self, text: str) -> None:
-        with suppress(OSError), open(self.log, "a") as log:
-            log.write(f"{time.strftime('%F %T')} {text.rstrip()}\n")
+        with suppress(OSError), to_append(self.log) as log:
+            log.write(f"{time.strftime('%F %T')} {text.rstrip()}\n".encode())
 
 
 def _stack(thread: threading.Thread) -> str:

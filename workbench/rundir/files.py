@@ -40,13 +40,7 @@ def to_append(path: Path) -> BufferedWriter:
 
     Raises OSError where it is no plain file, or has another name elsewhere: what is written would lie in another file.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags, 0o600)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "it is a link", str(path)) from None
-        raise
+    descriptor = _descriptor(path, flags=os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
@@ -159,10 +153,10 @@ def whose(uid: int) -> str:
         return f"of user {uid}"
 
 
-def _descriptor(path: Path, folder: int | None = None) -> int:
+def _descriptor(path: Path, folder: int | None = None, *, flags: int = os.O_RDONLY) -> int:
     """Of the file itself: a link is none, since where it leads may change. Raises OSError."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "it is a link", str(path)) from None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
     from optuna.trial import Trial as OpenTrial
 
-PBT = "pbt"  # population-based training, see `sweep_population`
+PBT = "pbt"  # population-based training, see `population`
 SAMPLERS = (PBT, "random", "tpe")
 PRUNERS = ("asha", "median", "none")
 GOALS = ("max", "min")
@@ -38,7 +38,7 @@ MADE = "made"  # attribute of a trial whose run was made
 
 _STUDY = "sweep"
 # what Optuna raises for values that it never writes
-_ODD = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+ODD = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _TIMEOUT_S = 30.0  # for another process's write to the study to end
 _FIRST_MARK = 3  # of 27 at which a run may be pruned
 _REDUCTION = 3  # of successive halving: of three runs one goes on
@@ -99,7 +99,7 @@ def opened(sweep: SweepFolder, *, sampling: bool = False) -> Study:
         chosen = {"sampler": _sampler(record), "pruner": _pruner(record["pruner"])}
     try:
         study: Study = package.load_study(storage=_storage(sweep), study_name=_STUDY, **chosen)
-    except (*_ODD, package.exceptions.OptunaError) as error:
+    except (*ODD, package.exceptions.OptunaError) as error:
         why = f"{error!s:.200}"
         raise StorageFailed(f"cannot read {sweep.study}: {why}. Its runs are not affected: wb.runs().") from None
     return study
@@ -185,7 +185,7 @@ def trials(sweep: SweepFolder, study: Study) -> list[Trial]:
         total = sweep.read()["config"]["total_frames"]
         found = study.get_trials(deepcopy=False)
         return [_trial(sweep, one, total) for one in found if one.state.name != "WAITING"]
-    except (*_ODD, optuna().exceptions.OptunaError) as error:
+    except (*ODD, optuna().exceptions.OptunaError) as error:
         raise StorageFailed(f"cannot read {sweep.study}: {error!s:.200}.") from None
 
 

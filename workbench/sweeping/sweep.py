@@ -142,7 +142,7 @@ def sweeps() -> Table[SweepStatus]:
             continue
         except StorageFailed as error:
             damaged[folder] = str(error)
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        except study.ODD as error:
             damaged[folder] = f"its record or study is damaged: {type(error).__name__}: {error!s:.200}"
     rows += [SweepStatus.damaged(folder.name, why) for folder, why in damaged.items()]
     return Table(rows, _COLUMNS, empty=f"no sweeps in {sweep_folder.folder()}")

@@ -1,7 +1,7 @@
 """Which adapter an environment gets that a user's factory made: decided by what it is, not by what it is called.
 
     gymnasium.Env                                   one of N, stepped one after another: `gymnasium_vector`
-    gymnasium.vector.VectorEnv, envpool             N at once: `native_vector`
+    gymnasium.vector.VectorEnv, envpool             N at once: `batched_vector`
     pettingzoo.ParallelEnv                          one game of several agents: `pettingzoo`
     `contract.VectorEnvironment`                    taken as it is
 """

@@ -26,7 +26,7 @@ def main(pipe: Any, code: bytes, told: dict[str, Any]) -> None:
 
     Args:
         pipe: to the parent.
-        code: of the factory, from `by_value.dumps` in the parent.
+        code: of the factory, from `code_by_value.dumps` in the parent.
         told: name, first (row), number (of rows), num_envs (of all processes), show, parent (its process id).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt goes to all processes of its group

@@ -83,8 +83,7 @@ class Game:
         folder = self._recording.enter_context(store.scratch_beside(self._target))
         writer = self._recording.enter_context(RolloutWriter(folder))
         self._kept = None
-        journal = Journal(self._target.with_name(f"{self._target.name}{JOURNAL}"),
-                          {**self._request, "seed": seed, "name": self._target.name})
+        journal = Journal(self._target.with_name(f"{self._target.name}{JOURNAL}"), {**self._request, "seed": seed})
         return Episode(stage, self._player, writer, journal, number=number, seed=seed, greedy=self._greedy)
 
     # --- commands -------------------------------------------------------------------------------------------------
