@@ -26,6 +26,7 @@ from workbench.running.connection import Control
 from workbench.sweeping import folder as sweep_folder
 
 CHECKOUT = Path(__file__).parent.parent
+LONG_S = 60.0  # what a test of make test may take without being named
 LONGEST_S = 240.0  # of any wait: an event that comes at all comes sooner, also on a slow machine with other work
 
 for _library in ("OMP", "OPENBLAS", "MKL"):  # before torch is imported: workers with two threads each on two cores
@@ -59,6 +60,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """What `pytest -n 2` deals its workers."""
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+_BEGAN = time.monotonic()
+
+
+@pytest.hookimpl(trylast=True)  # after the letter of the test itself
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a failure when it happens, and what took long: whoever ends a run early knows both."""
+    if "PYTEST_XDIST_WORKER" in os.environ or not (report.failed or report.duration > LONG_S):
+        return
+    how = "FAILED" if report.failed else "took long"
+    minutes, seconds = divmod(int(time.monotonic() - _BEGAN), 60)
+    print(f"\n{minutes}:{seconds:02} {how} after {report.duration:.0f} s: {report.nodeid} ({report.when})", flush=True)
+    if report.failed:
+        print(str(report.longrepr)[-2_000:], flush=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
