@@ -19,6 +19,9 @@ PYTHONS ?= python3.11 python3.12 python3.13
 TESTS ?=
 LAB ?=
 
+# A test run starts hundreds of processes: they read what the first of them compiled, whatever the shell has set.
+export PYTHONDONTWRITEBYTECODE :=
+
 BIN := .venv/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint
 FROM_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))

@@ -554,6 +554,7 @@ print([name for name in ("torch", "tensorflow", "pandas") if name in sys.modules
         assert child.communicate(timeout=240)[0].strip() == "[]"
 
 
+@pytest.mark.full
 def test_a_long_series_is_thinned_out_sooner_than_it_is_read_whole(path: Path) -> None:
     writer = MetricsWriter(path)
     for start in range(0, 150_000, 10_000):

@@ -140,6 +140,7 @@ class Short(gymnasium.Env):
         return self.observation_space.low, 1.0, True, False, {}
 
 
+@pytest.mark.full
 def test_the_same_code_from_another_machine_or_a_copied_home_wants_trust(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,14 @@ CELLS = [
 
 
 @pytest.fixture(scope="module")
-def notebook(open_notebook) -> Notebook:
+def notebook(open_notebook) -> Iterator[Notebook]:
+    """Its run ends with this file, since it would train beside all tests that follow."""
     opened = open_notebook(CELLS)
     opened.run(LAUNCH)
     opened.run(PANEL)
-    return opened
+    yield opened
+    if attach("seen").status.alive:
+        attach("seen").stop()
 
 
 @pytest.fixture(scope="module")

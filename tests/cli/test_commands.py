@@ -82,27 +82,35 @@ def test_runs_of_an_empty_home(home: Path) -> None:
     assert workbench("runs").stdout.startswith("no runs in")
 
 
-def test_launch_status_tune_evaluate_stop(home: Path) -> None:
-    more = ("--name=typed", "--total-frames=1e9", "--warmup-updates=0", "--environment-option=step_ms=5")
+def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def here(*arguments: str) -> str:
+        """What the command prints, in this process."""
+        assert exit_code(list(arguments)) == 0
+        return capsys.readouterr().out
+
+    def refused(*arguments: str) -> str:
+        """What it says on the standard error, having done nothing."""
+        assert exit_code(list(arguments)) == 2
+        out, told = capsys.readouterr()
+        assert out == ""
+        return told
+
+    more = ("--name=typed", "--total-frames=1e9", "--warmup-updates=0", "--environment-option=step_ms=10", "--network=mlp")
     assert workbench("launch", "testing/counting-v0", *more, *OPTIONS).stdout == "typed\n"
-    assert "typed" in workbench("runs").stdout
+    assert "typed" in here("runs")
     told = json.loads(workbench("status", "typed", "--json").stdout)
     assert told["state"] == "training"
-    assert "actor 1: alive" in workbench("status", "typed").stdout
-    assert workbench("tune", "typed", "learning_rate=3e-4").stdout == "learning_rate: 0.0006 → 0.0003\n"
-    wrong = workbench("tune", "typed", "batch_size=3")
-    assert wrong.returncode == 2
-    assert wrong.stderr.startswith("workbench: batch_size is fixed once a run has started")
+    assert "actor 1: alive" in here("status", "typed")
+    assert here("tune", "typed", "learning_rate=3e-4") == "learning_rate: 0.0006 → 0.0003\n"
+    assert refused("tune", "typed", "batch_size=3").startswith("workbench: batch_size is fixed once a run has started")
     assert workbench("stop", "typed").stdout.startswith("typed: stopped")
     words = ["seed=3", "--name=other", "learning_rate=1e-4", "--launcher", "local", "actors=1"]
-    forked = workbench("fork", "typed", *words)
-    assert forked.stdout == "other\n", forked.stderr
+    assert here("fork", "typed", *words) == "other\n"
     config = wb.attach("other").config
     assert (config.seed, config.value("learning_rate"), config.actors) == (3, 1e-4, 1)
-    assert workbench("stop", "other").stdout.startswith("other: stopped")
-    refused = workbench("fork", "typed", "--name=third", "network=mlp")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("workbench: network cannot change from None to 'mlp' in a fork")
+    assert here("stop", "other").startswith("other: stopped")
+    told = refused("fork", "typed", "--name=third", "network=resnet")
+    assert told.startswith("workbench: network cannot change from 'mlp' to 'resnet' in a fork"), told
     assert eventually(lambda: not processes_of(home / "runs" / "typed"))
     shown = workbench("evaluate", "typed", "--episodes=3").stdout
     assert shown.startswith("Evaluation(testing/counting-v0 at ")
@@ -116,6 +124,7 @@ def test_train_shows_progress_until_the_run_finishes(home: Path) -> None:
     assert wb.attach("short").status.state == "finished"
 
 
+@pytest.mark.full
 def test_an_interrupt_of_train_leaves_the_run_or_stops_it(home: Path) -> None:
     command = [sys.executable, "-u", "-m", "workbench", "train", "CartPole-v1", "--name=kept", *OPTIONS]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as train:

@@ -79,7 +79,8 @@ MANY = Dict({"camera": Box(0, 255, (4, 6, 3), np.uint8), "more": Tuple([Box(-1, 
 # environment, options, what must have happened in the check, the spec
 ENVIRONMENTS = [
     ("ALE/Pong-v5", {"max_frames_per_episode": 200}, "truncated", ((1, 84, 84), "uint8", 6, 4, 4)),
-    ("ALE/Breakout-v5", {"life_loss": True}, "lives_lost", ((1, 84, 84), "uint8", 4, 4, 4)),
+    pytest.param("ALE/Breakout-v5", {"life_loss": True}, "lives_lost", ((1, 84, 84), "uint8", 4, 4, 4),
+                 marks=pytest.mark.full),
     ("CartPole-v1", {}, "episodes", ((4,), "float32", 2, 1, 1)),
     ("CartPole-v1", {"max_episode_steps": 12}, "truncated", ((4,), "float32", 2, 1, 1)),
     ("MountainCar-v0", {}, "truncated", ((2,), "float32", 3, 1, 1)),

@@ -62,6 +62,7 @@ def test_every_scenario_has_a_name_that_envpool_knows() -> None:
     assert family.names() == tuple(f"football/{scenario}" for scenario in family.SCENARIOS)
 
 
+@pytest.mark.full
 def test_it_keeps_the_contract() -> None:
     seen = check_environment(CLOSE, steps=110)
     assert seen.episodes > 0

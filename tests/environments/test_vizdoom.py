@@ -111,6 +111,7 @@ def test_the_scenarios_keep_the_contract() -> None:
     assert seen.truncated > 0 and seen.episodes > seen.truncated
 
 
+@pytest.mark.full
 def test_a_match_keeps_the_contract_and_repeats_with_its_bots() -> None:
     seen = check_environment("vizdoom/deathmatch-bots", steps=40, options={"max_frames_per_episode": 80, "bots": 3})
     assert seen.truncated >= 6

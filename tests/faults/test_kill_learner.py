@@ -41,6 +41,7 @@ def run(seen: Path) -> wb.Run:
                      checkpoint_interval_s=1000.0, keep_checkpoints=3, **RUN)
 
 
+@pytest.mark.full
 def test_before_its_first_checkpoint_a_run_begins_again_and_says_so(run: wb.Run) -> None:
     store = MetricsReader(run.directory.metrics)
     eventually(lambda: max(store.series("learning_rate")["frames"], default=0) > 0)

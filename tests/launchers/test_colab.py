@@ -187,6 +187,7 @@ def test_the_mirror_outlives_whoever_launched_and_ends_with_the_run(home: Path, 
     eventually(lambda: not mirrors(run))
 
 
+@pytest.mark.full
 def test_without_a_folder_it_says_that_nothing_is_kept(home: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("WORKBENCH_MIRROR", "somewhere")
     colab.prepare(None)

@@ -16,6 +16,7 @@ class Overflowing(Rewarding):
         return 1e30
 
 
+@pytest.mark.full
 def test_updates_that_are_not_finite_are_skipped_and_ten_of_them_pause_the_run(home):
     run = wb.launch(Overflowing, **SMALL, max_abs_reward=0.0, wait_ready=False)
     eventually(lambda: run.status.state == "paused", what="the run pauses by itself")

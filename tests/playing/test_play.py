@@ -88,6 +88,7 @@ def test_an_agent_that_plays_alone_plays_as_in_a_rollout(counting: wb.Checkpoint
         np.testing.assert_allclose(getattr(played, name), getattr(plain, name), rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.full
 def test_the_policy_remembers_what_the_person_did(counting: wb.Checkpoint) -> None:
     values = []
     for first in (0, 1):

@@ -69,6 +69,7 @@ def test_rollouts_of_a_policy_are_kept_in_the_home(home: Path) -> None:
     assert "recall" in episode.path.name and episode.terminated
 
 
+@pytest.mark.full
 def test_a_person_plays_with_its_advice(home: Path) -> None:
     with wb.play(wb.pretrained("cartpole")) as game:
         game.hand_over()

@@ -274,6 +274,7 @@ def test_a_rollout_without_frames_says_why_there_is_no_film(played, tmp_path):
         blind.save(tmp_path / "film.mp4")
 
 
+@pytest.mark.full
 def test_the_command_line_plays_and_films(pong, tmp_path, capsys):
     film = tmp_path / "film.gif"
     assert main(["rollout", str(pong.path), "--seed=1", "--max-steps=20", f"--output={film}"]) == 0

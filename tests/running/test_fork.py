@@ -32,7 +32,7 @@ def pole() -> gymnasium.Env:
 @pytest.fixture(scope="module")
 def run(module_home: Path) -> Iterator[wb.Run]:
     """A run with a past, alive."""
-    run = wb.launch(pole, name="old", target_entropy=0.5, entropy_cost=0.003, **SMALL)
+    run = wb.launch(pole, name="old", target_entropy=0.5, entropy_cost=0.003, network="mlp", **SMALL)
     run.wait(updates=20, timeout_s=240)
     yield run
 
@@ -125,7 +125,7 @@ def looks(run: wb.Run) -> tuple[Any, ...]:
         ({"environment": "Acrobot-v1"}, InvalidInput, "environment cannot change from 'pole' to 'Acrobot-v1'"),
         ({"environment_options": {"a": 1}}, InvalidInput, "environment_options cannot change"),
         ({"algorithm": "r2d2"}, InvalidInput, r"algorithm cannot change .*wb\.launch\(\.\.\., checkpoint=\.\.\.\)"),
-        ({"network": "mlp-lstm"}, InvalidInput, "network cannot change from None to 'mlp-lstm'.*would not fit"),
+        ({"network": "mlp-lstm"}, InvalidInput, "network cannot change from 'mlp' to 'mlp-lstm'.*would not fit"),
         ({"network": lambda spec: None}, InvalidInput, "network cannot change"),
         ({"frame_stack": 2}, InvalidInput, "frame_stack cannot change from 0 to 2"),
         ({"normalize_observations": True}, InvalidInput, "normalize_observations cannot change from False to True"),
@@ -150,6 +150,7 @@ def test_what_a_fork_cannot_do_is_said_before_anything_is_started(run: wb.Run, a
     assert run.status.state == "training"
 
 
+@pytest.mark.full
 def test_a_field_that_is_given_as_it_is_is_no_change(run: wb.Run) -> None:
     fork = run.fork(name="same", algorithm="vtrace", environment="pole", network=None, wait_ready=False)
     assert fork.config == run.config

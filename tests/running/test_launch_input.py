@@ -130,6 +130,7 @@ def test_the_traceback_of_an_environment_reaches_the_caller(home: Path, where: s
     assert stat.S_IMODE((run.path / "code" / "environment.pkl").stat().st_mode) == 0o600
 
 
+@pytest.mark.full
 def test_a_network_of_the_wrong_shape_reaches_the_caller(home: Path) -> None:
     def network(spec: Any) -> Any:
         import torch

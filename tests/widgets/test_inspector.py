@@ -302,6 +302,7 @@ def test_evaluating_shows_the_interval_and_keeps_it(inspector: CheckpointInspect
     again.close()
 
 
+@pytest.mark.full
 def test_a_fork_starts_with_what_was_typed(inspector: CheckpointInspector, run: wb.Run) -> None:
     fields = inspector.doings["fork"].fields
     fields["name"].value, fields["fields"].value = "shoot", "learning_rate=1e-4, target_entropy=None"

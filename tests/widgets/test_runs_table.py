@@ -197,6 +197,7 @@ def test_the_table_stays_a_sequence_with_text_and_html(home: Path) -> None:
     assert InteractiveShell.instance().display_formatter is not None
 
 
+@pytest.mark.full
 def test_stop_and_resume_act_on_a_run_that_trains(home: Path) -> None:
     run = wb.launch("CartPole-v1", name="steered", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
     table = RunsTable(STATIC)

@@ -155,6 +155,7 @@ def test_watching_does_not_slow_the_run_down(run: wb.Run) -> None:
     assert max(rates["watched"]) > 0.6 * max(rates["alone"]), rates
 
 
+@pytest.mark.full
 def test_the_tap_is_off_again_some_seconds_after_the_last_question(run: wb.Run) -> None:
     learner = Caller(run.directory.learner_address(), run.directory.token())
 
