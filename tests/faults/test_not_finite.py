@@ -24,10 +24,10 @@ class SometimesHuge(Rewarding):
 
 
 class Growing(Rewarding):
-    """Rewards grow tenfold every sixty steps, to what float32 just holds."""
+    """Rewards grow tenfold every twenty steps, to what float32 just holds."""
 
     def reward(self) -> float:
-        return 10.0 ** min(self.steps / 60, 38.0)
+        return 10.0 ** min(self.steps / 20, 38.0)
 
 
 def check_finite(checkpoint: Checkpoint) -> None:
