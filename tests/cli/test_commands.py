@@ -95,7 +95,8 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
         assert out == ""
         return told
 
-    more = ("--name=typed", "--total-frames=1e9", "--warmup-updates=0", "--environment-option=step_ms=10", "--network=mlp")
+    more = ("--name=typed", "--total-frames=1e9", "--warmup-updates=0", "--network=mlp",
+            "--environment-option=step_ms=10")
     assert workbench("launch", "testing/counting-v0", *more, *OPTIONS).stdout == "typed\n"
     assert "typed" in here("runs")
     told = json.loads(workbench("status", "typed", "--json").stdout)
