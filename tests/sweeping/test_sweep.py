@@ -18,6 +18,7 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
 from workbench import rundir
+from workbench.config import hardware
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
 from workbench.rundir import lock
 from workbench.sweeping import study as sweep_study
@@ -25,7 +26,7 @@ from workbench.sweeping.folder import SweepFolder
 
 optuna = pytest.importorskip("optuna")
 
-FEW = {**SMALL, "actors": 1, "total_frames": 2000, "parallel": min(2, len(os.sched_getaffinity(0)))}
+FEW = {**SMALL, "actors": 1, "total_frames": 2000, "parallel": min(2, hardware.cores())}
 SPACE = {"learning_rate": (1e-4, 1e-2), "entropy_cost": (1e-4, 0.1), "max_gradient_norm": [0.5, 40.0]}
 KERNEL = f"""
 import time, workbench as wb

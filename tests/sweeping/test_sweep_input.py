@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import workbench as wb
-from workbench.config import RunConfig
+from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
 from workbench.sweeping.space import Choice, Span, checked_space, from_json, to_json
 
 pytest.importorskip("optuna")
-CORES = len(os.sched_getaffinity(0))
+CORES = hardware.cores()
 CONFIG = RunConfig.build("CartPole-v1")
 
 
@@ -59,7 +59,7 @@ def of(**space: Any) -> dict[str, Any]:
         (of(network=["mlp", "mlp-lstm"]) | {"network": "mlp"}, InvalidInput, "in the space and has a value"),
         ({"trials": 0}, OutOfBounds, r"trials=0 is out of bounds"),
         ({"trials": 2.5}, OutOfBounds, "must be a whole number"),
-        ({"parallel": CORES + 1}, OutOfBounds, f"This machine has {CORES} cores"),
+        ({"parallel": CORES + 1}, OutOfBounds, f"This machine has {CORES} core"),
         ({"parallel": 0}, OutOfBounds, "parallel=0"),
         ({"sampler": "tpee"}, UnknownName, "unknown sampler 'tpee'. Did you mean 'tpe'"),
         ({"pruner": "medain"}, UnknownName, "unknown pruner 'medain'. Did you mean 'median'"),
@@ -126,3 +126,13 @@ def test_a_sweep_takes_no_name_whose_runs_are_there(home: Path) -> None:
 
 def test_no_sweeps_are_an_empty_table() -> None:
     assert len(wb.sweeps()) == 0 and "no sweeps in" in repr(wb.sweeps())
+
+
+def test_where_nobody_says_how_many_there_are_as_many_runs_at_a_time_as_fit(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.sweeping.sweep.begin", str)
+    for cores, fitting in ((1, 1), (2, 2), (16, 2)):
+        monkeypatch.setattr(hardware, "cores", lambda cores=cores: cores)
+        made = wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, name=f"on-{cores}")
+        assert json.loads((made.path / "sweep.json").read_text())["parallel"] == fitting

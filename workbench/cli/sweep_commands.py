@@ -22,7 +22,7 @@ def add_sweep_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--space", action="append", default=[], required=True, metavar="FIELD=VALUES",
                         help=f"what to search, {_FORMS}; may be given several times")
     parser.add_argument("--trials", type=int, default=20, help="runs in all (default: 20)")
-    parser.add_argument("--parallel", type=int, default=2, help="runs at a time (default: 2)")
+    parser.add_argument("--parallel", type=int, help="runs at a time (default: 2, or 1 on one core)")
     parser.add_argument("--metric", default="episode_return", help="what a run is judged by (default: episode_return)")
     parser.add_argument("--goal", default="max", help="one of max, min (default: max)")
     parser.add_argument("--sampler", default="tpe", help="one of tpe, random, pbt (default: tpe)")

@@ -27,6 +27,11 @@ def check_count(name: str, value: Any, most: int, why: str = "") -> None:
         raise OutOfBounds(f"{name}={value!r} is out of bounds: it must be a whole number in [1, {most}]. {why}".strip())
 
 
+def fitting(config: RunConfig) -> int:
+    """Runs at a time where nobody says how many."""
+    return min(2, hardware.cores()) if config.launcher == "local" else 2
+
+
 def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunConfig:
     """The configuration of one of so many runs beside each other. Raises OutOfBounds, InvalidInput."""
     if config.launcher == "inline":
@@ -36,7 +41,7 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
         check_count("parallel", parallel, MOST_TRIALS)
         return config
     cores = hardware.cores()
-    check_count("parallel", parallel, cores, f"This machine has {cores} cores, and each run needs one.")
+    check_count("parallel", parallel, cores, f"This machine has {cores} core{'s'[:cores > 1]}, and each run needs one.")
     if parallel > 1 and config.device in ("tpu", "xla"):
         raise OutOfBounds(f"parallel={parallel}: device={config.device!r} belongs to one run at a time. Give "
                           "parallel=1.")

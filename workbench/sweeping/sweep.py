@@ -29,7 +29,7 @@ from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, to_json
-from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
+from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine
 from workbench.tables import Columns, Table
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in
@@ -55,7 +55,7 @@ def sweep(
     *,
     space: Mapping[str, Any],
     trials: int = 20,
-    parallel: int = 2,
+    parallel: int | None = None,
     algorithm: str = "vtrace",
     metric: str = "episode_return",
     goal: str = "max",
@@ -80,7 +80,8 @@ def sweep(
         space: what to search, by name: (low, high), (low, high, "log") or (low, high, "linear") of a number, both ends
             included, on the field's own scale unless it is said; or a list of choices.
         trials: runs in all; with "pbt" the runs of the population, at least 2, better 8.
-        parallel: runs at a time; on this machine at most as many as it has cores.
+        parallel: runs at a time; on this machine at most as many as it has cores. None: 2, or 1 where there is one
+            core.
         metric: what a run is judged by: its mean over the last tenth of the frames.
         goal: "max" or "min".
         sampler: "tpe" (Bergstra et al. 2011), "random", or "pbt", population-based training (Jaderberg et al. 2017):
@@ -106,6 +107,7 @@ def sweep(
         trials=trials, metric=metric, goal=goal, sampler=sampler, pruner=pruner, generations=generations,
         config=config, space=found,
     )  # fmt: skip
+    parallel = fitting(config) if parallel is None else parallel
     config = sharing_the_machine(config, found, parallel)
     launchers.checked(launchers.by_name(launcher), config)
     weights = None if checkpoint is None else launch.chosen_checkpoint(checkpoint)

@@ -171,12 +171,21 @@ def replacing(target: Path) -> Iterator[Path]:
 
     Whoever has read the one before goes on reading it, and others may replace the same. Raises StorageFailed.
     """
-    if os.path.lexists(target) and not folder_of(target):
-        raise StorageFailed(f"{target} is there and is no rollout. It stays as it is: move it, or delete it.")
+    while (there := _inode(target)) and not folder_of(target):
+        if _inode(target) == there:  # else another process replaced it between the two looks
+            raise StorageFailed(f"{target} is there and is no rollout. It stays as it is: move it, or delete it.")
     with scratch_beside(target) as hidden:
         yield hidden
         with _writing(target):
             _swap(hidden, target, target.with_name(hidden.name.replace("writing", "removing")))
+
+
+def _inode(path: Path) -> int:
+    """What tells it from what takes its place; 0 where there is nothing."""
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 @contextmanager
