@@ -27,7 +27,7 @@ def agree(frame: np.ndarray, grey: np.ndarray) -> bool:
 @pytest.mark.parametrize("game, options", [
     pytest.param("ALE/Breakout-v5", {}, marks=pytest.mark.full),
     ("ALE/Breakout-v5", {"life_loss": True, "max_frames_per_episode": 240}),
-    ("ALE/Seaquest-v5", {"full_action_space": True, "max_frames_per_episode": 240}),
+    pytest.param("ALE/Seaquest-v5", {"full_action_space": True, "max_frames_per_episode": 240}, marks=pytest.mark.full),
 ])  # fmt: skip
 def test_atari_in_colour_is_the_game_that_is_played(game, options):
     plain, shown = (make(game, num_envs=2, seed=7, options=options, show=show) for show in (None, "frames"))

@@ -106,6 +106,7 @@ def test_a_cut_off_episode_has_the_frame_at_its_limit_as_final_observation(in_tm
         np.testing.assert_array_equal(batch.observation[0], shrunk(bare.begin(), 72, 96))
 
 
+@pytest.mark.full
 def test_the_scenarios_keep_the_contract() -> None:
     seen = check_environment("vizdoom/basic", steps=160)
     assert seen.truncated > 0 and seen.episodes > seen.truncated

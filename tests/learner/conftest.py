@@ -10,7 +10,7 @@ DEVICES = {"exact": lambda: Device("cpu", precision="fp32"),
            "padded": lambda: Device("cpu", precision="fp32", pads=True), "recorded": ReplayingDevice}
 
 
-@pytest.fixture(params=DEVICES)
+@pytest.fixture(params=["exact", pytest.param("padded", marks=pytest.mark.full), "recorded"])
 def padding(request, monkeypatch):
     """The test with batches as they come, filled up to the sizes that an accelerator wants, and recorded as well."""
     monkeypatch.setattr(counting, "device", DEVICES[request.param])
