@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import workbench as wb
 from workbench.config import RunConfig
-from workbench.running.launch import with_opponent
+from workbench.running.starting import with_opponent
 
 if TYPE_CHECKING:
     import pandas as pd

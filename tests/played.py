@@ -17,7 +17,8 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
 from workbench.playing import rollout as rollouts
-from workbench.playing.rollout import MAX_STEPS, Rollout
+from workbench.playing.episodes import MAX_STEPS
+from workbench.playing.rollout import Rollout
 from workbench.playing.worker import evaluate
 from workbench.playing.worker import rollout as playing
 from workbench.policies import player

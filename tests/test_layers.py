@@ -4,6 +4,7 @@ accelerator is."""
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -37,16 +38,25 @@ def dotted(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-def imported(path: Path) -> set[str]:
-    """Dotted names of all that a module imports, wherever in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
+    """All that is under `if TYPE_CHECKING`."""
+    blocks = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    return {node for block in blocks for node in ast.walk(block)}
+
+
+def imported(path: Path, *, only_loaded: bool = False) -> set[str]:
+    """Dotted names of all that a module imports, wherever in it; `only_loaded`: and that is there when it runs."""
+    found, tree = set(), ast.parse(path.read_text())
+    left_out = for_type_checkers(tree) if only_loaded else set()
+    for node in ast.walk(tree):
+        if node in left_out:
+            continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path} has a relative import"
             found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "workbench"}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module.startswith("workbench")}
     return found
 
 
@@ -73,6 +83,15 @@ def test_imports_point_down() -> None:
     assert not wrong
 
 
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """Nor inside a function. What a package's own file gathers from those beside it is no circle."""
+    files = {dotted(path).removesuffix(".__init__"): path for path in modules()}
+    graph = {name: {one for one in inner(imported(path, only_loaded=True)) & files.keys()
+                    if not name.startswith(f"{one}.") and not one.startswith(f"{name}.")}
+             for name, path in files.items() if name != "__init__"}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
 def test_torch_is_imported_only_where_the_accelerator_is() -> None:
     importers = {dotted(path) for path in modules() if "torch" in {name.partition(".")[0] for name in imported(path)}}
     assert importers, "this test finds imports of torch"
@@ -88,7 +107,7 @@ PROCESSES_WITHOUT_AN_ACCELERATOR = [
     "workbench",
     "workbench.actor.main",
     "workbench.supervisor.main",
-    "workbench.running.launch, workbench.playing.evaluation, workbench.playing.rollout, workbench.running.listing",
+    "workbench.running.launch, workbench.playing.episodes, workbench.running.listing",
     "workbench.cli.commands",
     "workbench.widgets.panel.panel",
 ]

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
     from workbench.planning.recipes.recipe import recipe
-    from workbench.playing.evaluation import Evaluation, evaluate
+    from workbench.playing.episodes import evaluate, rollout
+    from workbench.playing.evaluation import Evaluation
     from workbench.playing.export import export_policy, load_policy
     from workbench.playing.game import Game, play
     from workbench.playing.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
-    from workbench.playing.rollout import Rollout, rollout
+    from workbench.playing.rollout import Rollout
     from workbench.reports.aggregate import Aggregate, aggregate
     from workbench.running.handle import Run, attach
     from workbench.running.launch import launch, resume
@@ -95,7 +96,7 @@ _HOMES = {
     "attach": "workbench.running.handle",
     "attach_sweep": "workbench.sweeping.sweep",
     "compare": "workbench.widgets.views.compare",
-    "evaluate": "workbench.playing.evaluation",
+    "evaluate": "workbench.playing.episodes",
     "launch": "workbench.running.launch",
     "export_policy": "workbench.playing.export",
     "load_ipython_extension": "workbench.cli.magics",  # what IPython looks for, and no name for people
@@ -107,7 +108,7 @@ _HOMES = {
     "recipe": "workbench.planning.recipes",
     "register_environment": "workbench.environments",
     "resume": "workbench.running.launch",
-    "rollout": "workbench.playing.rollout",
+    "rollout": "workbench.playing.episodes",
     "runs": "workbench.running.listing",
     "sweep": "workbench.sweeping.sweep",
     "sweeps": "workbench.sweeping.sweep",

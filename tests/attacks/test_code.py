@@ -26,7 +26,7 @@ from workbench.environments.adapters import code_by_value
 from workbench.errors import AccessDenied
 from workbench.launchers import colab
 from workbench.rundir import RunDirectory, sealed
-from workbench.running.launch import checked_config
+from workbench.running.starting import checked_config
 from workbench.sweeping import folder, study
 
 PACKAGE = Path(workbench.__file__).parent

@@ -20,7 +20,7 @@ from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.playing import evaluation_log
 from workbench.reports import card_curve
-from workbench.running import launch as start
+from workbench.running import starting
 
 
 def curve_of(text: str) -> ElementTree.Element:
@@ -37,7 +37,7 @@ def relaunched(code: str, monkeypatch: pytest.MonkeyPatch) -> tuple[RunConfig, l
             return lambda **given: done.append((name, given))
 
     def launch(environment: str, *, algorithm: str, preset: str | None = None, **fields: Any) -> Handle:
-        launched.append(start.checked_config(environment, algorithm, None, preset, (), fields)[0])
+        launched.append(starting.checked_config(environment, algorithm, None, preset, (), fields)[0])
         return Handle()
 
     monkeypatch.setattr(wb, "launch", launch)

@@ -22,7 +22,7 @@ from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
 from workbench.rundir import lock
 from workbench.running import waiting
-from workbench.running.launch import created, started, stem_of
+from workbench.running.starting import created, started, stem_of
 from workbench.running.status import RunStatus
 
 

@@ -21,7 +21,7 @@ from workbench import checkpoints, rundir
 from workbench.errors import HomeNotWritable, InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
-from workbench.running import launch
+from workbench.running import starting
 from workbench.running.handle import Run
 from workbench.sweeping import population, process, sweeper
 from workbench.sweeping import study as sweep_study
@@ -47,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module, name in ((sweeper, "PERIOD_S"), (population, "PERIOD_S"), (sweeper, "AGAIN_S"),
                          (process, "AGAIN_S")):
         monkeypatch.setattr(module, name, 0.0)
-    monkeypatch.setattr(launch, "started", lambda run, *_, **__: (trained(run), SimpleNamespace(close=str))[1])
+    monkeypatch.setattr(starting, "started", lambda run, *_, **__: trained(run))
     monkeypatch.setattr(sweep_trial, "go_on", not_to_be_called)
     monkeypatch.setattr(population, "go_on", trained)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
@@ -213,7 +213,7 @@ def test_a_fork_whose_source_is_gone_fails_and_who_was_to_be_replaced_goes_on() 
 def forked(source: Run, *_: Any, name: str, changes: dict[str, Any], **__: Any) -> RunDirectory:
     """A fork as it is before it says whose it is."""
     parent = rundir.parent_of(source.directory.checkpoints / "1", take="all")
-    return rundir.create(name, launch.new_record(source.config.replaced(**changes), parent=parent, code={}))
+    return rundir.create(name, starting.new_record(source.config.replaced(**changes), parent=parent, code={}))
 
 
 def every(checkpoints: Path) -> list[Any]:

@@ -383,7 +383,7 @@ def _delete(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    from workbench.playing.evaluation import evaluate
+    from workbench.playing.episodes import evaluate
 
     print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample,
                    protocol=given.protocol, starts=given.starts))
@@ -399,7 +399,7 @@ def _export(given: argparse.Namespace) -> int:
 
 def _rollout(given: argparse.Namespace) -> int:
     from workbench.playing import store
-    from workbench.playing.rollout import rollout
+    from workbench.playing.episodes import rollout
 
     asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(given, name)) is not None}
     typed = [_option(name) for name in (*asked, *(["sample"] if given.sample else []))]

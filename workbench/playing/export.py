@@ -12,7 +12,7 @@ from workbench.config import Setting
 from workbench.errors import InvalidInput
 from workbench.playing import worker_process
 from workbench.running.handle import Run
-from workbench.running.launch import chosen_checkpoint
+from workbench.running.starting import chosen_checkpoint
 
 if TYPE_CHECKING:
     from workbench.policies.gymnasium_policy import Policy

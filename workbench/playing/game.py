@@ -21,7 +21,7 @@ from workbench.playing.store import JOURNAL, read_journal
 from workbench.rundir import sealed
 from workbench.running import widget_loader
 from workbench.running.handle import Run
-from workbench.running.launch import stem_of, to_play
+from workbench.running.starting import stem_of, to_play
 from workbench.trajectory import EnvironmentSpec
 
 Action = int | list[int] | list[float]

@@ -1,4 +1,4 @@
-"""`rollout`: one episode played by a checkpoint's policy, with what the policy thought at every step.
+"""`Rollout`: one episode played by a checkpoint's policy, with what the policy thought at every step.
 
 Time indices are those of `trajectory`: x_0 is the first observation, a_t is taken at x_t, and `rewards[t]` belongs to
 the transition from x_t to x_{t+1}. With T actions there are T+1 observations and frames; the last follows the last
@@ -7,7 +7,6 @@ action. The new episode that environments begin at once is no part of it.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,23 +17,17 @@ from typing import Any
 import numpy as np
 
 from workbench import observations
-from workbench.checkpoints import Checkpoint
-from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
-from workbench.playing import film, store, worker_process
+from workbench.playing import film, store
 from workbench.playing.store import StoredFrames
 from workbench.rundir import RunDirectory
 from workbench.running import widget_loader
-from workbench.running.handle import Run
-from workbench.running.launch import to_play
 from workbench.trajectory import ActionSpec, Array, Part
 
-SALIENCIES = ("gradient", "occlusion")
 _TOLD = (
     "environment", "algorithm", "checkpoint_frames", "seed", "greedy", "terminated", "truncated", "fps", "note",
 )  # fmt: skip
 _PERHAPS = ("policy", "q_values", "means", "scores", "state_norm", "saliency", "by_person")
-MAX_STEPS = 27_000  # the longest game of Atari: 108,000 frames
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -190,65 +183,6 @@ class Rollout:
             print(f"{self!r}\n({error})")
         else:
             display(player)  # type: ignore[no-untyped-call, unused-ignore]
-
-
-def rollout(
-    checkpoint: Checkpoint | Run | str | Path,
-    *,
-    seed: int = 0,
-    max_steps: int = MAX_STEPS,
-    greedy: bool = True,
-    saliency: str | None = None,
-    render: bool = True,
-    timeout_s: float | None = None,
-    trust_code: bool = False,
-) -> Rollout:
-    """One episode, in a process of its own on the CPU; or one that is kept already, where given its folder.
-
-    The same checkpoint and seed give the same episode, and its return is that of `wb.evaluate(checkpoint, episodes=1,
-    seed=seed)`. It is kept under the run's rollouts/ (`run.rollouts`), in the place of an earlier one of the same
-    arguments.
-
-    Args:
-        checkpoint: a Checkpoint, its folder, or a run (its newest good one, or one of now); or the folder of a rollout.
-        max_steps: where to cut an episode that does not end.
-        greedy: take the likeliest action; False: sample from the policy.
-        saliency: what the action taken depends on: "gradient" (doubles the time) or "occlusion" (144 patches of
-            images blurred in turn: 0.1 to 0.3 s a step for Atari); None: not asked.
-        render: whether to keep frames: in colour and full size for Atari; drawn by the environment where it can
-            (`render_mode="rgb_array"`); else its observation, where that is an image. What is missing for it, such as
-            pygame, is said in `Rollout.note`.
-        trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
-
-    Raises:
-        InvalidInput, CheckpointCorrupt: no good checkpoint there.
-        AccessDenied: it needs code that no launch of yours on this machine wrote.
-        EnvironmentFailed, NetworkFailed: with the traceback.
-        StorageFailed: the disk is full.
-        WorkbenchError: the process ended without a result, or not within `timeout_s`. Nothing is kept then.
-    """
-    if isinstance(checkpoint, str | Path) and store.folder_of(Path(os.path.expanduser(checkpoint))):
-        return load(Path(checkpoint))
-    asked = {
-        "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
-        "greedy": Setting("greedy", bool, True, "").check(greedy),
-        "max_steps": Setting("max_steps", int, MAX_STEPS, "", unit="steps", low=1, high=10_000_000).check(max_steps),
-        "saliency": Setting("saliency", str, None, "", choices=SALIENCIES, optional=True).check(saliency),
-        "render": Setting("render", bool, True, "").check(render),
-    }
-    found = to_play(checkpoint, trust_code=trust_code)
-    target = store.kept_in(found, _name(**asked))
-    with store.replacing(target) as folder:
-        request = {**worker_process.of(found), "folder": str(folder), **asked}
-        worker_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",
-                              remedy="Play fewer steps: max_steps=1000.")
-    return load(target)
-
-
-def _name(*, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool) -> str:
-    parts = [f"seed{seed}", "" if greedy else "sampled", saliency or "", "" if render else "blind",
-             "" if max_steps == MAX_STEPS else f"{max_steps}steps"]
-    return "-".join(part for part in parts if part)
 
 
 def load(folder: Path) -> Rollout:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
@@ -20,8 +20,7 @@ from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
 from workbench.running.connection import Control
-from workbench.running.handle import Run, written_checkpoint
-from workbench.running.launch import (
+from workbench.running.starting import (
     check_name,
     created,
     moved_to,
@@ -30,6 +29,10 @@ from workbench.running.launch import (
     started,
     with_opponent,
 )
+from workbench.running.status import RunStatus
+
+if TYPE_CHECKING:
+    from workbench.running.handle import Run
 
 # What weights depend on, and what a stored unroll depends on besides.
 _WEIGHTS = (
@@ -52,12 +55,13 @@ def fork(
     progress: bool | None,
     trust_code: bool,
     changes: dict[str, Any],
-) -> Run:
-    """See `Run.fork`."""
+) -> tuple[RunDirectory, RunStatus | None]:
+    """The new run, and what was seen of it last; see `Run.fork`."""
     place = launchers.by_name(moved_to(run.config, launcher, address).launcher)
     directory = forked(run, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
                        trust_code=trust_code, changes=changes)
-    return started(directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
+    return directory, started(
+        directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
 
 
 def forked(
@@ -120,7 +124,7 @@ def _source(run: Run, given: Checkpoint | str | Path | None, *, replay: bool, ch
         config_of_fork(run.config, changes, frames=status.frames, replay=replay)  # before anything is written
         with closing(Control(run.directory)) as control:
             try:
-                return written_checkpoint(control, "fork", replay=True if replay else None, timeout_s=REPLAY_S)
+                return waiting.written_checkpoint(control, "fork", replay=True if replay else None, timeout_s=REPLAY_S)
             except RunNotAlive:  # it is ending, with a last checkpoint
                 waiting.until_ended(control, REPLAY_S)
     return newest_checkpoint(run.directory)

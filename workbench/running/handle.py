@@ -17,6 +17,7 @@ from workbench.rundir import RunDirectory
 from workbench.running import deletion, waiting, widget_loader
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
+from workbench.running.fork import fork
 from workbench.running.hyperparameter_table import Hyperparameter, duration, hyperparameters
 from workbench.running.status import RunStatus
 from workbench.running.tuning_history import undo
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from workbench.playing.rollout import Rollout
     from workbench.reports.card import Card
 
-_ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
 
@@ -273,7 +273,7 @@ class Run:
             replay: whether it holds the replay, too; None: as the run's `save_replay` says. A run that is resumed goes
                 on from its newest checkpoint, with a replay only if that one holds it.
         """
-        return written_checkpoint(self._control, "requested", replay=replay, timeout_s=timeout_s)
+        return waiting.written_checkpoint(self._control, "requested", replay=replay, timeout_s=timeout_s)
 
     def fork(
         self,
@@ -310,13 +310,11 @@ class Run:
             AccessDenied: it needs code that no launch of yours on this machine wrote; nothing was started.
             as `wb.launch` for what happens while it starts.
         """
-        from workbench.running.fork import fork
-
-        return fork(
+        return Run(*fork(
             self, checkpoint, name=name, replay=replay, launcher=launcher, address=address,
             wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress, trust_code=trust_code,
             changes=changes,
-        )
+        ))  # fmt: skip
 
     def restart_actor(self, index: int, *, kill: bool = False) -> None:
         """End an actor's process; the supervisor starts it again. For one that hangs.
@@ -361,12 +359,6 @@ class Run:
     def __repr__(self) -> str:
         age_s = time.monotonic() - self._last_at
         return f"Run({self.name}: {self._last.line()}, {duration(age_s)} ago)"
-
-
-def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
-    """A checkpoint that the run writes now, for a reason; see `Run.checkpoint`."""
-    told = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
-    return checkpoints.at(told["path"])
 
 
 def attach(name: str | Path) -> Run:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from workbench import checkpoints
+from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
 from workbench.rundir import ENDED, lock
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.launchers.contract import Launched
 
 _POLL_S = 0.2
+_ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
 _SECONDS = Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True)
 
 
@@ -161,3 +164,9 @@ def until_ended(control: Control, timeout_s: float) -> RunStatus:
         if late:
             break
     raise WaitTimeout(f"{status.name} has not ended after {timeout_s:g} s: {status.line()}")
+
+
+def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
+    """A checkpoint that the run writes now, for a reason; see `Run.checkpoint`."""
+    told = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
+    return checkpoints.at(told["path"])

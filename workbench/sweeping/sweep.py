@@ -19,7 +19,7 @@ from workbench.config import RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
-from workbench.running import launch
+from workbench.running import starting
 from workbench.running.handle import Run
 from workbench.running.hyperparameter_table import duration
 from workbench.supervisor import stopping_rules
@@ -51,7 +51,7 @@ _COLUMNS: Columns = {
 
 
 def sweep(
-    environment: str | launch.Factory,
+    environment: str | starting.Factory,
     *,
     space: Mapping[str, Any],
     trials: int = 20,
@@ -65,7 +65,7 @@ def sweep(
     name: str | None = None,
     launcher: str = "local",
     address: str | None = None,
-    network: str | launch.Factory | None = None,
+    network: str | starting.Factory | None = None,
     preset: str | None = None,
     wrappers: Sequence[Wrapper] = (),
     checkpoint: Checkpoint | Run | str | Path | None = None,
@@ -100,7 +100,7 @@ def sweep(
         RunFailed: its process ended while it started.
     """
     fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
-    config, code, chosen = launch.checked_config(environment, algorithm, network, preset, wrappers, fields)
+    config, code, chosen = starting.checked_config(environment, algorithm, network, preset, wrappers, fields)
     given = {*fields, *(["network"] if network is not None else [])}
     found = checked_space(space, config, given)
     how = _checked_how(
@@ -110,7 +110,7 @@ def sweep(
     parallel = fitting(config) if parallel is None else parallel
     config = sharing_the_machine(config, found, parallel)
     launchers.checked(launchers.by_name(launcher), config)
-    weights = None if checkpoint is None else launch.chosen_checkpoint(checkpoint)
+    weights = None if checkpoint is None else starting.chosen_checkpoint(checkpoint)
     parent = None if weights is None else rundir.parent_of(weights.path, take="weights")
     record = {
         "created": time.time(), "state": "starting", "error": None, "config": config.to_json(), "space": to_json(found),
@@ -123,7 +123,7 @@ def sweep(
         if weights is not None:
             checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
 
-    folder = _created(name, f"{launch.stem_of(config.environment)}-{algorithm}-sweep", record, code, fill)
+    folder = _created(name, f"{starting.stem_of(config.environment)}-{algorithm}-sweep", record, code, fill)
     begin(folder)
     return Sweep(folder)
 
@@ -213,7 +213,7 @@ def _created(
 ) -> SweepFolder:
     """The new sweep's folder, by its name or the first free one of `stem`."""
     if name is not None:
-        launch.check_name(name)
+        starting.check_name(name)
         if len(name) > _LONGEST_NAME:
             raise InvalidInput(f"name={name!r} is too long for a sweep: its runs add a number. Use up to "
                                f"{_LONGEST_NAME} letters.")

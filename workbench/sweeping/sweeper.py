@@ -18,7 +18,7 @@ from workbench import launchers
 from workbench.config import RunConfig
 from workbench.errors import RunExists, RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory, sealed
-from workbench.running import launch
+from workbench.running import starting
 from workbench.sweeping import study
 from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.space import from_json
@@ -157,14 +157,14 @@ class Sweeper:
 
     def _make(self, trial: Any, run: RunDirectory) -> None:
         self._created(run, trial.params)
-        launch.started(run, self._place, wait_ready=False, ready_timeout_s=0.0, progress=False).close()
+        starting.started(run, self._place, wait_ready=False, ready_timeout_s=0.0, progress=False)
         say(f"{run.name}: {trial.params}")
 
     def _created(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
         """Make the directory of a run with these fields, which says whose it is."""
-        record = launch.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
+        record = starting.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
                                   preset=self._record["preset"], state=state)
-        launch.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place)
+        starting.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place)
 
     def _failed(self, trial: Any, run: RunDirectory, error: WorkbenchError) -> None:
         """Count a trial whose run cannot be made or started."""

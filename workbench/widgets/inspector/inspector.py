@@ -26,7 +26,7 @@ from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.playing import evaluation_log
-from workbench.playing.evaluation import evaluate
+from workbench.playing.episodes import evaluate
 from workbench.running import widget_loader
 from workbench.running.checkpoint_list import Owner
 from workbench.widgets.charts.live import Figure, LiveCharts
@@ -271,7 +271,7 @@ class CheckpointInspector:
         both = [first] if second is None or second == first else [first, second]
 
         def do() -> str:
-            from workbench.playing.rollout import rollout
+            from workbench.playing.episodes import rollout
 
             steps = asked.pop("steps")
             played = [rollout(one, max_steps=steps, **asked) for one in both]

@@ -1,0 +1,348 @@
+"""What launching, resuming and forking share: everything is checked here, in the caller's process, and only then is
+anything started."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from workbench import checkpoints, environments, launchers, rundir
+from workbench.checkpoints import Checkpoint
+from workbench.config import ALGORITHMS, NETWORKS, REPLAY_S, RunConfig, Setting
+from workbench.environments.adapters import code_by_value
+from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
+from workbench.environments.presets import NONE, preset_of, with_preset
+from workbench.errors import (
+    ConnectionLost,
+    InvalidInput,
+    RunExists,
+    RunFailed,
+    RunNotAlive,
+    UnknownName,
+    WaitTimeout,
+)
+from workbench.launchers.contract import Launched, Launcher
+from workbench.rundir import ENDED, Parent, RunDirectory, lock, sealed
+from workbench.rundir.files import check_unlinked
+from workbench.running import machine_info, waiting
+from workbench.running.connection import Control, checked, stored_status
+from workbench.running.status import RunStatus
+from workbench.supervisor import stopping_rules
+
+Factory = Callable[..., Any]
+
+_SUPERVISOR_S = 180.0  # its start on a busy machine, and up to 10 s for the processes of a dead one to end
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@runtime_checkable
+class OfRun(Protocol):
+    """What stands for a run where a checkpoint is asked for: `Run`."""
+
+    @property
+    def directory(self) -> RunDirectory: ...
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def checked_config(
+    environment: str | Factory, algorithm: str, network: str | Factory | None, preset: str | None,
+    wrappers: Sequence[Wrapper], fields: dict[str, Any],
+) -> tuple[RunConfig, dict[str, bytes], str | None]:
+    """The configuration, the code to ship by file name, and the name of the preset. Raises InvalidInput."""
+    factory = environment if callable(environment) else environments.registered_factory(str(environment))
+    label = environment if isinstance(environment, str) else _label(environment)
+    if isinstance(network, str) and network not in NETWORKS:
+        raise UnknownName.among("network", network, NETWORKS)
+    if algorithm not in ALGORITHMS:
+        raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+    if factory is None:
+        environments.check_name(label, fields.get("environment_options"))  # before its preset is looked for
+    elif preset not in (None, NONE):
+        raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
+                           "Give the fields themselves: learning_rate=..., network=...")
+    chosen = None if factory is not None else preset_of(label, preset, algorithm=algorithm)
+    fields = with_preset(chosen, with_opponent(fields), algorithm=algorithm, wrapped=bool(wrappers))
+    if network is not None:
+        fields["network"] = network if isinstance(network, str) else None
+    around = Wrapped(factory, checked_wrappers(wrappers))
+    config = RunConfig.build(label, algorithm=algorithm, wrappers=around.names, **fields)
+    if factory is None:
+        environments.check_name(label, config.environment_options)
+        if around.wrappers:
+            environments.check_wrappable(label)
+    made_by = around if around.wrappers else factory
+    if config.actor_processes > 1:
+        environments.check_processes(label, config.environment_options, made_by)
+    shipped = {"environment.pkl": made_by, "network.pkl": network if callable(network) else None}
+    code = {file: code_by_value.dumps(one) for file, one in shipped.items() if one is not None}
+    code |= sealed.words(label if factory is None else "", config.address)
+    code = {file: sealed.sealed(file, data) for file, data in code.items()}
+    return config, code, None if chosen is None else chosen.name
+
+
+def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
+    """`fields` with the folder of the checkpoint that `opponent` stands for.
+
+    Raises InvalidInput, CheckpointCorrupt, and AccessDenied where its network was typed in a cell by somebody else.
+    """
+    if fields.get("opponent") is None:
+        return fields
+    found = chosen_checkpoint(fields["opponent"])
+    sealed.read(found.path.parents[1] / "code" / "network.pkl")
+    return {**fields, "opponent": str(found.path)}
+
+
+def _label(factory: Any) -> str:
+    """What a class or function is called in lists."""
+    if not callable(factory):
+        raise InvalidInput(
+            f"environment={factory!r} must be a name or something that makes an environment, not a "
+            f"{type(factory).__name__}. Give the class or a function, not an environment that exists already."
+        )
+    return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
+
+
+def chosen_checkpoint(given: Checkpoint | OfRun | str | Path, *, trust_code: bool = False) -> Checkpoint:
+    """The checkpoint itself, the one in a folder, or a run's newest good one; verified but for its replay.
+
+    A run that lives and has none yet writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
+    """
+    trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+    if not isinstance(given, Checkpoint | OfRun | str | Path):
+        raise InvalidInput(f"{given!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
+    if isinstance(given, Checkpoint):
+        found = given
+        found.verify(replay=False)
+    elif isinstance(given, OfRun):
+        found = _newest_or_first(given.directory)
+    elif os.path.exists(Path(given) / "meta.json"):
+        found = checkpoints.at(Path(given))
+        found.verify(replay=False)
+    else:
+        found = _newest_or_first(_run_of(given))
+    return replace(found, trust_code=trust_code)
+
+
+def to_play(given: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Checkpoint:
+    """As `chosen_checkpoint`, for playing in its environment.
+
+    Raises AccessDenied for code that the process which plays would refuse (`rundir.sealed`), before there is one.
+    """
+    found = chosen_checkpoint(given, trust_code=trust_code)
+    run = RunDirectory(found.path.parents[1])
+    if run.record.exists():
+        check_unlinked(run.path)  # rollouts are kept there
+        sealed.all_code(run.code, trust_code=trust_code)
+    sealed.check_module(run.code, found.config.environment, trust_code=trust_code)
+    return found
+
+
+def _newest_or_first(run: RunDirectory) -> Checkpoint:
+    if checkpoints.every(checked(run).checkpoints) or not lock.is_alive(run):
+        return newest_checkpoint(run)
+    with closing(Control(run)) as control:
+        return waiting.written_checkpoint(control, "requested", replay=None, timeout_s=REPLAY_S)
+
+
+def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
+    """A run's newest good checkpoint; its replay is not looked at. Raises InvalidInput."""
+    newest, wrong = checkpoints.newest_good(directory.checkpoints, replay=False)
+    if newest is None:
+        raise InvalidInput(f"{directory.name} has no good checkpoint yet. {' '.join(wrong)}".strip())
+    return newest
+
+
+def _run_of(given: str | Path) -> RunDirectory:
+    path = Path(os.path.expanduser(given))
+    if path.is_absolute() and not os.path.exists(path / "run.json"):
+        raise InvalidInput(f"there is no checkpoint in {path}.")
+    return rundir.find(given)
+
+
+def check_parent(directory: RunDirectory) -> None:
+    """Raises InvalidInput if the run would start from weights that are gone."""
+    parent = directory.parent()
+    if parent is None or Path(parent["checkpoint"]).exists() or checkpoints.every(directory.checkpoints):
+        return
+    of = f" {parent['run']}" if parent["run"] else ""
+    raise InvalidInput(
+        f"{directory.name} starts from the checkpoint {parent['checkpoint']}, which is gone. If its run{of} was "
+        f"deleted, move it back from {rundir.trash()}; or launch a new run."
+    )
+
+
+def moved_to(config: RunConfig, launcher: str | None, address: str | None) -> RunConfig:
+    """The configuration for another launcher, or for another cluster; None: as it was. Raises UnknownName."""
+    if launcher is None:
+        return config.replaced(address=address or config.address)
+    launchers.by_name(launcher)
+    same = launcher == config.launcher
+    return config.replaced(launcher=launcher, address=address or (config.address if same else None))
+
+
+def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
+    """Raises InvalidInput if the run would end at once by a rule of its configuration."""
+    name, status = directory.name, stored_status(directory)
+    if status.state == "finished" and status.frames >= config.total_frames:
+        raise InvalidInput(f"{name} has finished: it reached total_frames={config.total_frames}. Give a larger one: "
+                           f"wb.resume({name!r}, total_frames={2 * config.total_frames}).")
+    field, why = stopping_rules.reached(config, vars(status))
+    if field:
+        raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "
+                           f"{field}=None).")
+
+
+def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
+    """Changes to go on with: live fields, and `actors`. Raises UnknownName, NotLive, OutOfBounds."""
+    live = {key: value for key, value in changes.items() if key != "actors"}
+    return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
+
+
+def new_record(
+    config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes], preset: str | None = None,
+    state: str = "starting",
+) -> dict[str, Any]:
+    """run.json of a run that is about to start; or, with the state "stopped", that waits for somebody to resume it."""
+    return {
+        "created": time.time(),
+        "config": config.to_json(),
+        "state": state,
+        "supervisor_pid": None,
+        "error": None,
+        "parent": parent,
+        "preset": preset,
+        "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
+        "versions": _versions(),
+        "machine": machine_info.described(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("rl-workbench", "torch", "gymnasium"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+# --- starting ---------------------------------------------------------------------------------------------------------
+
+
+def created(
+    name: str | None, stem: str, record: dict[str, Any], code: Mapping[str, bytes], place: Launcher,
+    prepare: Callable[[RunDirectory], object] = lambda run: None,
+) -> RunDirectory:
+    """The new run's directory, by its name or the first one of `stem` that is free here and where `place` writes.
+
+    Raises RunExists, InvalidInput, HomeNotWritable, see `rundir.create`.
+    """
+    if name is not None:
+        check_name(name)
+        place.check_name(name)
+        return rundir.create(name, record, code=code, prepare=prepare)
+    for number in count(1):
+        try:
+            place.check_name(free := f"{stem}-{number}")
+            return rundir.create(free, record, code=code, prepare=prepare)
+        except RunExists:
+            continue
+    raise AssertionError("unreachable")
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInput if it cannot name a run."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"name={name!r} cannot name a run: use up to 100 letters, digits and . _ -, a letter or digit first."
+        )
+
+
+def stem_of(environment: str) -> str:
+    """ALE/Pong-v5 → pong, CartPole-v1 → cartpole."""
+    last = re.sub(r"-v\d+$", "", environment.rpartition("/")[2].rpartition(":")[2])
+    return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:60] or "run"
+
+
+def started(
+    directory: RunDirectory,
+    launcher: Launcher,
+    prepare: Callable[[], None] = lambda: None,
+    *,
+    wait_ready: bool,
+    ready_timeout_s: float,
+    progress: bool | None,
+) -> RunStatus | None:
+    """Start the supervisor and wait for it; what was seen last. An interrupt leaves the run alone, and says its
+    name."""
+    control = Control(directory)
+    with _leaving_it_alone(directory.name):
+        with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:
+            if not mine or _came_up(control):
+                raise RunExists(f"{directory.name} is being started by somebody else. wb.attach({directory.name!r}).")
+            prepare()
+            launched = launcher.start(directory)
+            _await_supervisor(control, launched)
+        status = None
+        if wait_ready:
+            status = waiting.until_ready(control, launched, ready_timeout_s, progress=progress)
+    control.close()
+    return status
+
+
+@contextmanager
+def _leaving_it_alone(name: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"{name} goes on in the background: wb.attach({name!r}) gives its handle, .stop() ends it.")
+        raise
+
+
+def _came_up(control: Control) -> bool:
+    """Whether somebody else has started the run before this process got the lock; waits for what a former life left.
+
+    A second supervisor would wait for the first one's end, and start the run anew when somebody stops it.
+    """
+    deadline = time.monotonic() + lock.ORPHANS_LIVE_S
+    while lock.is_held(lock.of_supervisor(control.directory)) and time.monotonic() < deadline:
+        if control.directory.read()["state"] not in ENDED and answers(control):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _await_supervisor(control: Control, launched: Launched) -> None:
+    """Wait until the supervisor answers, or has ended the run already."""
+    name, deadline = control.directory.name, time.monotonic() + _SUPERVISOR_S
+    while time.monotonic() < deadline:
+        gone = launched.poll() is not None
+        if control.directory.read()["state"] in ENDED or answers(control):
+            return
+        if gone:
+            raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
+        time.sleep(0.05)
+    said = launched.logs()
+    launched.stop()
+    raise WaitTimeout(f"the supervisor of {name} was silent for {_SUPERVISOR_S:g} s and is not waited for any longer. "
+                      f"Its log:\n{said}")
+
+
+def answers(control: Control) -> bool:
+    """Whether the run's supervisor does."""
+    try:
+        return bool(control.call("ping", timeout_s=2.0)["name"] == control.directory.name)
+    except (RunNotAlive, ConnectionLost):
+        return False
