@@ -18,6 +18,7 @@ from tests.conftest import SMALL, eventually
 from tests.widgets import recorded
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import lock
+from workbench.widgets.charts.live import VegaLib
 from workbench.widgets.views.runs_table import POINTS, RunsTable
 
 STATIC = {"text/html": "<table></table>", "text/plain": "runs"}
@@ -84,6 +85,7 @@ def test_a_curve_is_of_means_that_leave_no_value_out(home: Path) -> None:
 
 
 def test_a_closed_table_leaves_nothing_in_the_browser(shown: RunsTable) -> None:
+    VegaLib.shared()  # which all charts of a kernel share, and which stays
     before = set(open_models)
     table = RunsTable(STATIC)
     table.table.act("pong", "attach")
