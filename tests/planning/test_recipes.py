@@ -10,14 +10,20 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given as given_that
+from hypothesis import settings
+from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.cli import commands
 from workbench.errors import OutOfBounds, UnknownName
 from workbench.planning.recipes import KINDS
+from workbench.planning.recipes.recipe import TEXTS, Cluster
 
 LAUNCHERS = Path(__file__).parents[2] / "launchers"
 KUBERAY = ("kuberay-cluster", "kuberay-job")
+ODD = ("null", "True", "no", "ON", "y", "1", "1.5", "1e3", "1_000", "0x1f", "010", "1:30", "2026-11-23", "-", "---",
+       "...", "a:", "@a", ".inf", "10.0.0.1", "host-1", "a_b", "1a", "e5")
 QUANTITY = re.compile(r"\d+(Gi|Mi)?")
 
 
@@ -178,6 +184,9 @@ def test_the_slurm_script_starts_ray_with_options_that_it_has():
     ({"home": "relative"}, "home='relative'"),
     ({"environment": "$(id)"}, "environment="),
     ({"image": "a b"}, "image='a b'"),
+    ({"image": "1:30"}, "image='1:30': YAML reads something else than a text there"),
+    ({"user": "null"}, "user='null': YAML"),
+    ({"machines": "host-1,12"}, "machines='host-1,12': YAML"),
     ({"actors": 0}, "actors=0 is out of bounds"),
     ({"actors": 200}, "200 actors take a core each; most_actor_machines=8 with actor_cpus=16 have 128"),
     ({"actor_machines": 9}, "most_actor_machines=8 is less than actor_machines=9"),
@@ -187,6 +196,18 @@ def test_the_slurm_script_starts_ray_with_options_that_it_has():
 def test_what_would_not_work_is_refused(fields, says):
     with pytest.raises(OutOfBounds, match=re.escape(says)):
         wb.recipe("slurm", **fields)
+
+
+@given_that(data=st.data(), name=st.sampled_from(("name", "image", "head", "machines", "user", "storage_class")))
+@settings(max_examples=300, deadline=None)
+def test_a_text_that_is_taken_is_a_text_to_yaml(data, name):
+    given = data.draw(st.from_regex(re.compile(TEXTS[name], re.ASCII), fullmatch=True) | st.sampled_from(ODD))
+    try:
+        made = Cluster(**{name: given})
+    except OutOfBounds:
+        return
+    for word in getattr(made, name).split(",") if given else ():
+        assert yaml.safe_load(f"a: {word}") == {"a": word} and yaml.safe_load(f"a: [{word}]") == {"a": [word]}
 
 
 def test_misspelt_names_come_with_the_nearest_one():

@@ -21,19 +21,22 @@ KINDS = {
     "kuberay-job": "kuberay/job.yaml",
     "slurm": "slurm/train.sbatch",
 }
-_TEXTS = {  # what a field may look like, so that no file or shell reads it as anything else
+TEXTS = {  # what a field may look like, so that no file or shell reads it as anything else
     "name": r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
     "environment": r"[A-Za-z0-9][\w./-]*",
     "algorithm": r"[a-z0-9_]+",
     "home": r"/[\w./-]*",
     "wheels": r"/[\w./-]*",
-    "image": r"[\w./:@-]+",
+    "image": r"\w([\w./:@-]*\w)?",
     "ray_version": r"\d+\.\d+\.\d+",
-    "head": r"[\w.-]+",
-    "machines": r"[\w.,-]+",
-    "user": r"[\w.-]+",
-    "storage_class": r"[\w.-]*",
+    "head": r"\w[\w.-]*",
+    "machines": r"\w[\w.-]*(,\w[\w.-]*)*",
+    "user": r"\w[\w.-]*",
+    "storage_class": r"(\w[\w.-]*)?",
 }
+NO_TEXT_IN_YAML = re.compile(  # but null, a switch, a number, a time or a date
+    r"(?i)null|true|false|yes|no|on|off|y|n|0x[\da-f_]+|0b[01_]+|[\d_]+(\.[\d_]*)?(e[-+]?\d+)?|\d[\d_]*(:\d+)+(\.\d*)?"
+    r"|\d{4}(-\d\d?){2}")
 _CPU_ONLY = ("cpu-core",)
 
 
@@ -73,10 +76,13 @@ class Cluster:
 
     def __post_init__(self) -> None:
         validate(self)
-        for name, looks in _TEXTS.items():
+        for name, looks in TEXTS.items():
             value = getattr(self, name)
-            if not re.fullmatch(looks, value):
+            if not re.fullmatch(looks, value, re.ASCII):
                 raise OutOfBounds(f"{name}={value!r} does not fit what it may look like: {looks}")
+            if name != "ray_version" and any(NO_TEXT_IN_YAML.fullmatch(word) for word in value.split(",")):
+                raise OutOfBounds(f"{name}={value!r}: YAML reads something else than a text there. Give one that is no "
+                                  "number, no date, and no word such as null, yes or on.")
         if self.most_actor_machines < self.actor_machines:
             raise OutOfBounds(f"most_actor_machines={self.most_actor_machines} is less than "
                               f"actor_machines={self.actor_machines}.")
