@@ -17,7 +17,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "03-vtrace-by-hand": {"lag_updates": 10, "walks": 30, "frames": 2_000},
     "04-r2d2-by-hand": {"corridor": 3, "unroll_length": 5, "burn_in": 2, "solved": -1.0, "ratio_updates": 20},
     "05-tuning-live": {"look": 2_000, "rescue": 4_000, "trials": 1, "trial_frames": 2_000},
-    "06-what-has-it-learnt": {"beginner_frames": 500, "expert_frames": 2_000, "mending_frames": 500, "episodes": 1},
+    "06-what-has-it-learnt": {"beginner_frames": 500, "expert_frames": 14_000, "mending_frames": 500, "episodes": 1},
     "07-your-own": {"frames": 2_000, "episodes": 2},
     "08-football": {"frames": 200, "envs_per_actor": 4, "episodes": 1, "games": 1},
     "09-more-machines": {"frames": 1_000, "measure_s": 0.2},
