@@ -20,7 +20,7 @@ from workbench import checkpoints
 from workbench.checkpoints import tensorfile
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
 from workbench.playing import store
-from workbench.playing.store import RolloutWriter, replacing
+from workbench.playing.store import RolloutWriter, folder, replacing
 
 
 def written(folder: Path, frames: list[np.ndarray], **rows: list) -> store.Stored:
@@ -159,6 +159,21 @@ def test_many_who_replace_the_same_do_not_disturb_each_other(tmp_path):
         list(pool.map(replace, range(4)))
     assert store.read(tmp_path / "one").arrays["actions"].tolist()[0] in range(4)
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_one_that_another_replaces_between_two_looks_is_a_rollout(tmp_path, monkeypatch):
+    def looked(path, *, really=folder.folder_of):
+        monkeypatch.setattr(folder, "folder_of", really)
+        with replacing(tmp_path / "one") as quicker:
+            written(quicker, [], actions=[2])
+        return False  # as while the first has gone and the second is not there yet
+
+    with replacing(tmp_path / "one") as made:
+        written(made, [], actions=[1])
+    monkeypatch.setattr(folder, "folder_of", looked)
+    with replacing(tmp_path / "one") as made:
+        written(made, [], actions=[3])
+    assert store.read(tmp_path / "one").arrays["actions"].tolist() == [3]
 
 
 def test_the_one_before_comes_back_where_the_new_one_cannot_take_its_place(tmp_path):

@@ -184,7 +184,7 @@ def _inode(path: Path) -> int:
     """What tells it from what takes its place; 0 where there is nothing."""
     try:
         return path.lstat().st_ino
-    except FileNotFoundError:
+    except OSError:  # also a name that is too long for one
         return 0
 
 
