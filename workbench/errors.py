@@ -29,6 +29,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_SHOWN = 12  # of the names that are known, where none is near
+
 
 class WorkbenchError(Exception):
     """Base of all errors of the workbench."""
@@ -45,11 +47,14 @@ class UnknownName(InvalidInput):
     """A name that is not known, with the nearest one that is."""
 
     @classmethod
-    def among(cls, kind: str, name: str, known: Iterable[str], remedy: str = "") -> UnknownName:
+    def among(cls, kind: str, name: object, known: Iterable[str], remedy: str = "") -> UnknownName:
         """The error for `name`, which is no `kind` among `known`."""
-        names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(names[:12])}."
+        names = sorted(set(known) - {name})
+        if near := difflib.get_close_matches(str(name), names, n=1, cutoff=0.5):
+            hint = f" Did you mean {near[0]!r}?"
+        else:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            hint = f" Known: {', '.join(names[:_SHOWN])}{more}." if names else ""
         return cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")
 
 

@@ -139,6 +139,7 @@ def looks(run: wb.Run) -> tuple[Any, ...]:
         ({"name": "old"}, RunExists, "there is a run 'old' already"),
         ({"name": "../old"}, InvalidInput, "cannot name a run"),
         ({"launcher": "lokal"}, UnknownName, "Did you mean 'local'"),
+        ({"checkpoint": 3}, InvalidInput, "checkpoint=3 is none. Give one of run.checkpoints"),
         ({"checkpoint": "000000000003"}, InvalidInput, "there is no checkpoint in .*000000000003"),
     ],
 )

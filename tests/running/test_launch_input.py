@@ -43,6 +43,9 @@ from workbench.errors import (
         ("CartPole-v1", {"name": ""}, InvalidInput, "cannot name a run"),
         ("CartPole-v1", {"checkpoint": "/nowhere/at/all"}, InvalidInput, "there is no checkpoint in /nowhere/at/all"),
         ("CartPole-v1", {"checkpoint": "no-such-run"}, RunNotFound, "no-such-run"),
+        ("CartPole-v1", {"wrappers": 3}, InvalidInput, "wrappers=3 must be a list of wrappers"),
+        ("CartPole-v1", {"environment_options": 3}, InvalidInput, "environment_options=3 must be a dict"),
+        ("CartPole-v1", {"no_such_field": 3}, UnknownName, r"Known: actor_cpus, .* and \d+ more"),
         (42, {}, InvalidInput, "environment=42 must be a name or something that makes an environment"),
     ],
 )

@@ -177,7 +177,7 @@ def test_the_same_configuration_says_so() -> None:
         (["pong-1", "pong-2"], "los", {}, UnknownName,
          r"unknown metric 'los'\. Did you mean 'loss'\? pong-1, pong-2 have none"),
         (["pong-1", "pong-2"], "policy_loss", {}, UnknownName, r"unknown metric 'policy_loss'\..*pong-2 has none"),
-        (["pong-1", "new"], "loss", {}, UnknownName, r"new has none\. Nothing was recorded yet by new: wait"),
+        (["pong-1", "new"], "loss", {}, UnknownName, r"new has none\. Nothing was recorded by new\.$"),
         (["pong-1"], "loss", {"axis": "frame"}, UnknownName, "unknown axis 'frame'. Did you mean 'frames'"),
         (["pong-1"], "loss", {"smoothing": 2}, OutOfBounds, r"smoothing=2 is out of bounds: it must lie in \[0, 0.5\]"),
     ],

@@ -192,6 +192,8 @@ def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
 
     Raises UnknownName for the name or an option, OutOfBounds for an option's value, and MissingPackage.
     """
+    if not isinstance(options, Mapping | None):
+        raise InvalidInput(f"environment_options={options!r} must be a dict from names of options to values.")
     options = dict(options or {})
     if name in _factories:
         _check_keywords(_factories[name], options, name)

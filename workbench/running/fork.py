@@ -132,6 +132,9 @@ def _source(run: Run, given: Checkpoint | str | Path | None, *, replay: bool, ch
 
 def _own(directory: RunDirectory, given: Checkpoint | str | Path) -> Checkpoint:
     """A checkpoint of that run: itself, by its folder, or by that folder's name. Raises InvalidInput."""
+    if not isinstance(given, Checkpoint | str | Path):
+        raise InvalidInput(f"checkpoint={given!r} is none. Give one of run.checkpoints, its folder, or that folder's "
+                           "name.")
     named = directory.checkpoints / given if isinstance(given, (str, Path)) else given.path
     found = checkpoints.at(named if named.exists() else Path(str(given)))
     if found.path.parent.resolve() != directory.checkpoints.resolve():

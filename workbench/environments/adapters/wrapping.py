@@ -56,6 +56,8 @@ def checked_wrappers(given: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
     """`given` as a tuple. Raises InvalidInput for what is no callable."""
     if callable(given) or isinstance(given, str):
         raise InvalidInput(f"wrappers={given!r} must be a list of wrappers: wrappers=[{_name(given)}].")
+    if not isinstance(given, Iterable):
+        raise InvalidInput(f"wrappers={given!r} must be a list of wrappers.")
     wrappers = tuple(given)
     for one in wrappers:
         if not callable(one):

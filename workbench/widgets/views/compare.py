@@ -19,7 +19,7 @@ import pandas as pd
 from workbench import markup, rundir
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader
-from workbench.rundir import RunDirectory, sealed
+from workbench.rundir import RunDirectory, lock, sealed
 from workbench.running.connection import checked
 from workbench.running.handle import Run
 from workbench.running.tuning_history import Change, changes
@@ -215,8 +215,9 @@ def _require(metric: str, found: dict[str, RunDirectory]) -> None:
     silent = [name for name in lacking if not known[name]]
     said = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none."
     if silent:
-        said += f" Nothing was recorded yet by {', '.join(silent)}: wait until it trains."
-    raise UnknownName.among("metric", str(metric), everywhere - {metric} or set.union(*known.values()), said)
+        waits = any(lock.is_alive(found[name]) for name in silent)
+        said += f" Nothing was recorded by {', '.join(silent)}{': wait until it trains' if waits else ''}."
+    raise UnknownName.among("metric", metric, everywhere or set.union(*known.values()), said)
 
 
 # --- what of them -----------------------------------------------------------------------------------------------------
