@@ -59,7 +59,7 @@ def of(**space: Any) -> dict[str, Any]:
         (of(network=["mlp", "mlp-lstm"]) | {"network": "mlp"}, InvalidInput, "in the space and has a value"),
         ({"trials": 0}, OutOfBounds, r"trials=0 is out of bounds"),
         ({"trials": 2.5}, OutOfBounds, "must be a whole number"),
-        ({"parallel": CORES + 1}, OutOfBounds, f"This machine has {CORES} core"),
+        ({"parallel": CORES + 1}, OutOfBounds, f"This machine has {CORES} core{'s'[:CORES > 1]},"),
         ({"parallel": 0}, OutOfBounds, "parallel=0"),
         ({"sampler": "tpee"}, UnknownName, "unknown sampler 'tpee'. Did you mean 'tpe'"),
         ({"pruner": "medain"}, UnknownName, "unknown pruner 'medain'. Did you mean 'median'"),

@@ -163,7 +163,7 @@ class Sweeper:
     def _created(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
         """Make the directory of a run with these fields, which says whose it is."""
         record = starting.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
-                                  preset=self._record["preset"], state=state)
+                                     preset=self._record["preset"], state=state)
         starting.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place)
 
     def _failed(self, trial: Any, run: RunDirectory, error: WorkbenchError) -> None:

@@ -26,7 +26,7 @@ from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.playing import evaluation_log
-from workbench.playing.episodes import evaluate
+from workbench.playing.episodes import MAX_STEPS, evaluate, rollout
 from workbench.running import widget_loader
 from workbench.running.checkpoint_list import Owner
 from workbench.widgets.charts.live import Figure, LiveCharts
@@ -42,7 +42,6 @@ LOOK_PERIOD_S = 3.0  # for new checkpoints
 UNSEEN_S = 60.0  # an inspector that no page shows is followed this long
 POINTS = 1000  # of the run's mean return
 MAX_EPISODES = 10_000
-MAX_STEPS = 27_000  # of an episode that is played: the longest game of Atari
 _NONE = "no second checkpoint"
 _RESERVED = {"name": "It has a field of its own.", "replay": "It has a box of its own.",
              "checkpoint": "It is the one that is chosen.", **dict.fromkeys(
@@ -271,8 +270,6 @@ class CheckpointInspector:
         both = [first] if second is None or second == first else [first, second]
 
         def do() -> str:
-            from workbench.playing.episodes import rollout
-
             steps = asked.pop("steps")
             played = [rollout(one, max_steps=steps, **asked) for one in both]
             player = widget_loader.widget("episodes.player").RolloutPlayer(played)
