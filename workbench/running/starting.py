@@ -121,16 +121,13 @@ def chosen_checkpoint(given: Checkpoint | OfRun | str | Path, *, trust_code: boo
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)
     if not isinstance(given, Checkpoint | OfRun | str | Path):
         raise InvalidInput(f"{given!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
-    if isinstance(given, Checkpoint):
-        found = given
-        found.verify(replay=False)
-    elif isinstance(given, OfRun):
+    if isinstance(given, OfRun):
         found = _newest_or_first(given.directory)
-    elif os.path.exists(Path(given) / "meta.json"):
-        found = checkpoints.at(Path(given))
-        found.verify(replay=False)
-    else:
+    elif not isinstance(given, Checkpoint) and not os.path.exists(Path(given) / "meta.json"):
         found = _newest_or_first(_run_of(given))
+    else:
+        found = given if isinstance(given, Checkpoint) else checkpoints.at(Path(given))
+        found.verify(replay=False)
     return replace(found, trust_code=trust_code)
 
 
