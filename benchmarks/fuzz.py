@@ -33,7 +33,7 @@ RESULT = Path(__file__).parent / "results" / "fuzz.md"
 TARGETS = {
     "hello": "first message of a stream: `Hello.decode`, names of actions",
     "step": "later messages and answers: `GroupStep`, `GroupActions`, `Welcome`",
-    "tensorfile": "a file of tensors: `tensorfile.mapped`",
+    "tensorfile": "a file of tensors: `tensorfile.read`",
     "checkpoint": "a folder: meta.json, files, anatomy; checksums wrong, or right over wrong content",
     "stream": "whole streams over gRPC to a learner that trains",
     "control": "JSON calls over gRPC to supervisor and learner, with right and wrong tokens",

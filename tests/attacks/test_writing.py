@@ -185,6 +185,20 @@ def test_a_frame_is_a_picture_of_its_kind_and_of_a_size_that_somebody_draws(tmp_
             StoredFrames(path, ends=[len(told)], kind="PNG")[0]
 
 
+def test_who_may_write_a_file_and_cuts_it_short_ends_nobody_who_looks_at_it(home: Path, tmp_path: Path) -> None:
+    there = checkpoint_in(tmp_path / "theirs", "CartPole-v1")
+    frames, weights = tmp_path / "frames.bin", there.path / "model.safetensors"
+    Image.fromarray(np.full((4, 5, 3), 7, np.uint8)).save(frames, "PNG")
+    for path in (frames, weights):
+        path.chmod(0o666)
+    before, pictures = there.load("model"), StoredFrames(frames, ends=[frames.stat().st_size], kind="PNG")
+    tensors = there.open("model")
+    for path in (frames, weights):
+        os.truncate(path, 0)
+    assert pictures[0].tolist() == np.full((4, 5, 3), 7).tolist()
+    assert tensors.keys() == before.keys() and all((tensors[name] == before[name]).all() for name in before)
+
+
 @pytest.mark.parametrize("returns", [["a"], [], None, [10**400], [1e308], [[1.0]], [True]])
 def test_an_evaluation_of_odd_numbers_is_left_out(bad: RunDirectory, returns: Any) -> None:
     line = {"evaluation": {"environment": "CartPole-v1", "returns": returns, "lengths": [1], "checkpoint": "1",

@@ -17,7 +17,7 @@ from tests.fuzz.mutation import Mutator
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.checkpoints.checkpoint import META, digest
-from workbench.checkpoints.tensorfile import Content, mapped
+from workbench.checkpoints.tensorfile import Content, read
 from workbench.errors import CheckpointCorrupt, ShapeMismatch, WorkbenchError
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part, StepBatch
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
@@ -289,7 +289,7 @@ class TensorFiles:
         self._file.seek(0)
         self._file.write(data)
         try:
-            arrays = mapped(self._file)
+            arrays = read(self._file)
         except ValueError as error:  # which `Checkpoint.open` makes a CheckpointCorrupt
             return f"ValueError: {plain(str(error))}"
         if sum(array.nbytes for array in arrays.values()) > len(data):

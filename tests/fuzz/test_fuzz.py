@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.fuzzing import CORPUS, Found, Target, fuzz
 from tests.fuzz.live import LIVE
 from tests.fuzz.targets import READERS
-from workbench.checkpoints.tensorfile import mapped
+from workbench.checkpoints.tensorfile import read
 
 TARGETS = {**READERS, **LIVE}
 
@@ -65,7 +65,7 @@ def test_no_array_of_a_file_lies_outside_of_it(tmp_path, offsets) -> None:
     header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":%s}}' % str(offsets).encode()
     (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header + b"1234")
     with open(tmp_path / "file", "rb") as file, pytest.raises(ValueError, match="array"):
-        mapped(file)
+        read(file)
 
 
 def test_arrays_of_a_file_do_not_share_bytes_so_that_a_small_file_stays_small_in_memory(tmp_path) -> None:
@@ -73,4 +73,4 @@ def test_arrays_of_a_file_do_not_share_bytes_so_that_a_small_file_stays_small_in
     header = b"{" + b",".join(one % number for number in range(1000)) + b"}"
     (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header + np.arange(4, dtype=np.uint8).tobytes())
     with open(tmp_path / "file", "rb") as file, pytest.raises(ValueError, match="begins at 0, and the one before"):
-        mapped(file)
+        read(file)

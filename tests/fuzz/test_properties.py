@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.fuzz.targets import SPECS
 from workbench import checkpoints
 from workbench.checkpoints.checkpoint import digest
-from workbench.checkpoints.tensorfile import Content, mapped
+from workbench.checkpoints.tensorfile import Content, read
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in, names_metadata
@@ -113,7 +113,7 @@ def test_any_header_of_a_file_of_tensors_is_refused_or_its_arrays_are_the_files_
     path.write_bytes(told.to_bytes(8, "little") + text + content)
     with open(path, "rb") as file:
         try:
-            arrays = mapped(file)
+            arrays = read(file)
         except ValueError:
             return
     assert sum(array.nbytes for array in arrays.values()) <= len(content) + len(text)
@@ -128,7 +128,7 @@ def test_any_arrays_come_back_from_their_file(arrays: dict[str, Any]) -> None:
     with tempfile.TemporaryFile() as there:
         there.write(file.getvalue())
         there.flush()
-        back = mapped(there)
+        back = read(there)
     assert back.keys() == {name for name in arrays if name != "__metadata__"}
     for name, array in back.items():
         np.testing.assert_array_equal(array, arrays[name])

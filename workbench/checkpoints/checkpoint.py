@@ -106,7 +106,7 @@ class Checkpoint:
         name = file_of(group)
         try:
             with self._verified(name) as file:
-                return tensorfile.mapped(file)
+                return tensorfile.read(file)
         except CheckpointCorrupt:
             self._require(group)  # its replay may have been pruned in this moment
             raise

@@ -1,4 +1,4 @@
-"""The safetensors format, streamed: arrays go to the disk in chunks and come back as a memory map.
+"""The safetensors format, streamed: arrays go to the disk in chunks and come back mapped into memory.
 
     8 bytes   length of the header, little-endian
     header    JSON, padded with spaces: {name: {"dtype", "shape", "data_offsets": [begin, end]}}
@@ -12,15 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import InvalidInput
+from workbench.rundir.files import buffer
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -85,13 +86,13 @@ def _chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
         yield memoryview(part.view(np.uint8))
 
 
-def mapped(file: BinaryIO) -> Tensors:
-    """The arrays of a file by name, mapped into memory and read-only; they outlive the file's name.
+def read(file: BufferedReader) -> Tensors:
+    """The arrays of a file by name, read-only, mapped into memory if nobody else can write it; they outlive its name.
 
     Raises ValueError where it is no such file: the arrays must fill it, one after the other, so that none reaches
     beyond it and a small file cannot hold much.
     """
-    memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    memory = buffer(file)
     start = 8 + int.from_bytes(memory[:8], "little")
     if start > min(len(memory), 8 + LARGEST_HEADER):
         raise ValueError(f"its header would have {start - 8:,} bytes, of the file's {len(memory):,}")

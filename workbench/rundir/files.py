@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import mmap
 import os
 import pwd
 import stat
@@ -17,6 +18,8 @@ from contextlib import ExitStack, suppress
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from workbench.errors import AccessDenied, StorageFailed
 
@@ -33,6 +36,19 @@ def content(path: Path, *, largest: int) -> bytes:
     """All of a plain file of at most `largest` bytes. Raises OSError."""
     with opened(path) as file:
         return _bounded(file, path, largest)
+
+
+def buffer(file: BufferedReader) -> mmap.mmap | bytes:
+    """All of an open file: mapped where this user alone can write it, else read; whoever cuts a mapped file short ends
+    the process that looks at it (SIGBUS). Raises OSError where there is no memory for a file that is read."""
+    status = os.fstat(file.fileno())
+    if status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if status.st_size > (free := psutil.virtual_memory().available // 2):
+        raise OSError(errno.EFBIG, f"others can write it, so it is read, not mapped, and its {status.st_size:,} bytes do "
+                                   f"not fit into half of the free memory, {free:,} bytes. Copy it", str(file.name))
+    file.seek(0)
+    return file.read(status.st_size)
 
 
 def to_append(path: Path) -> BufferedWriter:

@@ -261,7 +261,7 @@ def read(folder: Path) -> Stored:
             raise StorageFailed(f"{folder} has format {record['format']!r}, and this version of rl-workbench knows "
                                 f"1 to {FORMAT}. Read it with the version that wrote it, or with a newer one.")
         with opened(folder / STEPS) as file:
-            arrays = tensorfile.mapped(file)
+            arrays = tensorfile.read(file)
         frames = None
         if record["frames"]:
             frames = StoredFrames(folder / FRAMES, ends=arrays.pop("frame_ends").tolist(), kind=record["frames"])

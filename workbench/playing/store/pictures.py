@@ -7,7 +7,6 @@ with full colour resolution (4:4:4; halved, the one-pixel sprites of Atari lose 
 from __future__ import annotations
 
 import io
-import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from workbench.errors import EnvironmentFailed, StorageFailed
-from workbench.rundir.files import opened
+from workbench.rundir.files import buffer, opened
 from workbench.trajectory import Array
 
 JPEG_QUALITY = 90
@@ -73,7 +72,7 @@ class StoredFrames:
 
     def __init__(self, path: Path, *, ends: Sequence[int], kind: str) -> None:
         with opened(path) as file:
-            self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._memory = buffer(file)
         if not ends or ends[-1] > len(self._memory):
             raise ValueError(f"{path} has {len(self._memory)} bytes, too few for {len(ends)} frames")
         self._bounds = [0, *ends]
