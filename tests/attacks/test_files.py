@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
-from operator import attrgetter
+from functools import partial, reduce
+from operator import attrgetter, getitem
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,20 @@ import pytest
 
 import workbench as wb
 from tests.attacks.hostile import replaced
+from tests.played import checkpoint_in, rolled_out
 from tests.widgets import recorded, swept
 from workbench import checkpoints
+from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
 from workbench.launchers import colab
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.playing import evaluation_log
+from workbench.playing import evaluation_log, film, store
+from workbench.playing import rollout as rollouts
+from workbench.playing.rollout import Rollout
 from workbench.playing.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
 from workbench.sweeping import folder as sweep_folder
+from workbench.widgets.episodes.player import RolloutPlayer
 from workbench.widgets.views.runs_table import RunsTable
 
 SOON_S = 10.0  # of this process's processor, on a machine several times slower than one that needs less than 2
@@ -200,6 +206,41 @@ def test_a_sweeps_study_as_something_else_is_named(home: Path, kind: str) -> Non
     assert row.state == "damaged" and "study.sqlite" in repr(wb.sweeps())
 
 
+def test_a_study_of_a_million_values_is_named_at_once(home: Path) -> None:
+    swept.by_hand("bad")
+    with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
+        theirs.execute("""with recursive n(x) as (select 100 union all select x + 1 from n where x < 1000000)
+            insert into trial_intermediate_values (trial_id, step, intermediate_value, intermediate_value_type)
+            select 1, x, 1.0, 'FINITE' from n""")
+        theirs.commit()
+    with soon():
+        [row] = wb.sweeps()
+    assert row.state == "damaged" and "more than 200,000 rows" in row.problem
+
+
+@pytest.mark.parametrize("sql", [
+    "update trial_params set param_value = 1e9", "update trial_params set param_value = -1", "delete from trial_params",
+    "update trial_params set distribution_json = '{}'", "update trial_params set param_name = param_name || 'x'",
+    "update trial_values set value = 'x'", "update trial_values set value = null", "update trials set state = 'GONE'",
+    "update trial_intermediate_values set step = step || 'x'", "update trial_intermediate_values set step = step - 5",
+    "update trials set number = 0", "update trials set number = -1", "update trials set datetime_start = 'x'",
+    "insert into trial_user_attributes (trial_id, key, value_json) select trial_id, 'frames', '[]' from trials",
+    "update trial_user_attributes set value_json = '{'", "update trial_user_attributes set value_json = '[1]'",
+    "update studies set study_name = 'other'", "delete from trials",
+])  # fmt: skip
+def test_a_study_of_odd_values_is_shown_or_refused_by_our_own_errors(home: Path, sql: str) -> None:
+    sweep = swept.by_hand("bad")
+    with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
+        theirs.execute(sql)
+        theirs.commit()
+    sweep = wb.attach_sweep("bad")
+    for view in ("trials", "status", "best", "best_fields", "importance", "table", "panel"):
+        with suppress(WorkbenchError):
+            getattr(sweep, view)() if view == "panel" else getattr(sweep, view)
+    repr(sweep)
+    assert [row.name for row in wb.sweeps()] == ["bad"]
+
+
 def test_a_trigger_in_a_sweeps_study_does_not_run(home: Path) -> None:
     swept.by_hand("bad")
     with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
@@ -291,3 +332,63 @@ def test_a_checkpoint_that_says_little_or_nonsense_of_its_run_is_one_of_our_erro
     with soon(), pytest.raises(CheckpointCorrupt, match=r"meta\.json has no such environment"):
         wb.attach(good.path).card()
     assert [one.name for one in wb.runs()] == ["good"]
+
+
+NONSENSE: tuple[Any, ...] = (None, -1, 0, 1e308, float("nan"), 10**30, "x", [], ["x"], [[1]], {}, {"x": 1}, True)
+
+
+def leaves(record: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something stands in a record of JSON."""
+    if path:
+        yield path
+    for key in record if isinstance(record, dict) else range(len(record)) if isinstance(record, list) else ():
+        yield from leaves(record[key], (*path, key))
+
+
+def views_of(episode: Rollout) -> list[Callable[[], Any]]:
+    """All that shows a rollout."""
+    return [
+        lambda: repr(episode), lambda: episode.observations, lambda: episode.end, lambda: episode.pictures(),
+        lambda: [episode.said, episode.explains_what_frames_do_not_show, episode.episode_score],
+        lambda: RolloutPlayer([episode]), lambda: episode.frames is None or next(iter(film.with_overlay(episode))),
+    ]  # fmt: skip
+
+
+def test_a_rollout_of_anything_is_damaged_or_shown(home: Path, tmp_path: Path) -> None:
+    """Nothing of it raises an error that is not ours."""
+    made = rolled_out(checkpoint_in(tmp_path / "made", "CartPole-v1"), tmp_path / "played", max_steps=5,
+                      saliency="gradient")  # fmt: skip
+    record, arrays, frames = store.read(made.path)
+    assert frames is not None
+    ends = frames._bounds[1:]
+    steps = {name: rows.copy() for name, rows in arrays.items()} | {"frame_ends": np.array(ends)}
+    seen, damaged = 0, 0
+
+    def tried() -> None:
+        nonlocal seen, damaged
+        try:
+            episode = rollouts.load(made.path)
+        except StorageFailed:
+            damaged += 1
+            return
+        seen += 1
+        for view in views_of(episode):
+            with suppress(WorkbenchError):
+                view()
+
+    for path in leaves(record):
+        for value in NONSENSE:
+            other = copy.deepcopy(record)
+            place = reduce(getitem, path[:-1], other)
+            place[path[-1]] = value
+            (made.path / store.RECORD).write_text(json.dumps(other))
+            tried()
+    (made.path / store.RECORD).write_text(json.dumps(record))
+    for name in steps:
+        for value in (steps[name][:-1], steps[name][None], steps[name].astype(np.int8), steps[name][:0], None,
+                      np.full_like(steps[name], 255 if steps[name].dtype == np.uint8 else 10**6)):  # fmt: skip
+            other = {key: one for key, one in {**steps, name: value}.items() if one is not None}
+            with open(made.path / "steps.safetensors", "wb") as file:
+                Content.of("steps", other).write(file)
+            tried()
+    assert seen > 10 and damaged > 100

@@ -134,8 +134,8 @@ def writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """One consistent view of the file, or None where nothing was stored yet.
+def reading(path: Path, *, most_rows: int | None = None) -> Iterator[sqlite3.Connection | None]:
+    """One consistent view of the file, or None where nothing was stored yet; `most_rows`: that a table may have.
 
     Raises StorageFailed, also for a file that a stranger made, with other tables or without an end.
     """
@@ -146,15 +146,16 @@ def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
             return
         try:
             connection.execute("BEGIN")
-            _check_schema(connection, path)
+            _check_schema(connection, path, most_rows)
             yield connection if _version(connection, path) else None
         finally:
             connection.close()
 
 
-def check_tables(path: Path) -> None:
-    """Raises StorageFailed where a file of SQLite, a run's or another, has more than plain tables and indices."""
-    with reading(path):
+def check_tables(path: Path, *, most_rows: int) -> None:
+    """Raises StorageFailed where a file of SQLite, a run's or another, has more than plain tables and indices, or
+    a table of more than `most_rows` rows."""
+    with reading(path, most_rows=most_rows):
         pass
 
 
@@ -164,6 +165,14 @@ def check_whole(path: Path) -> None:
         verdict = "it holds nothing" if connection is None else connection.execute("PRAGMA quick_check").fetchone()[0]
         if verdict != "ok":
             raise StorageFailed(f"{path} is damaged: {verdict!s:.200}.")
+
+
+def _check_rows(connection: sqlite3.Connection, path: Path, table: str, most: int | None) -> None:
+    if most is None:
+        return
+    name = table.replace('"', '""')
+    if connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1 OFFSET {most}').fetchone():  # quoted above
+        raise StorageFailed(f"cannot read {path}: its table {table!r:.50} has more than {most:,} rows. {_MOVE_AWAY}")
 
 
 @contextmanager
@@ -178,7 +187,7 @@ def decoding(path: Path) -> Iterator[None]:
         raise StorageFailed(f"cannot read {path}: {why}. {_MOVE_AWAY}") from error
 
 
-def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+def _check_schema(connection: sqlite3.Connection, path: Path, most_rows: int | None = None) -> None:
     """Raises StorageFailed unless the file has plain tables and indices alone: what else there is could go on for ever.
     """
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall():
@@ -187,6 +196,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             columns = connection.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
             plain = not any(hidden for (hidden,) in columns)  # of a generated column it is not 0
             plain &= not _COMPUTES.search(str(sql))
+            _check_rows(connection, path, name, most_rows)
         elif plain:
             plain = not _OF_EXPRESSIONS.search(str(sql or ""))
         if not plain:

@@ -190,6 +190,7 @@ def load(folder: Path) -> Rollout:
     path = folder.expanduser().absolute()
     record, arrays, frames = store.read(path)
     try:
+        spec = store.spec_of(record, arrays, None if frames is None else len(frames))
         fields: dict[str, Any] = {name: record[name] for name in _TOLD}
         fields |= {name: arrays[name] for name in ("actions", "rewards", "values")}
         fields |= {name: arrays.get(name) for name in _PERHAPS}
@@ -197,9 +198,9 @@ def load(folder: Path) -> Rollout:
             fields["by_person"] = fields["by_person"].astype(bool)
         bound = float(record.get("max_abs_reward", 0))
         fields["note"] = "; ".join(filter(None, [fields["note"], _as_trained(record, fields["rewards"])]))
-        return Rollout(**fields, **_kinds(record), observation_rows=arrays["observations"], frames=frames,
-                       checkpoint=Path(record["checkpoint"]), action_names=tuple(record["action_names"]), path=path,
-                       max_abs_reward=bound)
+        return Rollout(**fields, action_spec=spec.actions, parts=spec.parts, frames=frames,
+                       observation_rows=arrays["observations"], checkpoint=Path(record["checkpoint"]), path=path,
+                       action_names=tuple(record["action_names"]), max_abs_reward=bound)
     except KeyError as error:
         raise StorageFailed(f"the rollout in {path} is damaged: it lacks {error}. Delete the folder.") from None
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -210,18 +211,9 @@ def _as_trained(record: dict[str, Any], rewards: Array) -> str:
     """What rewards the values are of, where training sees others than people do."""
     bound, scale = float(record.get("max_abs_reward", 0)), float(record.get("reward_scale", 1))
     said = [] if scale == 1 else [f"times {scale:g}"]
-    if 0 < bound < scale * np.abs(rewards).max(initial=0):
+    if 0 < bound < scale * float(np.abs(rewards).max(initial=0)):
         said.append(f"clipped to ±{bound:g}")
     return f"values are of rewards {' and '.join(said)}, as in training" if said else ""
-
-
-def _kinds(record: dict[str, Any]) -> dict[str, Any]:
-    """What actions and observations are; of format 1, which says nothing of it, actions are choices."""
-    if "actions" not in record:
-        return {}
-    actions, parts = record["actions"], record["parts"]
-    return {"action_spec": ActionSpec(actions["kind"], tuple(actions["sizes"])),
-            "parts": tuple(Part(one["name"], tuple(one["shape"]), one["dtype"]) for one in parts)}
 
 
 def every(run: RunDirectory) -> list[Rollout]:

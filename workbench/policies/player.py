@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from workbench import algorithms, environments, networks
 from workbench.algorithms import NetworkOutput
@@ -141,16 +142,25 @@ def load_policy(checkpoint: Checkpoint) -> Policy:
     spec = checkpoint.spec
     factory = _typed(checkpoint, "network")
     algorithm = algorithms.build(config, spec=spec)
-    network = networks.build(config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
-                             normalise=config.hyperparameters.normalize_observations)
+    network = partial(networks.build, config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
+                      normalise=config.hyperparameters.normalize_observations)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
+    if factory is None:
+        with torch.device("meta"):  # takes no memory: a stranger's network may have any size
+            _fill(network(), weights, checkpoint, assign=True)
+    filled = _fill(network(), weights, checkpoint)
+    return Policy(filled.eval().requires_grad_(False), algorithm, spec, config.hyperparameters)
+
+
+def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint, *, assign: bool = False) -> nn.Module:
+    """The network with these weights, copied into its own, or in their place. Raises NetworkFailed if they differ."""
     try:
-        network.load_state_dict(weights)
+        network.load_state_dict(weights, assign=assign)
     except RuntimeError as error:
         raise NetworkFailed(f"the weights of {checkpoint.path} are not of its network, {type(network).__name__}. One "
                             "that was typed in a cell is not exported with its weights: play the checkpoint in its "
                             f"run.\n\n{error}") from None
-    return Policy(network.eval().requires_grad_(False), algorithm, spec, config.hyperparameters)
+    return network
 
 
 def make_environment(

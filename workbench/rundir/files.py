@@ -45,8 +45,8 @@ def buffer(file: BufferedReader) -> mmap.mmap | bytes:
     if status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if status.st_size > (free := psutil.virtual_memory().available // 2):
-        raise OSError(errno.EFBIG, f"others can write it, so it is read, not mapped, and its {status.st_size:,} bytes do "
-                                   f"not fit into half of the free memory, {free:,} bytes. Copy it", str(file.name))
+        raise OSError(errno.EFBIG, f"others can write it, so it is read and not mapped, and it has {status.st_size:,} "
+                                   f"bytes, more than half of the free memory, {free:,} bytes. Copy it", str(file.name))
     file.seek(0)
     return file.read(status.st_size)
 

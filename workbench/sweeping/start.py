@@ -16,7 +16,7 @@ from workbench.rundir.files import to_append
 from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.space import Space
 
-MOST_TRIALS = 100_000
+MOST_TRIALS = 5_000
 
 _START_S = 60.0  # of the sweep's process, which loads Optuna
 

@@ -38,9 +38,10 @@ MADE = "made"  # attribute of a trial whose run was made
 
 _STUDY = "sweep"
 # what Optuna raises for values that it never writes
-ODD = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+ODD = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _TIMEOUT_S = 30.0  # for another process's write to the study to end
 _FIRST_MARK = 3  # of 27 at which a run may be pruned
+_MOST_ROWS = 200_000  # of a table: more than 5,000 trials, the most there may be, have values at all their marks
 _REDUCTION = 3  # of successive halving: of three runs one goes on
 _BEST_SHARE = 0.25  # of the trials, whose fields importance is about
 State = Literal["running", "finished", "pruned", "failed"]
@@ -113,7 +114,7 @@ def _storage(sweep: SweepFolder, *, new: bool = False) -> Any:
     waiting = {"connect_args": {"timeout": _TIMEOUT_S}}
     try:
         if not new:
-            check_tables(sweep.study)
+            check_tables(sweep.study, most_rows=_MOST_ROWS)
         return package.storages.RDBStorage(
             f"sqlite:///{sweep.study}", engine_kwargs=waiting, skip_table_creation=not new,
             skip_compatibility_check=not new,
@@ -197,6 +198,9 @@ def _trial(sweep: SweepFolder, one: FrozenTrial, total_frames: int) -> Trial:
     frames = one.user_attrs.get("frames", last * total_frames // MARKS)
     duration = one.duration.total_seconds() if one.duration else None
     said = one.user_attrs.get("note", "")
+    numbers = [number for number in (value, *curve, *curve.values()) if number is not None]
+    if type(frames) is not int or type(said) is not str or any(type(number) not in (int, float) for number in numbers):
+        raise ValueError(f"trial {one.number} has values that no sweep writes")
     return Trial(one.number, sweep.run(one.number).name, states[one.state.name], value if value is not None
                  else curve.get(last), frames, duration, dict(one.params), said, curve)
 
@@ -215,10 +219,18 @@ def importance(found: Sequence[Trial], space: Space, goal: str) -> dict[str, flo
     PED-ANOVA (Watanabe et al. 2023), over finished and pruned trials: one that was pruned is known to be among the
     others. Empty for fewer than 4.
     """
-    package = optuna()
     judged = [one for one in found if one.state in ("finished", "pruned") and one.value is not None]
     if len(judged) < LEAST_FOR_IMPORTANCE:
         return {}
+    try:
+        return _shares(judged, space, goal)
+    except (*ODD, optuna().exceptions.OptunaError) as error:
+        raise StorageFailed(f"the trials of {judged[0].run.rpartition('-')[0]} are not of what it searches: "
+                            f"{error!s:.200}.") from None
+
+
+def _shares(judged: Sequence[Trial], space: Space, goal: str) -> dict[str, float]:
+    package = optuna()
     study = package.create_study(direction="maximize" if goal == "max" else "minimize")
     ranges = distributions(space)
     worst = min if goal == "max" else max

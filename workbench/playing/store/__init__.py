@@ -7,6 +7,7 @@ nothing needs torch.
 
 from __future__ import annotations
 
+from workbench.playing.store.contract import spec_of
 from workbench.playing.store.folder import (
     FRAMES,
     RECORD,
@@ -24,4 +25,5 @@ from workbench.playing.store.pictures import MIME, StoredFrames, as_jpeg, as_png
 __all__ = [
     "FRAMES", "JOURNAL", "MIME", "RECORD", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames", "as_jpeg",
     "as_png", "folder_of", "kept_in", "read", "read_journal", "replacing", "scratch_beside",
+    "spec_of",
 ]  # fmt: skip

@@ -1,0 +1,70 @@
+"""What a rollout's folder must hold, checked before anything looks at it: a stranger may have written it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.trajectory import ActionSpec, Array, EnvironmentSpec
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "environment": (str,), "algorithm": (str,), "checkpoint": (str,), "checkpoint_frames": (int,), "seed": (int,),
+    "greedy": (bool,), "terminated": (bool,), "truncated": (bool,), "fps": (float, int), "note": (str,),
+    "action_names": (list,),
+}  # fmt: skip
+_PERHAPS: dict[str, tuple[type, ...]] = {"max_abs_reward": (float, int), "reward_scale": (float, int)}
+_FASTEST = 1000.0  # frames per second
+_ROWS = {  # of each step: kinds of dtype, and how many axes
+    "rewards": ("f", (1,)), "values": ("f", (1,)), "policy": ("f", (2,)), "q_values": ("f", (2,)), "means": ("f", (2,)),
+    "scores": ("f", (1,)), "state_norm": ("f", (1,)), "saliency": ("u", (2, 3)), "by_person": ("bu", (1,)),
+}  # fmt: skip
+_SAID = ("policy", "q_values", "means")
+
+
+def spec_of(record: Mapping[str, Any], arrays: Mapping[str, Array], frames: int | None) -> EnvironmentSpec:
+    """The environment's spec, after all of it was found to fit; `frames`: their number, or None.
+
+    Raises KeyError, ValueError or TypeError for what no rollout can be.
+    """
+    for name, kinds in {**_FIELDS, **{name: kinds for name, kinds in _PERHAPS.items() if name in record}}.items():
+        if type(record[name]) not in kinds:
+            raise ValueError(f"{name}={record[name]!r:.100} is no {kinds[0].__name__}")
+    if not all(type(name) is str for name in record["action_names"]):
+        raise ValueError("a name of an action is no text")
+    if not 0 < record["fps"] <= _FASTEST:
+        raise ValueError(f"fps={record['fps']!r:.100} is not between 0 and {_FASTEST:g}")
+    rows, sizes = arrays["observations"], [len(record["action_names"])]
+    actions = record.get("actions", {"kind": "categorical", "sizes": sizes})  # format 1 knew choices alone
+    spec = EnvironmentSpec.from_json({
+        "name": record["environment"], "observation_shape": rows.shape[1:], "observation_dtype": rows.dtype.name,
+        "num_actions": ActionSpec(actions["kind"], tuple(actions["sizes"])).encoded_size, "actions": actions,
+        "parts": record.get("parts", ()),
+    })  # fmt: skip
+    _check_rows(arrays, spec, frames)
+    return spec
+
+
+def _check_rows(arrays: Mapping[str, Array], spec: EnvironmentSpec, frames: int | None) -> None:
+    actions = arrays["actions"]
+    steps, shown = len(actions), {"observations": len(arrays["observations"]), "frames": frames}
+    kinds = "f" if spec.actions.kind == "tanh_normal" else "i"
+    if not steps or actions.shape[1:] != spec.actions.shape or actions.dtype.kind not in kinds:
+        raise ValueError(f"actions of {spec.actions.kind} are not {actions.dtype} {actions.shape}")
+    if kinds == "i" and not ((actions >= 0) & (actions < _most(spec))).all():
+        raise ValueError(f"an action is none of {spec.actions.sizes}")
+    for name, count in shown.items():
+        if count not in (None, steps + 1):
+            raise ValueError(f"of {steps:,} steps there are {count:,} {name}")
+    for name in ("rewards", "values"):
+        arrays[name]  # KeyError where it lacks
+    for name, (dtypes, axes) in _ROWS.items():
+        rows = arrays.get(name)
+        if rows is not None and (rows.dtype.kind not in dtypes or rows.ndim not in axes or len(rows) != steps):
+            raise ValueError(f"{name} of {steps:,} steps are not {rows.dtype} {rows.shape}")
+    said = {name: arrays[name].shape[1] for name in _SAID if name in arrays}
+    if set(said.values()) != {spec.num_actions}:
+        raise ValueError(f"of {spec.num_actions} actions or their parts nothing is said, or another number: {said}")
+
+
+def _most(spec: EnvironmentSpec) -> Any:
+    return spec.actions.sizes[0] if spec.actions.kind == "categorical" else spec.actions.sizes
