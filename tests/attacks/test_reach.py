@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_a_run_of_ones_own_is_called_where_it_says(run: RunDirectory, planter: s
     with pytest.raises(wb.errors.WorkbenchError):
         wb.attach(run.path)._control.call("tune", timeout_s=1.0)
     assert not nobody_called(planter), "the planter hears a call, so the tests below would see one"
+
+
+def test_a_connection_is_of_the_folder_that_it_was_opened_for(run: RunDirectory) -> None:
+    control = wb.attach(run.path)._control
+    kept = control._open()
+    assert control._open() is kept
+    shutil.copytree(run.path, run.path.with_name("other"))
+    run.path.rename(run.path.with_name("before"))
+    run.path.with_name("other").rename(run.path)
+    assert control._open() is not kept
 
 
 @pytest.mark.parametrize("planted", ["link", "hard link of another's", "words", "readable"])
