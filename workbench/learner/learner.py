@@ -581,7 +581,7 @@ class Learner:
         while True:
             state = self.state
             told: dict[str, Any] = {"state": state, "reason": self.reason, "writing_replay": self._writing_replay,
-                                    "held": bool(self.storage.hold), "floods": self._floods[:]}
+                                    "held": bool(self._held), "floods": self._floods[:]}
             if self._ready.is_set():
                 told = {**self.recorder.status, **told, **asdict(self.progress)}
             if self.state == state:  # else it changed between: counters of training are none of a pause
@@ -606,7 +606,7 @@ class Learner:
         """Why it is in that state, where that is not plain."""
         if self._paused is not None:
             return self._paused
-        if hold := self.storage.hold:
+        if hold := self._held or self.storage.hold:  # what training goes by, which may be a moment behind the disk
             return hold
         if self._writing_replay:
             return "writing a checkpoint with its replay"
