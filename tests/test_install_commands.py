@@ -43,7 +43,7 @@ def test_no_file_tells_anybody_to_install_it_from_an_index() -> None:
     assert len(read) > 300 and ITSELF in read["pyproject.toml"]
     read["pyproject.toml"] = read["pyproject.toml"].replace(ITSELF, "")
     found = [f"{name}:{line}" for name, text in sorted(read.items()) for line in lines(text)]
-    assert not found, "name a checkout, a wheel's file, or an extra's packages (workbench.extras.install)"
+    assert not found, "name a checkout, a wheel's file, or an extra's packages (workbench.imports.pip_install)"
 
 
 def test_what_must_not_be_said_is_found() -> None:

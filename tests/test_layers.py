@@ -14,15 +14,14 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "observations", "rundir", "metrics", "checkpoints", "tables", "markup",
-     "extras", "interrupts"},
+    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "tables", "imports"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},
     {"policies"},
     {"supervisor", "learner", "actor"},
     {"launchers"},
-    {"running", "playing", "sweeping", "reports", "planning"},
+    {"running", "playing", "sweeping", "planning"},
     {"widgets"},
     {"__init__", "__main__", "cli"},
 ]

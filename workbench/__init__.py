@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from workbench.interrupts import deferred
+from workbench.imports import deferred
 
 if TYPE_CHECKING:
     from workbench import environments, errors
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
     from workbench.planning.recipes.recipe import recipe
+    from workbench.playing.aggregate import Aggregate, aggregate
     from workbench.playing.episodes import evaluate, rollout
     from workbench.playing.evaluation import Evaluation
     from workbench.playing.export import export_policy, load_policy
     from workbench.playing.game import Game, play
     from workbench.playing.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
     from workbench.playing.rollout import Rollout
-    from workbench.reports.aggregate import Aggregate, aggregate
     from workbench.running.handle import Run, attach
     from workbench.running.launch import launch, resume
     from workbench.running.listing import runs
@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Aggregate": "workbench.reports.aggregate",
+    "Aggregate": "workbench.playing.aggregate",
     "Checkpoint": "workbench.checkpoints",
     "Comparison": "workbench.widgets.views.compare",
     "Evaluation": "workbench.playing.evaluation",
@@ -92,7 +92,7 @@ _HOMES = {
     "Sweep": "workbench.sweeping.handle",
     "SweepStatus": "workbench.sweeping.handle",
     "WorkbenchError": "workbench.errors",
-    "aggregate": "workbench.reports.aggregate",
+    "aggregate": "workbench.playing.aggregate",
     "attach": "workbench.running.handle",
     "attach_sweep": "workbench.sweeping.sweep",
     "compare": "workbench.widgets.views.compare",

@@ -1,14 +1,20 @@
-"""Small tables that show well in a notebook and in a terminal, and are plain sequences of rows."""
+"""Small tables that show well in a notebook and in a terminal, and are plain sequences of rows.
+
+What others may have written is shown as text: in the output of a cell, in a terminal, in Markdown.
+"""
 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from workbench.errors import UnknownName
-from workbench.markup import output, plain
 
+SMALL = "font-family:sans-serif;font-size:13px"  # of whatever is not only a table
+
+_MOVES = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
 
@@ -67,3 +73,13 @@ class Table(Sequence[Row], Generic[Row]):
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes)
         return output(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}")
+
+
+def plain(text: str) -> str:
+    """One line, in which whatever moves the cursor, colours or turns text around is shown by its number."""
+    return _MOVES.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def output(body: str, style: str = "") -> str:
+    """`body`, of which the page sets nothing as mathematics, whatever stands between two dollar signs."""
+    return f'<div class="mathjax_ignore" style="{style}">{body}</div>'

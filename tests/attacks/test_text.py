@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.attacks import hostile
 from tests.attacks.hostile import MARK, PIECES
-from workbench import markup
-from workbench.reports.card import Card, Section, card
+from workbench import tables
+from workbench.running.card.card import Card, Section, card
 from workbench.tables import Table
 from workbench.widgets.inspector import figures, still
 from workbench.widgets.panel.panel import RunPanel
@@ -107,7 +107,7 @@ def test_a_card_shows_any_text_letter_by_letter(cells: list[str]) -> None:
         check(page)
     words = Words(as_page(shown.markdown)).said
     for cell in cells:
-        assert markup.plain(" ".join(cell.split())) in " ".join(words.split())
+        assert tables.plain(" ".join(cell.split())) in " ".join(words.split())
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 import workbench as wb
-from workbench import extras
+from workbench import imports
 from workbench.cli import commands
 from workbench.environments import check_name, families, registry
 from workbench.errors import MissingPackage
@@ -91,9 +91,9 @@ def test_what_is_not_installed_comes_with_its_command(monkeypatch: pytest.Monkey
                         lambda name: None if name in missing else found(name))
     table = wb.environments()
     assert not table["mujoco"].installed and table["mujoco"].count > 0  # Gymnasium knows their names
-    assert table["mujoco"].install == extras.install("mujoco")
-    assert table["vizdoom/"].install == extras.install("doom")
-    assert table["football/"].install == extras.install("football")
+    assert table["mujoco"].install == imports.pip_install("mujoco")
+    assert table["vizdoom/"].install == imports.pip_install("doom")
+    assert table["football/"].install == imports.pip_install("football")
     assert "no: pip install" in repr(wb.environments("HalfCheetah-v5"))
     for name in ("HalfCheetah-v5", "football/academy_corner", "MiniGrid-Nowhere-v0"):
         with pytest.raises(MissingPackage, match="pip install"):

@@ -17,8 +17,8 @@ from tests.environments import deepmind_lab_stand_in as stand_in
 from workbench.environments import make
 from workbench.environments.dmlab.level_cache import LevelCache
 from workbench.environments.dmlab.levels import DMLAB_30, NAMES, words_as_bits
+from workbench.environments.observations import decode
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, UnknownName
-from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags
 

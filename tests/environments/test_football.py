@@ -16,9 +16,9 @@ from workbench.environments.football import family
 from workbench.environments.football.engine import EngineGames, Setup
 from workbench.environments.football.planes import PLANES, packed, picture
 from workbench.environments.football.screen import Screen
+from workbench.environments.observations import decode
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.networks.normalization import Observed
-from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags, StepBatch
 

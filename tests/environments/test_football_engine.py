@@ -13,9 +13,9 @@ from workbench import environments
 from workbench.environments.football import family
 from workbench.environments.football.planes import PLANES
 from workbench.environments.football.screen import Screen
+from workbench.environments.observations import decode
 from workbench.errors import EnvironmentFailed, OutOfBounds
 from workbench.networks.normalization import Observed
-from workbench.observations import decode
 from workbench.testing import check_environment
 from workbench.trajectory import Flags
 

@@ -13,8 +13,8 @@ from workbench.environments import make  # noqa: E402
 from workbench.environments.adapters.minigrid import CHOICES, PackedPlanes  # noqa: E402
 from workbench.environments.adapters.wrapping import Wrapped  # noqa: E402
 from workbench.environments.contract import random_actions, seeds_of  # noqa: E402
+from workbench.environments.observations import decode  # noqa: E402
 from workbench.errors import EnvironmentFailed  # noqa: E402
-from workbench.observations import decode  # noqa: E402
 from workbench.testing import check_environment  # noqa: E402
 from workbench.trajectory import Part  # noqa: E402
 

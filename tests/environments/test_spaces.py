@@ -8,8 +8,8 @@ from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscr
 from workbench.environments import make
 from workbench.environments.adapters.spaces import actions_of, layout_of
 from workbench.environments.contract import checked_actions, random_actions
+from workbench.environments.observations import decode
 from workbench.errors import EnvironmentFailed, ShapeMismatch
-from workbench.observations import decode
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from workbench.config import RunConfig
+from workbench.environments.observations import decode
 from workbench.learner.inference.watch_tap import Tap
-from workbench.observations import decode
 from workbench.playing.action_words import groups
 from workbench.playing.watch import Watching
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part

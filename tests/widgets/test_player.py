@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from tests.conftest import eventually
+from workbench.environments.observations import MOST_ENTRIES, decode
 from workbench.errors import InvalidInput
-from workbench.observations import MOST_ENTRIES, decode
 from workbench.playing.rollout import Rollout
 from workbench.trajectory import Part
 from workbench.widgets.episodes import filmstrip, player

@@ -1,7 +1,7 @@
 // Observations as pixels. No DOM.
 
 // Okabe & Ito's colours that stand out from black, then the same darker, then paler: planes of an observation that is no
-// picture. workbench/observations.py has the same.
+// picture. workbench/environments/observations.py has the same.
 const BRIGHT = [
   [86, 180, 233], [230, 159, 0], [255, 255, 255], [240, 228, 66], [0, 158, 115], [213, 94, 0], [204, 121, 167],
   [0, 114, 178],

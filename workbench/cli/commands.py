@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from workbench import extras
+from workbench import imports
 from workbench.cli import lessons
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
@@ -468,7 +468,7 @@ def _lab(given: argparse.Namespace) -> int:
     import importlib.util
 
     if importlib.util.find_spec("jupyterlab") is None:
-        raise MissingPackage(f"`workbench lab` needs JupyterLab. Install it: {extras.install('lab')}")
+        raise MissingPackage(f"`workbench lab` needs JupyterLab. Install it: {imports.pip_install('lab')}")
     for lesson in lessons.every():
         if not (here := Path.cwd() / lesson.name).exists():
             shutil.copyfile(lesson, here)

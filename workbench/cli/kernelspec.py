@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from workbench import extras
+from workbench import imports
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed, UnknownName
 from workbench.rundir import write_atomically
 
@@ -61,7 +61,7 @@ def install(device: str | None = None, *, prefix: str | Path | None = None) -> P
     Raises UnknownName, MissingPackage without ipykernel, StorageFailed.
     """
     if importlib.util.find_spec("ipykernel") is None:
-        raise MissingPackage(f"a kernel needs ipykernel in this environment: {extras.install('lab')}")
+        raise MissingPackage(f"a kernel needs ipykernel in this environment: {imports.pip_install('lab')}")
     if device is None:
         from workbench.launchers.colab.runtime import found
 

@@ -20,9 +20,9 @@ import numpy as np
 from workbench.environments.adapters.guarded_calls import called
 from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.contract import Array, Show, VectorEnvironment, random_actions
+from workbench.environments.observations import decode
 from workbench.environments.registry import factory_call, make
 from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch
-from workbench.observations import decode
 from workbench.trajectory import ENDS, EnvironmentSpec, Flags, StepBatch
 
 _KNOWN = sum(Flags)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from workbench import extras
+from workbench import imports
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import MissingPackage
 
@@ -62,7 +62,7 @@ class Family:
     @property
     def install(self) -> str:
         """The command that installs the usual package."""
-        return self.remedy or extras.install(self.extra)
+        return self.remedy or imports.pip_install(self.extra)
 
     @property
     def installed(self) -> bool:
@@ -116,7 +116,7 @@ class Package:
     @property
     def install(self) -> str:
         """The command that installs it."""
-        return extras.install(self.extra) if self.extra else shlex.join(["pip", "install", self.requirement])
+        return imports.pip_install(self.extra) if self.extra else shlex.join(["pip", "install", self.requirement])
 
     @property
     def installed(self) -> bool:

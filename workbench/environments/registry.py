@@ -24,7 +24,7 @@ from workbench.environments.atari.vector import AtariVector, atari_options
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.families import family_of, importing, package_of
 from workbench.errors import InvalidInput, MissingPackage, UnknownName
-from workbench.interrupts import deferred
+from workbench.imports import deferred
 
 _factories: dict[str, Factory] = {}
 

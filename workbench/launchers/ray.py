@@ -17,7 +17,7 @@ import time
 import weakref
 from typing import IO, Any
 
-from workbench import extras
+from workbench import imports
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, MissingPackage, WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
@@ -41,7 +41,7 @@ class RayLauncher:
         for package in ("ray", "cryptography"):
             if importlib.util.find_spec(package) is None:
                 raise MissingPackage(f"launcher='ray' needs {package}. Install it, Ray in the cluster's version: "
-                                     f"{extras.install('ray')}")
+                                     f"{imports.pip_install('ray')}")
         self._helper = _Helper(config.address or "auto")
 
     def check_name(self, name: str) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 from workbench.config import ALGORITHMS, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
-from workbench.markup import output
 from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
 from workbench.planning.learner import UNROLLS_EACH, Learner, Rate
-from workbench.tables import Columns, Table
+from workbench.tables import Columns, Table, output
 
 MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # that launch() takes
 _WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.config import Setting
+from workbench.environments.observations import drawable, picture
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
-from workbench.observations import drawable, picture
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.trajectory import Array

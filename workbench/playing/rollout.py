@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench import observations
+from workbench.environments import observations
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.playing import film, store
 from workbench.playing.store import StoredFrames

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from workbench import observations
+from workbench.environments import observations
+from workbench.environments.observations import MOST_ENTRIES
 from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError
-from workbench.observations import MOST_ENTRIES
 from workbench.running.connection import Control
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
 from workbench.wire import columns

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.playing.rollout import Rollout
-    from workbench.reports.card import Card
+    from workbench.running.card.card import Card
 
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
@@ -137,7 +137,7 @@ class Run:
 
         Environment and preprocessing, hyperparameters with units, changes, seed, machine, versions, results and curve.
         """
-        from workbench.reports.card import card
+        from workbench.running.card.card import card
 
         return card(self._directory)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.markup import plain
 from workbench.running.hyperparameter_table import duration
+from workbench.tables import plain
 
 ALIVE = ("starting", "training", "paused", "stopping")
 _KINDS: Mapping[str, tuple[type, ...]] = {

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench import extras
+from workbench import imports
 from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
 from workbench.metrics import check_tables
 from workbench.sweeping.folder import SweepFolder
@@ -77,7 +77,7 @@ def optuna() -> ModuleType:
     try:
         import optuna as package
     except ModuleNotFoundError as error:
-        raise MissingPackage(f"a sweep needs {error.name}. Install it: {extras.install('sweep')}") from None
+        raise MissingPackage(f"a sweep needs {error.name}. Install it: {imports.pip_install('sweep')}") from None
     package.logging.set_verbosity(package.logging.ERROR)
     return package
 

@@ -12,7 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
-from workbench import extras
+from workbench import imports
 from workbench.errors import HomeNotWritable, MissingPackage
 from workbench.rundir import RunDirectory, write_atomically
 from workbench.wire.rpc import CERTIFICATE_NAME
@@ -56,7 +56,7 @@ def _made(run_name: str) -> tuple[bytes, bytes]:
     except ImportError:
         raise MissingPackage(
             "a run that listens beyond this machine needs a certificate. Install what makes it: "
-            f"{extras.install('ray')}, or cryptography alone."
+            f"{imports.pip_install('ray')}, or cryptography alone."
         ) from None
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{run_name}"[:64]),

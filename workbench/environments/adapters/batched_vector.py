@@ -27,8 +27,8 @@ from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
+from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, InvalidInput
-from workbench.observations import picture_of
 from workbench.trajectory import Flags, StepBatch
 
 

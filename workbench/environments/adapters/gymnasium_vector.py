@@ -21,8 +21,8 @@ from workbench.environments.adapters.guarded_calls import LARGEST, broken, calle
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import Layout, actions_of, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
+from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed
-from workbench.observations import picture_of
 from workbench.trajectory import Flags, StepBatch
 
 _ENDED = np.uint8(Flags.TERMINATED | Flags.START)

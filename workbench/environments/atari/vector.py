@@ -24,8 +24,8 @@ from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
 from workbench.environments.atari.screen import ColourScreens, screen_size
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.observations import picture_of
 from workbench.errors import InvalidInput
-from workbench.observations import picture_of
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 FRAMES_PER_STEP = 4

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench import extras
+from workbench import imports
 from workbench.environments.contract import Array
 from workbench.environments.football.planes import PLANES, packed
 from workbench.environments.football.vector import Moment
@@ -196,7 +196,7 @@ def _loaded(setup: Setup) -> tuple[Any, Any]:
     except ImportError as error:
         raise EnvironmentFailed(f"gfootball is installed and cannot be loaded: {error}. It needs gym==0.23.1, six and "
                                 "the libraries of docs/environments.md: "
-                                f"{extras.install('football-engine', '--no-build-isolation')}") from error
+                                f"{imports.pip_install('football-engine', '--no-build-isolation')}") from error
     bare = football_env.FootballEnv(config.Config({
         "level": setup.scenario, "players": [f"agent:left_players={setup.left},right_players={setup.right}"],
         "render_resolution_x": setup.width, "render_resolution_y": setup.width * 9 // 16,

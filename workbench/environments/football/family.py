@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench import extras
+from workbench import imports
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
 from workbench.environments.contract import Show, VectorEnvironment
@@ -168,4 +168,5 @@ def _has(package: str) -> bool:
 def _require(package: str, what: str) -> None:
     """Raises MissingPackage where `what` needs a package that is not installed."""
     if not _has(package):
-        raise MissingPackage(f"{what} needs {package}, which is not installed: {extras.install(*_INSTALL[package])}")
+        command = imports.pip_install(*_INSTALL[package])
+        raise MissingPackage(f"{what} needs {package}, which is not installed: {command}")

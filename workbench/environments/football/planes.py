@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.environments.contract import Array
-from workbench.observations import decode
+from workbench.environments.observations import decode
 from workbench.trajectory import Part
 
 PLANES = Part("", (4, 72, 96), "bits")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench import extras
+from workbench import imports
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
@@ -189,5 +189,5 @@ def _package(kind: str) -> Any:
 
 
 def _remedy() -> str:
-    return (f"It needs a Python environment of its own (docs/tpu.md), with the workbench and: {extras.install('tpu')}. "
-            "Or choose another device.")
+    return (f"It needs a Python environment of its own (docs/tpu.md), with the workbench and: "
+            f"{imports.pip_install('tpu')}. Or choose another device.")

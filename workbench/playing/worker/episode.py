@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench import observations
 from workbench.checkpoints import Checkpoint
+from workbench.environments import observations
 from workbench.environments.contract import checked_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
 from workbench.playing import store

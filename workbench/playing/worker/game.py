@@ -20,8 +20,9 @@ from typing import Any, BinaryIO
 
 import torch
 
-from workbench import checkpoints, environments, observations
+from workbench import checkpoints, environments
 from workbench.checkpoints import Checkpoint
+from workbench.environments import observations
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, WorkbenchError
 from workbench.playing import store

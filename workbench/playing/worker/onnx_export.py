@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workbench import checkpoints, extras
+from workbench import checkpoints, imports
 from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
 from workbench.networks.lstm import ResettingLSTM
 from workbench.policies.player import Policy, answer, load_policy
@@ -34,7 +34,7 @@ def main(request: str) -> int:
 def _exported(checkpoint: str, trust_code: bool, target: str) -> dict[str, Any]:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: {extras.install('onnx')}")
+        raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: {imports.pip_install('onnx')}")
     policy = load_policy(checkpoints.at(Path(checkpoint), trust_code=trust_code))
     return {"inputs": write(policy, Path(target))}
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from workbench import markup
+from workbench import tables
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.live import Figure, rows
 from workbench.widgets.episodes import filmstrip
@@ -62,7 +62,7 @@ def page(snapshot: Snapshot, image: str) -> str:
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
     said = filmstrip.named(moments.facts(snapshot))
-    return markup.output(f"{headline(snapshot)}{said}{charts}{events(snapshot)}", f"{markup.SMALL};max-width:980px")
+    return tables.output(f"{headline(snapshot)}{said}{charts}{events(snapshot)}", f"{tables.SMALL};max-width:980px")
 
 
 def headline(snapshot: Snapshot) -> str:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from workbench import markup, observations
+from workbench import tables
+from workbench.environments import observations
 from workbench.trajectory import Array
 
 MOST_FRAMES = 6
@@ -80,6 +81,6 @@ def bundle(title: str, facts: Mapping[str, str], frames: Sequence[Moment]) -> di
     alternative = html.escape(f"{len(frames)} frames of {title}")
     picture = f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""
     body = f"<b>{html.escape(title)}</b>{named(facts.items())}{picture}"
-    page = markup.output(body, f"{markup.SMALL};max-width:980px")
+    page = tables.output(body, f"{tables.SMALL};max-width:980px")
     text = "\n".join([title, *(f"  {name}: {value}" for name, value in facts.items())])
     return {"text/html": page, "text/plain": text, **({"image/png": image} if image else {})}

@@ -17,9 +17,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from workbench import observations
+from workbench.environments import observations
+from workbench.environments.observations import Drawable
 from workbench.errors import InvalidInput
-from workbench.observations import Drawable
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.rollout import Rollout

@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.layer_statistics import Difference, Layer
-from workbench.markup import plain
 from workbench.playing.evaluation_log import Kept
+from workbench.tables import plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
 from workbench.widgets.charts.charts import COLOURS, EMPTY, GREY

@@ -7,7 +7,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench import markup
+from workbench import tables
 from workbench.tables import Table
 from workbench.widgets.charts import static_render
 from workbench.widgets.charts.live import Figure
@@ -35,7 +35,7 @@ def bundle(
         source = f"data:image/png;base64,{kept['image/png']}"
         parts.append(f'<img alt="{said}" style="width:100%;max-width:980px" src="{source}">')
     parts += [table._repr_html_(), _layers(layers)]
-    return {"text/html": markup.output("".join(parts), markup.SMALL), "text/plain": repr(table), **kept}
+    return {"text/html": tables.output("".join(parts), tables.SMALL), "text/plain": repr(table), **kept}
 
 
 def _png(figures: Mapping[str, Figure]) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench import markup, rundir
+from workbench import rundir, tables
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock, sealed
@@ -168,8 +168,8 @@ class Comparison:
         spec = static_render.drawable(self._spec()) | {"config": static_render.theme()}
         image = base64.b64encode(vl_convert.vegalite_to_png(spec, scale=static_render.PNG_SCALE)).decode()
         alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
-        page = markup.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
-                             f'src="data:image/png;base64,{image}">{self._table()}', markup.SMALL)
+        page = tables.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
+                             f'src="data:image/png;base64,{image}">{self._table()}', tables.SMALL)
         return {"text/html": page, "image/png": image, "text/plain": f"{self!r}\n{self.differences.to_string()}"}
 
     def _ipython_display_(self) -> None:

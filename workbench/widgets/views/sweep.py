@@ -16,7 +16,7 @@ from typing import Any
 
 import ipywidgets
 
-from workbench import markup, rundir
+from workbench import rundir, tables
 from workbench.errors import WorkbenchError
 from workbench.running.connection import stored_status
 from workbench.running.handle import Run
@@ -127,7 +127,7 @@ class SweepView:
         drawn = "".join(f'<img alt="{html.escape(figures[key].title)}" style="max-width:100%" '
                         f'src="data:image/png;base64,{image}">' for key, image in images.items())  # fmt: skip
         body = f"{_headline(status)}{drawn}{self._html_table()}"
-        return {"text/html": markup.output(body, markup.SMALL), "image/png": images["parallel"],
+        return {"text/html": tables.output(body, tables.SMALL), "image/png": images["parallel"],
                 "text/plain": f"{status!r}\n{self._sweep.table.to_string()}"}
 
     def __repr__(self) -> str:

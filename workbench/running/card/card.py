@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench import checkpoints, markup
+from workbench import checkpoints, tables
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader
-from workbench.reports import card_curve, card_sections
-from workbench.reports.card_sections import Row
 from workbench.rundir import RunDirectory
+from workbench.running.card import curve as card_curve
+from workbench.running.card import sections as card_sections
+from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
 from workbench.running.status import RunStatus
 from workbench.running.tuning_history import Change, changes
@@ -80,7 +81,7 @@ class Card:
                 "<tr>" + "".join(f'<td style="text-align:left;vertical-align:top">{html.escape(cell)}</td>'
                                  for cell in row) + "</tr>" for row in section.rows)
             parts.append(f"<h2>{html.escape(section.title)}</h2>\n<table>{rows}</table>")
-        return markup.output("\n".join([*parts, f"<h2>Again</h2>\n<pre>{html.escape(self.code)}</pre>"]))
+        return tables.output("\n".join([*parts, f"<h2>Again</h2>\n<pre>{html.escape(self.code)}</pre>"]))
 
     def save(self, path: str | Path) -> Path:
         """Write the card as .md or .html, and return where. Raises InvalidInput, StorageFailed."""
@@ -188,5 +189,5 @@ _NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](?: |$))")
 
 def _escaped(text: str) -> str:
     """Text for a title or a cell of a table in Markdown, which shows it letter by letter."""
-    text = _MARKUP.sub(r"\\\g<0>", markup.plain(" ".join(text.split())))
+    text = _MARKUP.sub(r"\\\g<0>", tables.plain(" ".join(text.split())))
     return html.escape(_NUMBERED.sub(r"\1\\", text), quote=False)

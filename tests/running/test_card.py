@@ -19,8 +19,8 @@ from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.playing import evaluation_log
-from workbench.reports import card_curve
 from workbench.running import starting
+from workbench.running.card import curve as card_curve
 
 
 def curve_of(text: str) -> ElementTree.Element:

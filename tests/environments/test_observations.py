@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from workbench.environments.observations import PLANES, decode, drawable, picture, picture_of
 from workbench.networks.normalization import Observed
-from workbench.observations import PLANES, decode, drawable, picture, picture_of
 from workbench.trajectory import EnvironmentSpec, Part
 
 PARTS = {
@@ -84,7 +84,7 @@ def test_one_channel_is_grey_and_three_are_colours() -> None:
 
 def test_planes_have_colours_of_their_own_the_same_in_the_page() -> None:
     assert len({tuple(colour) for colour in PLANES.tolist()}) == len(PLANES) == 23
-    source = (Path(__file__).parents[1] / "widgets" / "src" / "pixels.js").read_text()
+    source = (Path(__file__).parents[2] / "widgets" / "src" / "pixels.js").read_text()
     bright = re.search(r"BRIGHT = \[(.*?)\];", source, re.S)
     assert bright is not None
     theirs = [[int(one) for one in found] for found in re.findall(r"\[(\d+), (\d+), (\d+)\]", bright[1])]

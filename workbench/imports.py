@@ -1,0 +1,70 @@
+"""Imports that may fail: what an extra of this distribution needs, and Ctrl-C in the middle of one.
+
+The command that installs an extra names the packages themselves and never the distribution: whoever registered that
+name at an index could hand its readers any code. pyproject.toml alone says what an extra needs; it is read from the
+metadata that an installation leaves.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shlex
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+DISTRIBUTION = "rl-workbench"
+
+
+def packages(extra: str) -> tuple[str, ...]:
+    """Requirements of `extra` with their bounds, such as ("vizdoom<1.4,>=1.3.2",); empty where the distribution is not
+    installed, as in a checkout that is only on the path."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    return tuple(_bare(one) for one in map(Requirement, lines) if _is_of(one, extra))
+
+
+def _is_of(requirement: Requirement, extra: str) -> bool:
+    marker = requirement.marker
+    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+
+
+def _bare(requirement: Requirement) -> str:
+    requirement.marker = None
+    return str(requirement)
+
+
+def pip_install(extra: str, *words: str) -> str:
+    """The command that installs what `extra` needs, with more `words` for pip: `pip install envpool==1.2.5`."""
+    needed = packages(extra)
+    if not needed:
+        return f"{shlex.join(['pip', 'install', *words, f'.[{extra}]'])}, in a checkout of RL Workbench"
+    return shlex.join(["pip", "install", *words, *needed])
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """An interrupt in the block is raised when it ends: Python leaves a package half loaded that was interrupted.
+
+    Nothing changes in other threads, which get none."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *arguments: came.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            before(*came[0])

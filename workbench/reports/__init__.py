@@ -1,1 +1,0 @@
-"""What is told of a run afterwards: its card, and evaluations of several runs together."""
