@@ -168,7 +168,10 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 except wb.errors.UnknownName:
-    time.sleep(max(0.0, after + 0.2 - (time.monotonic() - begun)))
+    try:
+        time.sleep(max(0.0, after + 0.2 - (time.monotonic() - begun)))
+    except KeyboardInterrupt:
+        print("interrupted late")
 """
 AGAIN = """
 try:

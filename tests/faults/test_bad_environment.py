@@ -36,7 +36,7 @@ def turning_bad(lives: Path) -> type[gymnasium.Env]:
         made = 0
 
         def __init__(self) -> None:
-            super().__init__(episode_length=50, step_ms=1.0)
+            super().__init__(episode_length=50, step_ms=4.0)
             self._left, self._wrong = GOOD_STEPS, None
             if TurningBad.made == 0:
                 with open(lives, "ab", buffering=0) as file:

@@ -27,6 +27,7 @@ from workbench.metrics import MetricsReader
 
 INTERVAL_S = 2.0  # between checkpoints
 UPDATE_S = 0.01
+SLOWLY = {**RUN, "environment_options": {**RUN["environment_options"], "step_ms": 5.0}}
 SLACK_S = 20.0  # of an update and a checkpoint on a machine that is busy
 
 
@@ -38,7 +39,7 @@ def seen(module_home: Path) -> Path:
 @pytest.fixture(scope="module")
 def run(seen: Path) -> wb.Run:
     return wb.launch(ENVIRONMENT, name="mortal", network=watching(seen, update_s=UPDATE_S), actors=1, envs_per_actor=8,
-                     checkpoint_interval_s=1000.0, keep_checkpoints=3, **RUN)
+                     checkpoint_interval_s=1000.0, keep_checkpoints=3, **SLOWLY)
 
 
 @pytest.mark.full

@@ -15,37 +15,18 @@ import psutil
 import pytest
 
 from tests.hosts import OtherHost
+from tests.launchers import patient_ray
+from tests.launchers.patient_ray import patient
 
 OBJECT_STORE = 80 * 2**20  # bytes; Ray's least is 75 MiB
-_TRIES = 4
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-          "RAY_agent_register_timeout_ms": "90000"}
+          "RAY_agent_register_timeout_ms": "240000"}
 
 
 def add_node(cluster: Any, cpus: int, **more: Any) -> Any:
-    """A further node. Tried again where its agents took longer than Ray waits for them, as on busy cores they do."""
-    for left in reversed(range(_TRIES)):
-        before = set(psutil.Process().children())
-        try:
-            with _first():
-                return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE, **more)
-        except Exception as error:
-            _kill_all(set(psutil.Process().children()) - before)
-            if not left or "timed out during startup" not in str(error):
-                raise
-    raise AssertionError("unreachable")
-
-
-@contextmanager
-def _first() -> Iterator[None]:
-    """What is started goes before all else that this user does: Ray waits 30 s for a node, on any machine."""
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    with suppress(PermissionError):  # only root may
-        os.setpriority(os.PRIO_PROCESS, 0, -10)
-    try:
-        yield
-    finally:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
+    """A further node."""
+    with patient():
+        return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE, **more)
 
 
 def _kill_all(processes: set[psutil.Process]) -> None:
@@ -96,31 +77,27 @@ def ray_between(host: OtherHost, here: int, there: int, *, token: str) -> Iterat
     )
     with ExitStack() as running:
         for prefix, arguments, ip, cpus in starts:
-            ray = [*prefix, sys.executable, "-m", "ray.scripts.scripts", "start", *arguments, "--node-ip-address", ip]
+            ray = [*prefix, sys.executable, patient_ray.__file__, "start", *arguments, "--node-ip-address", ip]
             options = [f"--num-cpus={cpus}", f"--object-store-memory={OBJECT_STORE}", "--block"]
             running.callback(_end, _started([*ray, *options], environment))
         yield address
 
 
 def _started(command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
-    """`ray start` once its node runs, tried again as in `add_node`."""
+    """`ray start` once its node runs."""
+    node = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert node.stdout is not None
     said = ""
-    for _ in range(_TRIES):
-        node = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        assert node.stdout is not None
-        said = ""
-        try:
-            for line in node.stdout:
-                said += line
-                if "block forever" in line:
-                    threading.Thread(target=node.stdout.read, daemon=True).start()  # what it says from now on
-                    return node
-        except BaseException:
-            _end(node)
-            raise
-        node.wait()
-        if "timed out during startup" not in said:
-            break
+    try:
+        for line in node.stdout:
+            said += line
+            if "block forever" in line:
+                threading.Thread(target=node.stdout.read, daemon=True).start()  # what it says from now on
+                return node
+    except BaseException:
+        _end(node)
+        raise
+    node.wait()
     raise AssertionError(f"Ray did not start: {said}")
 
 

@@ -213,7 +213,7 @@ def test_one_that_cannot_be_opened_now_is_not_said_to_be_damaged(tmp_path, monke
         raise OSError(errno.EMFILE, "Too many open files")
 
     written(tmp_path / "one", pixels(3), actions=[1])
-    monkeypatch.setattr(tensorfile, "mapped", opened)
+    monkeypatch.setattr(tensorfile, "read", opened)
     with pytest.raises(StorageFailed, match=r"cannot be read now: .*Too many open files\.$"):
         store.read(tmp_path / "one")
 

@@ -153,7 +153,7 @@ def test_what_a_fork_cannot_do_is_said_before_anything_is_started(run: wb.Run, a
 
 @pytest.mark.full
 def test_a_field_that_is_given_as_it_is_is_no_change(run: wb.Run) -> None:
-    fork = run.fork(name="same", algorithm="vtrace", environment="pole", network=None, wait_ready=False)
+    fork = run.fork(name="same", algorithm="vtrace", environment="pole", network="mlp", wait_ready=False)
     assert fork.config == run.config
     fork.stop()
 

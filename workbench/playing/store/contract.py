@@ -38,7 +38,7 @@ def spec_of(record: Mapping[str, Any], arrays: Mapping[str, Array], frames: int 
     spec = EnvironmentSpec.from_json({
         "name": record["environment"], "observation_shape": rows.shape[1:], "observation_dtype": rows.dtype.name,
         "num_actions": ActionSpec(actions["kind"], tuple(actions["sizes"])).encoded_size, "actions": actions,
-        "parts": record.get("parts", ()),
+        "parts": record["parts"] if "actions" in record else (),
     })  # fmt: skip
     _check_rows(arrays, spec, frames)
     return spec
