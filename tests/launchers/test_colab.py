@@ -134,7 +134,10 @@ def saved(home: Path, drive: Path) -> Path:
 
 
 @pytest.mark.full
-def test_what_did_not_arrive_whole_gives_way_to_what_did(saved: Path, capsys) -> None:
+def test_what_did_not_arrive_whole_gives_way_to_what_did(
+    saved: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "next machine"))  # which has another key
     older, newer = checkpoints.every(saved / "checkpoints")
     weights = newer.path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])

@@ -67,7 +67,8 @@ class RayPlace:
     def bundle(self) -> dict[str, bytes]:
         """What an actor needs of the run directory, by path in it."""
         run = self._run
-        paths = [run.record, run.path / "token", run.certificate, *sealed.files_in(run.code)]
+        code = [path for path in sealed.files_in(run.code) if path.name != sealed.ADDRESS]
+        paths = [run.record, run.path / "token", run.certificate, *code]
         return {str(path.relative_to(run.path)): path.read_bytes() for path in paths} | self.published()
 
     def published(self) -> dict[str, bytes]:
