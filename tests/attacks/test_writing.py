@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from tests.attacks.test_files import soon
 from tests.played import checkpoint_in
 from tests.widgets import recorded, swept
 from workbench.checkpoints import at
-from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, StorageFailed, WorkbenchError
+from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.playing import evaluation_log
 from workbench.playing.evaluation import Evaluation
 from workbench.playing.store.pictures import StoredFrames
+from workbench.policies import player
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import check_stays
 from workbench.sweeping import folder as sweep_folder
@@ -207,3 +209,21 @@ def test_an_evaluation_of_odd_numbers_is_left_out(bad: RunDirectory, returns: An
     (bad.path / evaluation_log.FILE).write_text(json.dumps(line))
     assert evaluation_log.kept(bad) == []
     assert wb.attach(bad.path).card().markdown
+
+
+def test_weights_that_do_not_fit_are_refused_before_the_network_takes_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = checkpoint_in(tmp_path, "CartPole-v1")
+    devices = []
+
+    def built(*given: Any, **how: Any) -> Any:
+        network = build(*given, **{**how, "spec": replace(how["spec"], observation_shape=(5,))})
+        devices.append({parameter.device.type for parameter in network.parameters()})
+        return network
+
+    build = player.networks.build
+    monkeypatch.setattr(player.networks, "build", built)
+    with pytest.raises(NetworkFailed, match="are not of its network"):
+        player.load_policy(made)
+    assert devices == [{"meta"}]
