@@ -190,7 +190,7 @@ def load(folder: Path) -> Rollout:
     path = folder.expanduser().absolute()
     record, arrays, frames = store.read(path)
     try:
-        spec = store.spec_of(record, arrays, None if frames is None else len(frames))
+        spec = store.spec_of(record, arrays, None if frames is None else len(frames), path / store.RECORD)
         fields: dict[str, Any] = {name: record[name] for name in _TOLD}
         fields |= {name: arrays[name] for name in ("actions", "rewards", "values")}
         fields |= {name: arrays.get(name) for name in _PERHAPS}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from workbench.rundir.files import check_fields
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec
 
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -18,17 +20,18 @@ _ROWS = {  # of each step: kinds of dtype, and how many axes
     "rewards": ("f", (1,)), "values": ("f", (1,)), "policy": ("f", (2,)), "q_values": ("f", (2,)), "means": ("f", (2,)),
     "scores": ("f", (1,)), "state_norm": ("f", (1,)), "saliency": ("u", (2, 3)), "by_person": ("bu", (1,)),
 }  # fmt: skip
+_NEEDED = ("rewards", "values")
 _SAID = ("policy", "q_values", "means")
 
 
-def spec_of(record: Mapping[str, Any], arrays: Mapping[str, Array], frames: int | None) -> EnvironmentSpec:
-    """The environment's spec, after all of it was found to fit; `frames`: their number, or None.
+def spec_of(
+    record: Mapping[str, Any], arrays: Mapping[str, Array], frames: int | None, path: Path
+) -> EnvironmentSpec:
+    """The environment's spec, after all of the record in `path` was found to fit; `frames`: their number, or None.
 
-    Raises KeyError, ValueError or TypeError for what no rollout can be.
+    Raises StorageFailed, KeyError, ValueError or TypeError for what no rollout can be.
     """
-    for name, kinds in {**_FIELDS, **{name: kinds for name, kinds in _PERHAPS.items() if name in record}}.items():
-        if type(record[name]) not in kinds:
-            raise ValueError(f"{name}={record[name]!r:.100} is no {kinds[0].__name__}")
+    check_fields(record, _FIELDS | _PERHAPS, path, needed=_FIELDS)
     if not all(type(name) is str for name in record["action_names"]):
         raise ValueError("a name of an action is no text")
     if not 0 < record["fps"] <= _FASTEST:
@@ -55,10 +58,8 @@ def _check_rows(arrays: Mapping[str, Array], spec: EnvironmentSpec, frames: int 
     for name, count in shown.items():
         if count not in (None, steps + 1):
             raise ValueError(f"of {steps:,} steps there are {count:,} {name}")
-    for name in ("rewards", "values"):
-        arrays[name]  # KeyError where it lacks
     for name, (dtypes, axes) in _ROWS.items():
-        rows = arrays.get(name)
+        rows = arrays[name] if name in _NEEDED else arrays.get(name)
         if rows is not None and (rows.dtype.kind not in dtypes or rows.ndim not in axes or len(rows) != steps):
             raise ValueError(f"{name} of {steps:,} steps are not {rows.dtype} {rows.shape}")
     said = {name: arrays[name].shape[1] for name in _SAID if name in arrays}
