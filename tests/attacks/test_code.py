@@ -118,6 +118,7 @@ def test_every_call_that_unpickles_is_among_these() -> None:
     }
 
 
+@pytest.mark.full
 def test_code_that_a_launch_of_ones_own_wrote_runs_without_a_word(home: Path, tmp_path: Path) -> None:
     mine = checkpoint_in(tmp_path / "mine", Short, actors=1)
     assert wb.evaluate(mine, episodes=1).lengths == (1,)

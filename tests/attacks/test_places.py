@@ -52,6 +52,7 @@ def in_a_deleted(folder: Path) -> str:
     return f"import os\nos.mkdir({str(folder)!r}); os.chdir({str(folder)!r}); os.rmdir({str(folder)!r})\n"
 
 
+@pytest.mark.full
 def test_a_launch_from_a_directory_that_was_deleted(home: Path) -> None:
     assert python(in_a_deleted(home / "gone") + LAUNCH).split() == ["training", "stopped"]
 

@@ -118,6 +118,7 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     assert "3 episodes" in shown
 
 
+@pytest.mark.full
 def test_train_shows_progress_until_the_run_finishes(home: Path) -> None:
     done = workbench("train", "CartPole-v1", "--name=short", "--total-frames=3000", *OPTIONS)
     assert done.returncode == 0, done.stderr
@@ -140,6 +141,7 @@ def test_an_interrupt_of_train_leaves_the_run_or_stops_it(home: Path) -> None:
     assert wb.attach("kept").status.state == "training"
 
 
+@pytest.mark.full
 def test_lab_serves_copies_of_the_lessons_and_leaves_one_that_is_there(tmp_path):
     (tmp_path / "02-central-inference.ipynb").write_text("mine")
     with socket.socket() as free:

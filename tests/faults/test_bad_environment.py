@@ -15,7 +15,7 @@ from tests.conftest import eventually
 from tests.faults.harm import COUNTING, complete, messages
 from workbench.testing import CountingEnv
 
-GOOD_STEPS = 520  # to the middle of an episode; then the actor's next life does the next wrong thing
+GOOD_STEPS = 120  # to the middle of an episode; then the actor's next life does the next wrong thing
 WRONG = {
     "raises": "raised ZeroDivisionError in step: float division by zero",
     "shape": "observation of shape (3,); the observation space has shape (4,)",
@@ -36,7 +36,7 @@ def turning_bad(lives: Path) -> type[gymnasium.Env]:
         made = 0
 
         def __init__(self) -> None:
-            super().__init__(episode_length=50, step_ms=4.0)
+            super().__init__(episode_length=50, step_ms=15.0)
             self._left, self._wrong = GOOD_STEPS, None
             if TurningBad.made == 0:
                 with open(lives, "ab", buffering=0) as file:

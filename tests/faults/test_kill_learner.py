@@ -27,7 +27,7 @@ from workbench.metrics import MetricsReader
 
 INTERVAL_S = 2.0  # between checkpoints
 UPDATE_S = 0.01
-SLOWLY = {**RUN, "environment_options": {**RUN["environment_options"], "step_ms": 5.0}}
+SLOWLY = {**RUN, "environment_options": {**RUN["environment_options"], "step_ms": 20.0}}
 SLACK_S = 20.0  # of an update and a checkpoint on a machine that is busy
 
 

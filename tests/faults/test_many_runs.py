@@ -38,6 +38,7 @@ def alive(module_home: Path) -> list[wb.Run]:
     return [wb.launch("testing/counting-v0", environment_options={"step_ms": 10.0}, **COUNTING) for _ in range(2)]
 
 
+@pytest.mark.full
 def test_fifty_runs_are_listed_as_they_are(alive: list[wb.Run]) -> None:
     for run in alive:
         complete(run)

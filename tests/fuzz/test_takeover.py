@@ -54,6 +54,7 @@ def ending(address: str, token: str | None, messages: list[bytes]) -> grpc.Statu
         return call.code()
 
 
+@pytest.mark.full
 def test_nothing_that_strangers_send_reaches_the_unrolls_of_actors_that_play() -> None:
     fields = {"actors": 2, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4, "unroll_length": 6,
               "environment_options": {"episode_length": LENGTHS, "ends": "alternate"}}

@@ -123,6 +123,7 @@ run.wait(updates=5, timeout_s=240)
 """
 
 
+@pytest.mark.full
 def test_a_process_that_ends_stops_its_run_with_a_last_checkpoint(home: Path) -> None:
     subprocess.run([sys.executable, "-c", LEAVES], check=True, timeout=240)
     run = wb.attach("left")

@@ -30,6 +30,7 @@ def test_updates_that_are_not_finite_are_skipped_and_ten_of_them_pause_the_run(h
     run.wait(updates=3, timeout_s=240, progress=False)
 
 
+@pytest.mark.full
 def test_a_learning_rate_that_is_tuned_is_the_one_in_use_whatever_the_warm_up_was(home):
     run = wb.launch("testing/counting-v0", **CALM, learning_rate=1e-3, warmup_updates=1_000_000, total_frames=10**9)
     run.wait(updates=2, timeout_s=60, progress=False)

@@ -76,6 +76,7 @@ def test_a_person_and_the_agent_take_turns_and_the_record_says_who_did_what(coun
     assert np.array_equal(wb.rollout(kept.path).actions, kept.actions)  # type: ignore[arg-type]
 
 
+@pytest.mark.full
 def test_an_agent_that_plays_alone_plays_as_in_a_rollout(counting: wb.Checkpoint) -> None:
     plain = wb.rollout(counting, seed=3)
     with wb.play(counting, seed=3) as game:

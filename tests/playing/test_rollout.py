@@ -43,6 +43,7 @@ def played(pong) -> Rollout:
     return wb.rollout(pong, seed=4, greedy=False, saliency="gradient")
 
 
+@pytest.mark.full
 def test_it_is_the_episode_that_an_evaluation_of_one_plays(pong, played):
     told = wb.evaluate(pong, episodes=1, seed=4, greedy=False)
     assert (told.returns, told.lengths) == ((played.episode_return,), (played.steps,)) and played.truncated
@@ -84,6 +85,7 @@ def test_rollouts_that_are_replaced_in_this_moment_are_left_out(tmp_path):
         replacing.result()
 
 
+@pytest.mark.full
 def test_code_typed_in_a_cell_plays_and_the_second_time_takes_the_place_of_the_first(tmp_path):
     class Typed(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(0, 255, (40, 48, 3), np.uint8)

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import workbench as wb
 from tests.conftest import SMALL
 from workbench.running import machine_info
 
 
+@pytest.mark.full
 def test_it_tells_what_a_run_then_takes(home: Path) -> None:
     said = wb.machine()
     run = wb.launch("testing/catch-v0", **{**SMALL, "actors": said.actors, "learner_threads": 0})

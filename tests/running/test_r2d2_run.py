@@ -26,6 +26,7 @@ def run(module_home):
     return wb.launch("CartPole-v1", name="r2d2", **R2D2)
 
 
+@pytest.mark.full
 def test_every_metric_of_a_replay_is_recorded(run):
     run.wait(updates=50, timeout_s=240, progress=False)
     eventually(lambda: set(run.metric_names) >= METRICS, what="all metrics of R2D2")
@@ -48,6 +49,7 @@ def test_the_replay_ratio_is_what_was_asked_for_also_after_it_was_changed(run):
     assert "replay_ratio 1.0 → 3.0" in run.events["message"].to_list()
 
 
+@pytest.mark.full
 def test_live_fields_of_r2d2_are_tuned_and_the_others_refused(run):
     told = run.tune(exploration_base=0.2, priority_exponent=0.5, importance_exponent=0.3, learning_rate=5e-5,
                     target_update_period=50, echo_factor=2)

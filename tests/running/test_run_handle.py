@@ -211,6 +211,21 @@ def test_a_checkpoint_is_on_disk_when_the_call_returns(run: wb.Run) -> None:
     assert made.path in [one.path for one in run.checkpoints]
 
 
+def test_a_shorter_interval_between_checkpoints_begins_at_once(run: wb.Run) -> None:
+    def written(more: int) -> None:
+        newest = run.checkpoints[-1].frames if len(run.checkpoints) else -1
+        for _ in range(more):
+            newest = eventually(lambda: (last := run.checkpoints[-1].frames) > newest and last)  # noqa: B023
+
+    run.tune(checkpoint_interval_s=1.0)
+    written(1)
+    run.tune(checkpoint_interval_s=1e6)
+    run.wait(seconds=3)  # the one that was due by then is written
+    run.tune(checkpoint_interval_s=1.0)
+    written(2)
+    run.tune(checkpoint_interval_s=600.0)
+
+
 def test_hyperparameters_show_bounds_in_text_and_html(run: wb.Run) -> None:
     table = run.hyperparameters
     assert table["learning_rate"].low == 0.0

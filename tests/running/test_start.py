@@ -96,6 +96,7 @@ def test_a_row_of_the_life_before_does_not_say_how_a_resumed_run_is(home: Path) 
     assert (status.state, status.frames) == ("starting", 40)
 
 
+@pytest.mark.full
 def test_an_interrupted_launch_leaves_the_run_and_says_its_name(home: Path) -> None:
     code = f"import workbench as wb; wb.launch('CartPole-v1', name='left', **{SMALL!r})"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as kernel:

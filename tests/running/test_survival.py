@@ -137,6 +137,7 @@ def test_a_paused_run_stays_paused_when_its_learner_dies(run: wb.Run) -> None:
     run.wait(updates=run.status.updates + 2, timeout_s=240)
 
 
+@pytest.mark.full
 def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.Run) -> None:
     made, before = run.checkpoint(), run.hyperparameters["learning_rate"].value
     kill(run.status.supervisor_pid)
@@ -199,6 +200,7 @@ def test_stop_writes_a_last_checkpoint_and_ends_everything(run: wb.Run) -> None:
     assert zombies() <= before
 
 
+@pytest.mark.full
 def test_a_finished_run_says_so_and_goes_on_with_more_frames(run: wb.Run) -> None:
     run.tune(total_frames=run.status.frames + 300)
     status = run.wait(timeout_s=240)

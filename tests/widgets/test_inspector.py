@@ -281,6 +281,7 @@ def test_new_checkpoints_appear_by_themselves(home: Path) -> None:
 # --- what it does -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_evaluating_shows_the_interval_and_keeps_it(inspector: CheckpointInspector, run: wb.Run) -> None:
     first = run.checkpoints[0]
     inspector.choose(first.path.name)

@@ -109,6 +109,7 @@ def test_a_process_that_is_killed_is_told_with_what_helps(view: GameView, sent: 
     assert "The episode is not lost" in sent[-1][0]["text"]
 
 
+@pytest.mark.full
 def test_it_ends_with_its_widget_and_when_nobody_looks(
     view: GameView, cartpole: wb.Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

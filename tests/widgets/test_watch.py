@@ -26,7 +26,7 @@ from workbench.wire.rpc import Caller
 
 @pytest.fixture(scope="module")
 def run(module_home: Path) -> wb.Run:
-    options = {"episode_length": 9, "image": True, "step_ms": 2.0}
+    options = {"episode_length": 9, "image": True, "step_ms": 10.0}
     fields = {**SMALL, "actors": 1, "evaluation_envs_per_actor": 1}
     return wb.launch("testing/counting-v0", environment_options=options, name="watched", total_frames=10**9,
                      progress=False, **fields)
@@ -196,6 +196,7 @@ def test_q_values_are_shown_for_r2d2_and_the_end_of_the_run_is_said(module_home:
         run.watch()
 
 
+@pytest.mark.full
 def test_numbers_that_a_run_chooses_are_followed_on_their_axes(module_home: Path) -> None:
     run = wb.launch("Pendulum-v1", name="numbers", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
     try:

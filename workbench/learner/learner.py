@@ -10,6 +10,7 @@ the first one that is called, and it orders the others.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -286,7 +287,8 @@ class Learner:
             thread.start()
         self._ready.set()
         self._stand_or_go()
-        self._next_checkpoint = time.monotonic() + min(_FIRST_CHECKPOINT_S, self._checkpoint_interval_s)
+        self._checkpointed = time.monotonic()
+        self._interval_at_most_s = _FIRST_CHECKPOINT_S if self.stretches is None else 0.0
         try:
             self._train()
             if self.group is not None:  # while all are there
@@ -344,20 +346,18 @@ class Learner:
             if self._meet(self._draw is not None and not self._stands_still) and self._draw is not None:
                 draw, self._draw = self._draw, None
                 self._update(draw)
-            if self.writer is not None and self._paused is None and time.monotonic() > self._next_checkpoint:
+            if self.writer is not None and self._paused is None:
                 self._checkpoint_if_due()
 
-    @property
-    def _checkpoint_interval_s(self) -> float:
-        """Seconds from one checkpoint to the next; 0 where updates are counted instead."""
-        return self.config.checkpoint_interval_s if self.stretches is None else 0.0
-
     def _checkpoint_if_due(self) -> None:
+        """Write one where `checkpoint_interval_s`, as it is now, has passed; in stretches, after each."""
         if self.stretches is not None and not self.stretches.over:
             return
+        if time.monotonic() <= self._checkpointed + min(self.config.checkpoint_interval_s, self._interval_at_most_s):
+            return
         stored = self.storage.store(CHECKPOINT, self._periodic_checkpoint)
-        again_s = min(self.config.checkpoint_interval_s, _TRY_AGAIN_S)
-        self._next_checkpoint = time.monotonic() + (self._checkpoint_interval_s if stored else again_s)
+        usual_s = math.inf if self.stretches is None else 0.0
+        self._checkpointed, self._interval_at_most_s = time.monotonic(), usual_s if stored else _TRY_AGAIN_S
         if stored and self.stretches is not None:
             self.stretches.begin()
 
