@@ -41,6 +41,8 @@ def execute(notebook: Path, executed: Path, parameters: dict[str, Any], *, share
 
     Returns "", or the traceback of the cell that failed.
     """
+    # jsonschema, which these import, builds 39 grammars of that package for a second; it does without where it is none.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import nbclient
     import nbformat
     from traitlets.config import Config
