@@ -83,3 +83,22 @@ def plain(text: str) -> str:
 def output(body: str, style: str = "") -> str:
     """`body`, of which the page sets nothing as mathematics, whatever stands between two dollar signs."""
     return f'<div class="mathjax_ignore" style="{style}">{body}</div>'
+
+
+def number(value: float) -> str:
+    """A number as people read it: 950, 12,400, 1.25 M."""
+    value = float(value)
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:,.4g} M" if abs(value) < 1e9 else f"{value / 1e9:,.4g} G"
+    return f"{value:,.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 12 s, 3 min, 4 h 10 min, 2 d 3 h."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"

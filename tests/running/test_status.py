@@ -13,14 +13,14 @@ def test_a_line_says_the_evaluation_and_how_full_the_replay_is() -> None:
     told = {"state": "training", "frames": 1000, "episode_return": 3.0, "evaluation_return": 18.2,
             "evaluation_episodes": 7, "replay_unrolls": 1234.0, "replay_capacity": 5000}
     status = RunStatus.from_told("one", told)
-    assert status.line().endswith("return 3, evaluation 18.2, replay 1,234 of 5,000 unrolls")
+    assert status.line().endswith("mean return 3, evaluation return 18.2, replay 1,234 of 5,000 unrolls")
     assert status.evaluation_episodes == 7
 
 
 def test_a_line_says_the_scores_beside_the_returns() -> None:
     status = RunStatus.from_told("one", {"state": "paused", "frames": 10, "episode_return": 3.0, "episode_score": 0.25,
                                          "evaluation_return": 4.0, "evaluation_score": 1.0})
-    assert status.line() == "paused, 10 frames, return 3 (score 0.25), evaluation 4 (score 1)"
+    assert status.line() == "paused, 10 frames, mean return 3 (score 0.25), evaluation return 4 (score 1)"
 
 
 def test_a_speed_is_that_of_now_or_the_average_and_never_nothing() -> None:

@@ -17,7 +17,7 @@ STATUS: dict[str, Any] = {
     "state": "training", "frames": UPDATES * 2560, "steps": UPDATES * 640, "updates": UPDATES,
     "frames_per_second": 5000.0, "steps_per_second": 1250.0, "episodes": UPDATES, "episode_return": -20.0,
     "policy_lag": 1.4, "device": "cpu", "precision": "fp32", "device_memory_gb": 1.2,
-    "device_memory_total_gb": 16.0, "time_s": 60.0,
+    "device_memory_total_gb": 16.0, "time_s": 60.0, "eta_s": 1940.0,
     "hint": "training 80% of the time",
     "bottleneck": {"environments": 0.3, "inference": 0.2, "training": 0.8},
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.widgets import recorded
 from workbench.running.status import RunStatus
+from workbench.supervisor import stopping_rules
 from workbench.widgets.panel import facts, snapshot
 
 SPENT = {"alive_s": 5400.0, "cost": 2.0, "best_return": -19.5, "best_return_frames": 250_000}
@@ -15,7 +16,9 @@ SPENT = {"alive_s": 5400.0, "cost": 2.0, "best_return": -19.5, "best_return_fram
 def shown(name: str, **fields: Any) -> tuple[str, str]:
     """The progress bar's text, and the sentence of a saved notebook."""
     directory = recorded.new(name, **fields)
-    now = snapshot.read(directory, status=RunStatus.from_told(name, {**recorded.STATUS, **SPENT}))
+    told = {**recorded.STATUS, **SPENT}
+    eta_s = stopping_rules.seconds_left(directory.config(), told)
+    now = snapshot.read(directory, status=RunStatus.from_told(name, {**told, "eta_s": eta_s}))
     return facts.progress(now), snapshot.sentence(now)
 
 

@@ -140,7 +140,7 @@ def test_a_run_whose_rewards_are_shaped_shows_the_score_beside_the_return() -> N
     assert "score of every episode" in drawn.spec()["description"]
     now = dashboard.read(directory)
     sentence = snapshot.sentence(now)
-    assert "mean return -20 (score 0.5)" in sentence and "evaluation 3 (score 0.75)" in sentence
+    assert "mean return -20 (score 0.5)" in sentence and "evaluation return 3 (score 0.75)" in sentence
     assert dict(snapshot.facts(now)).items() >= {"mean score": "0.5", "evaluation score": "0.75"}.items()
     said = re.sub("<[^>]*>", " ", facts.facts(now))
     assert re.search(r"0.5 +mean score", said) and re.search(r"0.75 +evaluation score", said)
@@ -430,11 +430,11 @@ def test_replay_and_evaluation_are_said_in_plain_words() -> None:
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         now = snapshot.read(directory)
         said = snapshot.sentence(now)
-    for part in ("mean return -20 · evaluation 18.2 · policy lag 1,523 updates · replay 1,234 of 5,000 unrolls",
+    for part in ("mean return -20 · evaluation return 18.2 · policy lag 1,523 updates · replay 1,234 of 5,000 unrolls",
                  "307,200 of 10 M frames"):
         assert part in said
     facts = dict(snapshot.facts(now))
-    assert facts["evaluation"] == "18.2 (40 episodes)" and facts["replay"] == "1,234 of 5,000 unrolls"
+    assert facts["evaluation return (40 episodes)"] == "18.2" and facts["replay"] == "1,234 of 5,000 unrolls"
 
 
 def test_a_large_return_is_written_as_people_read_it() -> None:
@@ -442,11 +442,11 @@ def test_a_large_return_is_written_as_people_read_it() -> None:
     now = snapshot.read(directory)
     status = replace(now.status, episode_return=21345.6, evaluation_return=-12345.6)
     now = replace(now, status=status)
-    assert "mean return 21,346 · evaluation -12,346" in snapshot.sentence(now)
-    assert {**dict(snapshot.facts(now))}.items() >= {"mean return": "21,346", "evaluation": "-12,346"}.items()
+    assert "mean return 21,346 · evaluation return -12,346" in snapshot.sentence(now)
+    assert {**dict(snapshot.facts(now))}.items() >= {"mean return": "21,346", "evaluation return": "-12,346"}.items()
 
 
 def test_a_run_without_replay_does_not_speak_of_one() -> None:
     now = snapshot.read(recorded.vtrace("one"))
     assert "replay" not in snapshot.sentence(now) and "evaluation" not in snapshot.sentence(now)
-    assert not {"replay", "evaluation"} & dict(snapshot.facts(now)).keys()
+    assert not {"replay", "evaluation return"} & dict(snapshot.facts(now)).keys()

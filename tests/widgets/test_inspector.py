@@ -23,10 +23,10 @@ from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, St
 from workbench.playing import evaluation_log
 from workbench.playing.evaluation import Evaluation
 from workbench.running.handle import Run
+from workbench.tables import number
 from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.controls import keywords
 from workbench.widgets.inspector.inspector import CheckpointInspector
-from workbench.widgets.panel.snapshot import number
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import eventually
-from workbench.widgets.panel import snapshot
+from workbench import tables
 from workbench.widgets.views.table import Action, Column, RowTable
 
 COLUMNS = [Column("name", "name"), Column("frames", "frames", "number")]
@@ -173,4 +173,4 @@ import {{ duration, number }} from {json.dumps((SOURCES / "numbers.js").as_uri()
 console.log(JSON.stringify([{json.dumps(values)}.map(number), {json.dumps(times)}.map(duration)]));
 """)
     said = json.loads(subprocess.check_output([node, str(tmp_path / "try.mjs")], text=True))
-    assert said == [[snapshot.number(one) for one in values], [snapshot.duration(one) for one in times]]
+    assert said == [[tables.number(one) for one in values], [tables.duration(one) for one in times]]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from workbench.checkpoints import Checkpoint
 from workbench.errors import MissingPackage
 from workbench.running import widget_loader
-from workbench.running.hyperparameter_table import duration
-from workbench.tables import Columns, Table
+from workbench.tables import Columns, Table, duration
 
 if TYPE_CHECKING:
     from workbench.rundir import RunDirectory

@@ -18,10 +18,10 @@ from workbench.running import deletion, waiting, widget_loader
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import fork
-from workbench.running.hyperparameter_table import Hyperparameter, duration, hyperparameters
+from workbench.running.hyperparameter_table import Hyperparameter, hyperparameters
 from workbench.running.status import RunStatus
 from workbench.running.tuning_history import undo
-from workbench.tables import Table
+from workbench.tables import Table, duration
 
 if TYPE_CHECKING:
     from pathlib import Path

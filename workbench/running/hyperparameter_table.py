@@ -59,11 +59,3 @@ def _bounds(row: Hyperparameter) -> str:
 
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them: 42 s, 5 min, 3.2 h, 2.5 days."""
-    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
-        if seconds < limit:
-            return f"{seconds / size:.0f} {unit}" if unit != "h" else f"{seconds / size:.1f} h"
-    return f"{seconds / 86_400:.1f} days"

@@ -9,8 +9,7 @@ from workbench import rundir
 from workbench.errors import MissingPackage, RunNotFound, StorageFailed
 from workbench.running import widget_loader
 from workbench.running.connection import stored_status
-from workbench.running.hyperparameter_table import duration
-from workbench.tables import Columns, Table
+from workbench.tables import Columns, Table, duration
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
-from workbench.running.hyperparameter_table import duration
-from workbench.tables import plain
+from workbench.tables import duration, number, plain
 
 ALIVE = ("starting", "training", "paused", "stopping")
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -154,20 +154,35 @@ class RunStatus:
         """Frames and steps per second of training, over the whole run."""
         return (self.frames / self.time_s, self.steps / self.time_s) if self.time_s else (0.0, 0.0)
 
+    @property
+    def memory(self) -> str:
+        """Memory in use and there, such as "1.2 of 80 GiB"; "" where it is not known."""
+        if self.device_memory_gb is None:
+            return ""
+        total = f" of {number(self.device_memory_total_gb)}" if self.device_memory_total_gb else ""
+        return f"{number(self.device_memory_gb)}{total} GiB"
+
+    @property
+    def left(self) -> str:
+        """How long it trains on, such as "about 32 min left"; "" unless it trains."""
+        return "" if self.state != "training" or self.eta_s is None else f"about {duration(self.eta_s)} left"
+
+    def returns(self, form: Callable[[float], str]) -> list[str]:
+        """The means that are known, each with its score: "mean return 3 (score 0.25)"."""
+        said = []
+        for name in ("episode", "evaluation"):
+            title, value = FACTS[f"{name}_return"].title, FACTS[f"{name}_return"].shown(self, form)
+            score = FACTS[f"{name}_score"].shown(self, form)
+            said += [f"{title} {value}" + (f" (score {score})" if score else "")] if value else []
+        return said
+
     def line(self) -> str:
         """State, progress and returns in one line, without the name; the replay while it fills."""
-        parts = [self.state, f"{self.frames:,} frames"]
-        if self.state == "training" and self.speed:
-            parts.append(self.speed)
-        if self.episode_return is not None:
-            parts.append(f"return {self.episode_return:.4g}{_score(self.episode_score)}")
-        if self.evaluation_return is not None:
-            parts.append(f"evaluation {self.evaluation_return:.4g}{_score(self.evaluation_score)}")
-        if self.replay and self.replay_unrolls != self.replay_capacity:
-            parts.append(f"replay {self.replay}")
-        if self.state == "training" and self.eta_s is not None:
-            parts.append(f"about {duration(self.eta_s)} left")
-        return plain(", ".join(parts) + (f": {self.reason.splitlines()[0]}" if self.reason else ""))
+        speed = self.speed if self.state == "training" else ""
+        replay = f"replay {self.replay}" if self.replay and self.replay_unrolls != self.replay_capacity else ""
+        parts = [self.state, f"{self.frames:,} frames", speed, *self.returns(exact), replay, self.left]
+        reason = f": {self.reason.splitlines()[0]}" if self.reason else ""
+        return plain(", ".join(part for part in parts if part) + reason)
 
     def __repr__(self) -> str:
         return f"RunStatus({self.name}: {self.line()})"
@@ -177,8 +192,53 @@ def _speed(frames_per_second: float, steps_per_second: float) -> str:
     return f"{frames_per_second:,.0f} frames/s ({steps_per_second:,.0f} steps/s)" if frames_per_second else ""
 
 
-def _score(score: float | None) -> str:
-    return "" if score is None else f" (score {score:.4g})"
+def exact(value: float) -> str:
+    """A number for the record: all digits of a count, four of a mean."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that a status says, for every place that shows it.
+
+    Attributes:
+        title: what it is called.
+        of: its value; None or "": nothing is to be said.
+        behind: of a mean, the episodes behind it; None: not known.
+    """
+
+    title: str
+    of: Callable[[RunStatus], float | str | None]
+    behind: Callable[[RunStatus], int | None] = lambda status: None
+
+    def named(self, status: RunStatus) -> str:
+        """The title, with the episodes behind a mean: "evaluation return (40 episodes)"."""
+        behind = self.behind(status)
+        return f"{self.title} ({number(behind)} episodes)" if behind else self.title
+
+    def shown(self, status: RunStatus, form: Callable[[float], str]) -> str:
+        """The value as people read it, numbers in that form; "" where nothing is to be said."""
+        value = self.of(status)
+        return form(value) if isinstance(value, int | float) else value or ""
+
+
+_last_trained, _last_evaluated = attrgetter("episodes_in_mean"), attrgetter("evaluation_episodes")
+FACTS: Mapping[str, Fact] = {
+    "frames": Fact("frames", attrgetter("frames")),
+    "steps": Fact("steps", attrgetter("steps")),
+    "updates": Fact("updates", attrgetter("updates")),
+    "speed": Fact("speed", attrgetter("speed")),
+    "episodes": Fact("episodes", attrgetter("episodes")),
+    "episode_return": Fact("mean return", attrgetter("episode_return"), _last_trained),
+    "episode_score": Fact("mean score", attrgetter("episode_score"), _last_trained),
+    "evaluation_return": Fact("evaluation return", attrgetter("evaluation_return"), _last_evaluated),
+    "evaluation_score": Fact("evaluation score", attrgetter("evaluation_score"), _last_evaluated),
+    "policy_lag": Fact("policy lag, updates", attrgetter("policy_lag")),
+    "replay": Fact("replay", attrgetter("replay")),
+    "memory": Fact("memory", attrgetter("memory")),
+    "time_s": Fact("training time", lambda status: duration(status.time_s) if status.time_s else ""),
+    "device": Fact("device", lambda status: f"{status.device} {status.precision}".strip()),
+}
 
 
 def _actor(index: int, said: Mapping[str, Any]) -> ActorStatus:

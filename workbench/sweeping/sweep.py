@@ -21,7 +21,6 @@ from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
 from workbench.running import starting
 from workbench.running.handle import Run
-from workbench.running.hyperparameter_table import duration
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import folder as sweep_folder
 from workbench.sweeping import study
@@ -30,7 +29,7 @@ from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, to_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine
-from workbench.tables import Columns, Table
+from workbench.tables import Columns, Table, duration
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in
                  ("length", "return", "return_mean", "score", "score_mean"))  # fmt: skip

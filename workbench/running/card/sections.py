@@ -13,8 +13,7 @@ from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
 from workbench.playing import evaluation_log
 from workbench.rundir import RunDirectory, sealed
-from workbench.running.hyperparameter_table import duration
-from workbench.running.status import RunStatus
+from workbench.running.status import FACTS, RunStatus, exact
 from workbench.supervisor import stopping_rules
 
 Row = tuple[str, str, str]
@@ -23,6 +22,8 @@ Row = tuple[str, str, str]
 _TOLD = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
 _MOST_EVENTS = 50
 _PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
+_ON_CARD = ("frames", "steps", "updates", "episodes", "time_s", "episode_return", "episode_score", "evaluation_return",
+            "evaluation_score")
 _ELSEWHERE = ("environment", "environment_options", "wrappers", "algorithm", "network", "seed", *_PREPROCESSING)
 UNITS = (
     ("frames", "emulator frames: steps times the action repeats of the environment, of all environments together", ""),
@@ -36,19 +37,13 @@ UNITS = (
 def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Iterator[Row]:
     """How far the run came, and how it does."""
     yield "state", status.state, next(iter((status.error or status.reason).splitlines()), "")
-    yield "frames", f"{status.frames:,}", f"of {config.total_frames:,}"
-    yield "steps", f"{status.steps:,}", ""
-    yield "updates", f"{status.updates:,}", ""
-    yield "episodes", f"{status.episodes:,}", "of training"
-    yield "training time", duration(status.time_s), ""
+    beside = {"frames": f"of {config.total_frames:,}", "episodes": "of training"}
+    for name, fact in FACTS.items():
+        if name in _ON_CARD and (value := fact.shown(status, exact)):
+            behind = fact.behind(status)
+            yield fact.title, value, beside.get(name, f"last {behind} episodes" if behind else "")
     for said in stopping_rules.spent(config, vars(status)):
         yield "rule", said, ""
-    for name, title, behind in (("episode_return", "mean return", status.episodes_in_mean),
-                                ("evaluation_return", "mean evaluation return", status.evaluation_episodes),
-                                ("episode_score", "mean score", status.episodes_in_mean),
-                                ("evaluation_score", "mean evaluation score", status.evaluation_episodes)):
-        if (value := getattr(status, name)) is not None:
-            yield title, f"{value:.4g}", f"last {behind} episodes" if behind else ""
     if status.best_return is not None:
         yield "best mean return", f"{status.best_return:.4g}", f"at {status.best_return_frames or 0:,} frames"
     for kept in evaluation_log.kept(directory):
@@ -142,6 +137,6 @@ def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
 
 def machine(record: Mapping[str, Any], status: RunStatus) -> Iterator[Row]:
     """Where it ran, and with which versions."""
-    yield "device of the learner", f"{status.device} {status.precision}".strip() or "not known", ""
+    yield "device of the learner", FACTS["device"].shown(status, exact) or "not known", ""
     yield from ((name, str(value), "where it was launched") for name, value in record.get("machine", {}).items())
     yield from ((name, str(version), "") for name, version in record.get("versions", {}).items())

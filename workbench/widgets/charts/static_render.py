@@ -78,7 +78,7 @@ def events(snapshot: Snapshot) -> str:
     """The latest events as an HTML list, newest first."""
     latest = list(snapshot.events)[-LATEST_EVENTS:][::-1]
     rows = "".join(
-        f'<div><span style="opacity:.65">{moments.number(one.get("frames") or 0)} frames · {html.escape(one["kind"])}'
+        f'<div><span style="opacity:.65">{tables.number(one.get("frames") or 0)} frames · {html.escape(one["kind"])}'
         f'</span> {html.escape(str(one["message"]).splitlines()[0] if one["message"] else "")}</div>' for one in latest
     )
     return f'<div style="margin-top:.4em;line-height:1.5">{rows}</div>' if rows else ""

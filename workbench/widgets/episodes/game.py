@@ -22,13 +22,13 @@ from PIL import Image
 from workbench.errors import WorkbenchError
 from workbench.playing.game import AGENT, SPEEDS, Game
 from workbench.playing.keyboard import RESERVED
+from workbench.tables import number
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment as Frame
 from workbench.widgets.episodes.player import policy_header
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Bundle, Shown
-from workbench.widgets.panel.snapshot import number
 
 UNSEEN_S = 600.0  # a page says every ten seconds that it is looked at
 KEPT_STEPS = 600  # for a page that is opened or refreshed

@@ -23,13 +23,13 @@ from workbench.errors import InvalidInput
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.rollout import Rollout
+from workbench.tables import number
 from workbench.trajectory import ActionSpec, Array
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
-from workbench.widgets.panel.snapshot import number
 from workbench.wire import columns
 
 KINDS = {"q_values": "q_value", "means": "mean"}  # of scores, as `Outlook` has them, by the array that keeps them

@@ -20,13 +20,13 @@ import traitlets
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.watch import Look, Watching
+from workbench.tables import number
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment
 from workbench.widgets.episodes.player import policy_header
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
-from workbench.widgets.panel.snapshot import number
 
 UNSEEN_S = 120.0  # a page says every ten seconds that it is looked at
 QUIET_S = 1.5  # without a new step until the view says why

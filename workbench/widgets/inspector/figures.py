@@ -11,13 +11,12 @@ import numpy as np
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.layer_statistics import Difference, Layer
 from workbench.playing.evaluation_log import Kept
-from workbench.tables import plain
+from workbench.tables import number, plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
 from workbench.widgets.charts.charts import COLOURS, EMPTY, GREY
 from workbench.widgets.charts.live import Figure
 from workbench.widgets.charts.marks import Events, event_marks, event_table, readout, readout_layer
-from workbench.widgets.panel.snapshot import number
 from workbench.widgets.views.table import Column
 
 CHECKPOINTS = (

@@ -29,13 +29,13 @@ from workbench.playing import evaluation_log
 from workbench.playing.episodes import MAX_STEPS, evaluate, rollout
 from workbench.running import widget_loader
 from workbench.running.checkpoint_list import Owner
+from workbench.tables import number
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.controls import Doing, box, keywords, text, whole
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Shown
-from workbench.widgets.panel.snapshot import number
 from workbench.widgets.views.table import RowTable
 
 LOOK_PERIOD_S = 3.0  # for new checkpoints

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import tables
-from workbench.tables import Table
+from workbench.tables import Table, number
 from workbench.widgets.charts import static_render
 from workbench.widgets.charts.live import Figure
 from workbench.widgets.inspector.figures import LAYERS
-from workbench.widgets.panel.snapshot import number
 
 SIZE = {"width": 430, "height": 220}  # of a chart, in px
 _LEFT_OUT = ("rms", "gradient_rms")

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
 from workbench.running.status import RunStatus
+from workbench.tables import number
 from workbench.widgets.charts import charts
 from workbench.widgets.charts.axes import Axis, Series
 from workbench.widgets.charts.live import Figure
 from workbench.widgets.panel import snapshot
-from workbench.widgets.panel.snapshot import Snapshot, number
+from workbench.widgets.panel.snapshot import Snapshot
 
 LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline", "entropy_loss": "entropy"}
 RETURNS = ("episode_return", "episode_return_mean", "evaluation_return", "evaluation_return_mean")

@@ -5,22 +5,19 @@ from __future__ import annotations
 import html
 import math
 
-from workbench.running.status import RunStatus
+from workbench.running.status import FACTS, RunStatus
 from workbench.supervisor import stopping_rules
-from workbench.widgets.panel import snapshot
-from workbench.widgets.panel.snapshot import Snapshot, duration, number
+from workbench.tables import number
+from workbench.widgets.panel.snapshot import Snapshot
 
 
 def progress(now: Snapshot) -> str:
     """A bar to total_frames, with how many frames those are, the share, and the time that is left."""
     total = now.config.total_frames
     share = min(1.0, now.status.frames / total)
-    left = snapshot.seconds_left(now)
-    said = [f"{number(now.status.frames)} of {number(total)} frames ({share:.1%})"]
-    if left is not None:
-        said.append(f"about {duration(left)} left")
-    said += stopping_rules.spent(now.config, vars(now.status))
-    text = html.escape(" · ".join(said))
+    said = [f"{number(now.status.frames)} of {number(total)} frames ({share:.1%})", now.status.left,
+            *stopping_rules.spent(now.config, vars(now.status))]
+    text = html.escape(" · ".join(part for part in said if part))
     return (
         f'<div class="workbench-bar" role="progressbar" aria-label="progress" aria-valuemin="0" aria-valuemax="100" '
         f'aria-valuenow="{share * 100:.1f}" aria-valuetext="{text}"><div style="width:{share * 100:.2f}%"></div></div>'
@@ -39,20 +36,13 @@ def facts(now: Snapshot) -> str:
 
 def _watched(status: RunStatus) -> list[tuple[str, str]]:
     """Names and values; "" where there is none."""
-    running = status.state == "training"
+    per_second = number(status.updates_per_second) if status.state == "training" and status.updates_per_second else ""
+    holder = "the learner (cpu)" if status.device == "cpu" else status.device
     return [
         *_speeds(status),
-        ("updates/s", number(status.updates_per_second) if running and status.updates_per_second else ""),
-        ("updates", number(status.updates)),
-        ("episodes", number(status.episodes)),
-        (f"mean return{_behind(status.episodes_in_mean)}", _value(status.episode_return)),
-        (f"mean score{_behind(status.episodes_in_mean)}", _value(status.episode_score)),
-        (f"evaluation return{_behind(status.evaluation_episodes)}", _value(status.evaluation_return)),
-        (f"evaluation score{_behind(status.evaluation_episodes)}", _value(status.evaluation_score)),
-        ("policy lag, updates", "" if status.policy_lag is None else number(round(status.policy_lag, 1))),
-        ("replay", status.replay),
-        (f"memory of {_holder(status)}", memory(status)),
-        ("training time", duration(status.time_s) if status.time_s else ""),
+        ("updates/s", per_second),
+        *((f"memory of {holder}" if name == "memory" else fact.named(status), fact.shown(status, number))
+          for name, fact in FACTS.items() if name not in ("frames", "steps", "speed", "device")),
     ]
 
 
@@ -72,23 +62,3 @@ def _rate(now: Snapshot) -> tuple[str, str]:
         return ("", "")
     why = "warming up" if now.status.updates < config.value("warmup_updates") else "decaying"
     return (f"learning rate, {why}", f"{rate:.2g}")
-
-
-def memory(status: RunStatus) -> str:
-    """Memory in use and there, such as "1.2 of 80 GiB"; "" where it is not known."""
-    if status.device_memory_gb is None:
-        return ""
-    total = f" of {number(status.device_memory_total_gb)}" if status.device_memory_total_gb else ""
-    return f"{number(status.device_memory_gb)}{total} GiB"
-
-
-def _holder(status: RunStatus) -> str:
-    return "the learner (cpu)" if status.device == "cpu" else status.device
-
-
-def _behind(episodes: int | None) -> str:
-    return f" ({number(episodes)} episodes)" if episodes else ""
-
-
-def _value(value: float | None) -> str:
-    return "" if value is None else number(value)

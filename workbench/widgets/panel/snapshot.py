@@ -13,8 +13,9 @@ from workbench.config import RunConfig
 from workbench.metrics import History
 from workbench.rundir import RunDirectory
 from workbench.running.connection import stored_status
-from workbench.running.status import RunStatus
+from workbench.running.status import FACTS, RunStatus
 from workbench.supervisor import stopping_rules
+from workbench.tables import duration, number
 from workbench.widgets.charts.axes import Series
 
 LATEST_EVENTS = 300
@@ -79,26 +80,17 @@ def _latest(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def sentence(snapshot: Snapshot) -> str:
     """Progress and speed in plain language, in one line."""
     status, total = snapshot.status, snapshot.config.total_frames
-    parts = [f"{number(status.frames)} of {number(total)} frames ({status.frames / total:.1%})"]
-    if status.state == "training" and status.speed:
-        parts.append(status.speed)
-    parts.append(f"{number(status.episodes)} episodes")
-    if status.episode_return is not None:
-        parts.append(f"mean return {number(status.episode_return)}{_score(status.episode_score)}")
-    if status.evaluation_return is not None:
-        parts.append(f"evaluation {number(status.evaluation_return)}{_score(status.evaluation_score)}")
-    if status.policy_lag is not None:
-        lag = f"{status.policy_lag:.1f}" if status.policy_lag < 100 else number(status.policy_lag)
-        parts.append(f"policy lag {lag} updates")
-    if status.replay:
-        parts.append(f"replay {status.replay}")
-    if (left := seconds_left(snapshot)) is not None:
-        parts.append(f"about {duration(left)} left")
-    return " · ".join([*parts, *stopping_rules.spent(snapshot.config, vars(status))])
-
-
-def _score(score: float | None) -> str:
-    return "" if score is None else f" (score {number(score)})"
+    parts = [
+        f"{number(status.frames)} of {number(total)} frames ({status.frames / total:.1%})",
+        status.speed if status.state == "training" else "",
+        f"{number(status.episodes)} episodes",
+        *status.returns(number),
+        "" if status.policy_lag is None else f"policy lag {number(status.policy_lag)} updates",
+        f"replay {status.replay}" if status.replay else "",
+        status.left,
+        *stopping_rules.spent(snapshot.config, vars(status)),
+    ]
+    return " · ".join(part for part in parts if part)
 
 
 def reason(snapshot: Snapshot) -> str:
@@ -113,50 +105,11 @@ def reason(snapshot: Snapshot) -> str:
     return " · ".join(one for one in said if one)
 
 
-def seconds_left(snapshot: Snapshot) -> float | None:
-    """Seconds until frames, hours or money are used up at the present speed; None if it does not move."""
-    return stopping_rules.seconds_left(snapshot.config, vars(snapshot.status))
-
-
 def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     """Name and value of what a reader of a saved notebook wants to know."""
     status, config = snapshot.status, snapshot.config
-    rows = [
-        ("environment", config.environment), ("algorithm", config.algorithm),
-        ("frames", f"{number(status.frames)} of {number(config.total_frames)}"),
-        ("steps", number(status.steps)), ("updates", number(status.updates)),
-        ("speed", status.speed),
-        ("episodes", number(status.episodes)), ("training time", duration(status.time_s)),
-        ("device", f"{status.device} {status.precision}".strip()),
-    ]
-    if status.episode_return is not None:
-        rows.append(("mean return", number(status.episode_return)))
-    if status.episode_score is not None:
-        rows.append(("mean score", number(status.episode_score)))
-    if status.evaluation_return is not None:
-        of = f" ({number(status.evaluation_episodes)} episodes)" if status.evaluation_episodes else ""
-        rows.append(("evaluation", f"{number(status.evaluation_return)}{of}"))
-    if status.evaluation_score is not None:
-        rows.append(("evaluation score", number(status.evaluation_score)))
-    rows.append(("replay", status.replay))
-    return [(name, value) for name, value in rows if value]
-
-
-def number(value: float) -> str:
-    """A number as people read it: 950, 12,400, 1.25 M."""
-    value = float(value)
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:,.4g} M" if abs(value) < 1e9 else f"{value / 1e9:,.4g} G"
-    return f"{value:,.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it: 12 s, 3 min, 4 h 10 min, 2 d 3 h."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
-
+    known = [(fact.named(status), fact.shown(status, number)) for name, fact in FACTS.items()
+             if name not in ("frames", "memory")]
+    return [("environment", config.environment), ("algorithm", config.algorithm),
+            ("frames", f"{number(status.frames)} of {number(config.total_frames)}"),
+            *((name, value) for name, value in known if value)]

@@ -13,8 +13,8 @@ import ipywidgets
 
 from workbench.metrics import History
 from workbench.running.tuning_history import Change, changes, last
+from workbench.tables import number
 from workbench.widgets.panel.controls import as_text
-from workbench.widgets.panel.snapshot import number
 
 MOST = 100  # changes shown
 
