@@ -15,31 +15,18 @@ import psutil
 import pytest
 
 from tests.hosts import OtherHost
+from tests.launchers import small_ray
+from tests.launchers.small_ray import small
 
 OBJECT_STORE = 80 * 2**20  # bytes; Ray's least is 75 MiB
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
           "RAY_agent_register_timeout_ms": "240000"}
-_OPTIONS = {"metrics_agent_port": "dashboard-agent-grpc-port", "metrics_export_port": "metrics-export-port",
-            "dashboard_agent_listen_port": "dashboard-agent-listen-port",
-            "runtime_env_agent_port": "runtime-env-agent-port"}  # of a node's agents: in Python, and of the command
-
-
-def _agent_ports() -> dict[str, int]:
-    """Ports that were free just now, by Ray's name of each.
-
-    Of a port that it may choose an agent writes a file, for which the raylet waits 15 s and then crashes, on any
-    machine (ray-project/ray, issue 65983).
-    """
-    with ExitStack() as bound:
-        free = [bound.enter_context(socket.socket()) for _ in _OPTIONS]
-        for one in free:
-            one.bind(("", 0))
-        return {name: one.getsockname()[1] for name, one in zip(_OPTIONS, free, strict=True)}
 
 
 def add_node(cluster: Any, cpus: int, **more: Any) -> Any:
     """A further node."""
-    return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE, **_agent_ports(), **more)
+    with small():
+        return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE, **more)
 
 
 def _kill_all(processes: set[psutil.Process]) -> None:
@@ -90,9 +77,8 @@ def ray_between(host: OtherHost, here: int, there: int, *, token: str) -> Iterat
     )
     with ExitStack() as running:
         for prefix, arguments, ip, cpus in starts:
-            ray = [*prefix, sys.executable, "-m", "ray.scripts.scripts", "start", *arguments, "--node-ip-address", ip]
-            options = [f"--num-cpus={cpus}", f"--object-store-memory={OBJECT_STORE}", "--block",
-                       *(f"--{_OPTIONS[name]}={port}" for name, port in _agent_ports().items())]
+            ray = [*prefix, sys.executable, small_ray.__file__, "start", *arguments, "--node-ip-address", ip]
+            options = [f"--num-cpus={cpus}", f"--object-store-memory={OBJECT_STORE}", "--block"]
             running.callback(_end, _started([*ray, *options], environment))
         yield address
 

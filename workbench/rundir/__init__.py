@@ -355,8 +355,10 @@ def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
         write_atomically(run.code / file, data)
 
 
-def find(name: str | Path) -> RunDirectory:
-    """The run of that name or directory. Raises RunNotFound with the nearest name."""
+def find(name: str | Path | OfRun) -> RunDirectory:
+    """The run of that name, directory or handle. Raises RunNotFound with the nearest name."""
+    if isinstance(name, OfRun):
+        return name.directory
     if not isinstance(name, str | Path):
         raise RunNotFound(f"{name!r:.100} is no run's name or directory. wb.runs() lists the runs.")
     with suppress(OSError, RuntimeError):  # too long for a name, no such user, a working directory that was deleted

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
-from workbench.errors import InvalidInput, MissingPackage, RunNotAlive, UnknownName
+from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
@@ -249,6 +249,9 @@ class Run:
         if not changes:
             raise InvalidInput("tune() got nothing to change. Name a live field: run.tune(learning_rate=3e-4).")
         after = self.config.with_live(**changes)
+        if "total_frames" in changes and (frames := self.status.frames) >= after.total_frames:
+            raise OutOfBounds(f"total_frames={after.total_frames:,} would end {self.name} at once: it has {frames:,} "
+                              "frames. run.stop() ends it with a last checkpoint.")
         checked_changes = {name: after.value(name) for name in changes}
         told: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
         return told
@@ -361,6 +364,7 @@ class Run:
         return f"Run({self.name}: {self._last.line()}, {duration(age_s)} ago)"
 
 
-def attach(name: str | Path) -> Run:
-    """The handle of a run, by name or directory; starts and stops nothing. Raises RunNotFound with the nearest."""
+def attach(name: str | Path | Run) -> Run:
+    """The handle of a run, by name, directory or another handle; starts and stops nothing. Raises RunNotFound with the
+    nearest."""
     return Run(rundir.find(name))

@@ -87,7 +87,7 @@ def launch(
 
 
 def resume(
-    name: str | Path,
+    name: str | Path | Run,
     *,
     launcher: str | None = None,
     address: str | None = None,

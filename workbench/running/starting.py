@@ -156,14 +156,17 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     """A run's newest good checkpoint; its replay is not looked at. Raises InvalidInput."""
     newest, wrong = checkpoints.newest_good(directory.checkpoints, replay=False)
     if newest is None:
-        raise InvalidInput(f"{directory.name} has no good checkpoint yet. {' '.join(wrong)}".strip())
+        failed = directory.read().get("error")
+        why = f"It failed: {failed['type']}: {failed['message'].strip().splitlines()[0]}" if failed else ""
+        raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *wrong, why]).strip())
     return newest
 
 
 def _run_of(given: str | Path) -> RunDirectory:
     path = Path(os.path.expanduser(given))
     if path.is_absolute() and not os.path.exists(path / "run.json"):
-        raise InvalidInput(f"there is no checkpoint in {path}.")
+        raise InvalidInput(f"there is no checkpoint in {path}. Give a run, its name, or the folder of one of its "
+                           "checkpoints, such as run.checkpoints[-1].path.")
     return rundir.find(given)
 
 

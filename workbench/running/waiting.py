@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.2
 _ANSWER_S = 5.0  # for the supervisor to say that the learner takes too long
-_SECONDS = Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True)
+_BOUNDED = (
+    Setting("frames", int, None, "", low=0, high=10**15, optional=True),
+    Setting("updates", int, None, "", low=0, high=10**12, optional=True),
+    Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True),
+)
 
 
 def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[tuple[RunStatus, bool]]:
@@ -79,11 +83,12 @@ def until(
     progress: bool | None,
 ) -> RunStatus:
     """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
-    began, seconds = time.monotonic(), _SECONDS.check(seconds)
+    began = time.monotonic()
     targets = {
         "frames": frames, "updates": updates, "episode_return": episode_return, "evaluation_return": evaluation_return,
         "episode_score": episode_score, "evaluation_score": evaluation_score, "seconds": seconds,
     }  # fmt: skip
+    targets |= {one.name: one.check(targets[one.name]) for one in _BOUNDED}
     wanted = {key: value for key, value in targets.items() if value is not None}
     status = control.status()
     with _bar(control, status, wanted, interactive() if progress is None else progress) as bar:

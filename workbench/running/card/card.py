@@ -85,6 +85,8 @@ class Card:
 
     def save(self, path: str | Path) -> Path:
         """Write the card as .md or .html, and return where. Raises InvalidInput, StorageFailed."""
+        if not isinstance(path, str | Path):
+            raise InvalidInput(f"{path!r} is no path. Give one such as 'pong.md'.")
         target = Path(path).expanduser().absolute()
         texts = {".md": self.markdown, ".html": self.html}
         if target.suffix not in texts:

@@ -1,0 +1,60 @@
+"""Nodes of Ray that also start on slow machines: in this process (`small`), and by the `ray` command (as a program).
+
+Ray waits 30 s for a node, on any machine; and a node crashes where the agent of its dashboard says no ports within 15 s
+(ray-project/ray, issue 65983). These nodes have an agent as after `pip install ray`, without a dashboard, whose ports
+are none, which is known before it starts; and they are waited for longer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+_PATIENCE = 8  # times as long
+
+
+class _SlowClock:
+    """The module `time`, by whose monotonic clock a minute is a few seconds."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    @staticmethod
+    def monotonic() -> float:
+        return time.monotonic() / _PATIENCE
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Nodes that are started in this block."""
+    from ray import _raylet as names
+    from ray._private import node, services
+
+    usual = services.start_raylet
+
+    def start_raylet(*arguments: Any, **named: Any) -> Any:
+        known = inspect.signature(usual).bind(*arguments, **named).arguments
+        for port in (names.METRICS_AGENT_PORT_NAME, names.METRICS_EXPORT_PORT_NAME,
+                     names.DASHBOARD_AGENT_LISTEN_PORT_NAME):
+            names.persist_port(known["session_dir"], known["node_id"], port, -1)
+        with socket.create_server((known["node_ip_address"], 0)) as free:
+            named["runtime_env_agent_port"] = free.getsockname()[1]
+        return usual(*arguments, **named)
+
+    without_dashboard = patch.dict(sys.modules, {"ray.dashboard.optional_deps": None})
+    with patch.object(services, "start_raylet", start_raylet), patch.object(node, "time", _SlowClock()), \
+            without_dashboard:
+        yield
+
+
+if __name__ == "__main__":
+    from ray.scripts.scripts import main
+
+    with small():
+        main()
