@@ -110,6 +110,9 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     config = wb.attach("other").config
     assert (config.seed, config.value("learning_rate"), config.actors) == (3, 1e-4, 1)
     assert here("stop", "other").startswith("other: stopped")
+    assert here("resume", "other", "actors=2") == "other\n"
+    assert here("stop", "other").startswith("other: stopped")
+    assert "stopped" in here("checkpoints", "other") and wb.attach("other").config.actors == 2
     told = refused("fork", "typed", "--name=third", "network=resnet")
     assert told.startswith("workbench: network cannot change from 'mlp' to 'resnet' in a fork"), told
     assert eventually(lambda: not processes_of(home / "runs" / "typed"))

@@ -115,6 +115,8 @@ def test_a_card_is_saved_as_what_its_name_says(home: Path) -> None:
     assert card.save(home / "a.md").read_text() == card.markdown == str(card)
     with pytest.raises(InvalidInput, match="'a.pdf' says no format. End it in one of .md, .html"):
         card.save(home / "a.pdf")
+    with pytest.raises(InvalidInput, match=r"^3 is no path. Give one such as 'pong.md'"):
+        card.save(3)  # type: ignore[arg-type]
     with pytest.raises(StorageFailed, match="No such file or directory. Choose another place"):
         card.save(home / "none" / "a.md")
 

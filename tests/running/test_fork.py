@@ -323,6 +323,9 @@ def test_a_run_without_a_good_checkpoint_cannot_be_forked(home: Path, nowhere: N
         (one.path / "model.safetensors").unlink()
     with pytest.raises(InvalidInput, match="replayed has no good checkpoint yet"):
         run.fork()
+    run.directory.write(error={"type": "NetworkFailed", "message": "no such layer\nTraceback ..."})
+    with pytest.raises(InvalidInput, match="no good checkpoint yet. .*It failed: NetworkFailed: no such layer$"):
+        run.fork()
 
 
 def test_a_fork_that_cannot_be_written_leaves_nothing(home: Path, nowhere: None, monkeypatch) -> None:

@@ -80,6 +80,19 @@ def test_seconds_out_of_bounds_are_refused(run: wb.Run, seconds: Any) -> None:
         run.wait(seconds=seconds)
 
 
+@pytest.mark.parametrize("target", [{"frames": -1}, {"updates": -1}, {"frames": 1.5}, {"updates": "10"}])
+def test_targets_that_are_no_counts_are_refused(run: wb.Run, target: dict[str, Any]) -> None:
+    with pytest.raises(OutOfBounds, match=f"^{next(iter(target))}="):
+        run.wait(**target)
+
+
+def test_a_change_that_would_end_the_run_at_once_is_refused(run: wb.Run) -> None:
+    run.wait(frames=run.status.frames + 1, timeout_s=240)
+    with pytest.raises(OutOfBounds, match=r"total_frames=1 would end .* run.stop\(\) ends it"):
+        run.tune(total_frames=1)
+    assert run.status.state == "training"
+
+
 def test_a_bar_counts_the_seconds_where_nothing_else_is_counted(
     run: wb.Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,6 +255,7 @@ def test_runs_lists_it(run: wb.Run) -> None:
 
 
 def test_a_second_handle_steers_the_same_run(run: wb.Run) -> None:
+    assert wb.attach(run).path == run.path
     other = wb.attach(run.path)
     other.tune(entropy_cost=0.005)
     assert run.hyperparameters["entropy_cost"].value == 0.005
@@ -264,7 +278,7 @@ def test_a_name_is_used_once(run: wb.Run) -> None:
 
 
 def test_resuming_a_live_run_gives_its_handle(run: wb.Run) -> None:
-    same = wb.resume(NAME, entropy_cost=0.004)
+    same = wb.resume(run, entropy_cost=0.004)
     assert same.status.supervisor_pid == run.status.supervisor_pid
     assert run.hyperparameters["entropy_cost"].value == 0.004
 

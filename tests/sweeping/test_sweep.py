@@ -80,6 +80,7 @@ def survivor(home: Path) -> wb.Sweep:
 def test_a_killed_sweep_goes_on_without_losing_a_trial(survivor: wb.Sweep, home: Path) -> None:
     status = survivor.status
     assert (status.state, status.over, status.failed, status.running) == ("finished", 3, 0, 0)
+    assert wb.attach_sweep(survivor).path == survivor.path
     assert sorted(one.name for one in rundir.every()) == ["tough-0", "tough-1", "tough-2"]
     starts = [sum(wb.attach(one.run).events["kind"] == "launch") for one in survivor.trials]
     assert starts == [1, 1, 1], "no run was begun anew"

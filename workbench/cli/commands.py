@@ -103,6 +103,10 @@ def _parser() -> argparse.ArgumentParser:
     card.add_argument("--output", "-o", metavar="FILE", help="to write, .md or .html; default: print its Markdown")
     tune = _add_name(add("tune", _tune, "change live fields of a run"))
     tune.add_argument("changes", nargs="+", metavar="FIELD=VALUE", help="such as learning_rate=3e-4")
+    resume = _add_name(add("resume", _resume, "start a run that has ended from its newest checkpoint, and print its "
+                                              "name once it trains"))
+    resume.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as total_frames=2e7")
+    _add_name(add("checkpoints", _checkpoints, "list the checkpoints of a run"))
     stop = _add_name(add("stop", _stop, "end a run with a last checkpoint"))
     stop.add_argument("--timeout-s", type=float, help="how long the learner may take (default: 60, or 1800 to save "
                                                                "the replay)")
@@ -363,6 +367,22 @@ def _fork(given: argparse.Namespace) -> int:
     made = handle.fork(given.checkpoint, name=given.new_name, replay=given.replay, launcher=given.launcher,
                        address=given.address, **changes_of(given.changes, handle.config))
     print(made.name)
+    return 0
+
+
+def _resume(given: argparse.Namespace) -> int:
+    from workbench.running.handle import attach
+    from workbench.running.launch import resume
+
+    handle = attach(given.name)
+    print(resume(handle, **changes_of(given.changes, handle.config)).name)
+    return 0
+
+
+def _checkpoints(given: argparse.Namespace) -> int:
+    from workbench.running.handle import attach
+
+    print(attach(given.name).checkpoints)
     return 0
 
 

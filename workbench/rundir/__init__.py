@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, Protocol, TypedDict, TypeVar
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
@@ -37,7 +37,7 @@ from workbench.rundir.files import (
 )
 
 __all__ = [
-    "ENDED", "Parent", "RunDirectory", "create", "every", "find", "gone", "home", "made_at_once", "parent_of",
+    "ENDED", "OfRun", "Parent", "RunDirectory", "create", "every", "find", "gone", "home", "made_at_once", "parent_of",
     "read_record", "trash", "write_atomically", "write_record",
 ]
 
@@ -353,6 +353,14 @@ def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
     write_atomically(run.path / "token", secrets.token_hex(32).encode())
     for file, data in code.items():
         write_atomically(run.code / file, data)
+
+
+@runtime_checkable
+class OfRun(Protocol):
+    """What stands for a run wherever one is asked for: `Run`."""
+
+    @property
+    def directory(self) -> RunDirectory: ...
 
 
 def find(name: str | Path | OfRun) -> RunDirectory:

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from workbench import checkpoints, environments, launchers, rundir
 from workbench.checkpoints import Checkpoint
@@ -31,7 +31,7 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
-from workbench.rundir import ENDED, Parent, RunDirectory, lock, sealed
+from workbench.rundir import ENDED, OfRun, Parent, RunDirectory, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import machine_info, waiting
 from workbench.running.connection import Control, checked, stored_status
@@ -42,14 +42,6 @@ Factory = Callable[..., Any]
 
 _SUPERVISOR_S = 180.0  # its start on a busy machine, and up to 10 s for the processes of a dead one to end
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-@runtime_checkable
-class OfRun(Protocol):
-    """What stands for a run where a checkpoint is asked for: `Run`."""
-
-    @property
-    def directory(self) -> RunDirectory: ...
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------

@@ -159,10 +159,8 @@ def create(
                               "WORKBENCH_HOME to a folder that can be written and has room.") from None
 
 
-def find(name: str | Path | OfSweep) -> SweepFolder:
-    """The sweep of that name, folder or handle. Raises RunNotFound with the nearest name."""
-    if isinstance(name, OfSweep):
-        name = name.path
+def find(name: str | Path) -> SweepFolder:
+    """The sweep of that name or folder. Raises RunNotFound with the nearest name."""
     if not isinstance(name, str | Path):
         raise RunNotFound(f"{name!r:.100} is no sweep's name or folder. wb.sweeps() lists the sweeps.")
     with suppress(OSError, RuntimeError):  # too long for a name, no such user, a working directory that was deleted

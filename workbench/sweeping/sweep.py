@@ -127,9 +127,10 @@ def sweep(
     return Sweep(folder)
 
 
-def attach_sweep(name: str | Path) -> Sweep:
-    """The handle of a sweep, by name or folder; starts and stops nothing. Raises RunNotFound with the nearest name."""
-    return Sweep(sweep_folder.find(name))
+def attach_sweep(name: str | Path | Sweep) -> Sweep:
+    """The handle of a sweep, by name, folder or another handle; starts and stops nothing. Raises RunNotFound with the
+    nearest name."""
+    return Sweep(sweep_folder.find(name.path if isinstance(name, Sweep) else name))
 
 
 def sweeps() -> Table[SweepStatus]:
