@@ -33,7 +33,8 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META, described, file_of
 from workbench.checkpoints.tensorfile import Content
-from workbench.playing import evaluation_log, pretrained
+from workbench.playing import pretrained
+from workbench.playing.evaluating import evaluation_log
 
 LOOK_S = 5.0
 SEED = 1  # of the evaluations that choose

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from workbench.errors import WorkbenchError
     from workbench.planning import plan
     from workbench.planning.recipes.recipe import recipe
-    from workbench.playing.aggregate import Aggregate, aggregate
+    from workbench.playing.by_hand.game import Game, play
     from workbench.playing.episodes import evaluate, rollout
-    from workbench.playing.evaluation import Evaluation
+    from workbench.playing.evaluating.aggregate import Aggregate, aggregate
+    from workbench.playing.evaluating.evaluation import Evaluation
     from workbench.playing.export import export_policy, load_policy
-    from workbench.playing.game import Game, play
     from workbench.playing.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
     from workbench.playing.rollout import Rollout
     from workbench.running.handle import Run, attach
@@ -78,11 +78,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Aggregate": "workbench.playing.aggregate",
+    "Aggregate": "workbench.playing.evaluating.aggregate",
     "Checkpoint": "workbench.checkpoints",
     "Comparison": "workbench.widgets.views.compare",
-    "Evaluation": "workbench.playing.evaluation",
-    "Game": "workbench.playing.game",
+    "Evaluation": "workbench.playing.evaluating.evaluation",
+    "Game": "workbench.playing.by_hand.game",
     "Machine": "workbench.running.machine_info",
     "PretrainedPolicies": "workbench.playing.pretrained",
     "PretrainedPolicy": "workbench.playing.pretrained",
@@ -92,7 +92,7 @@ _HOMES = {
     "Sweep": "workbench.sweeping.handle",
     "SweepStatus": "workbench.sweeping.handle",
     "WorkbenchError": "workbench.errors",
-    "aggregate": "workbench.playing.aggregate",
+    "aggregate": "workbench.playing.evaluating.aggregate",
     "attach": "workbench.running.handle",
     "attach_sweep": "workbench.sweeping.sweep",
     "compare": "workbench.widgets.views.compare",
@@ -103,7 +103,7 @@ _HOMES = {
     "load_policy": "workbench.playing.export",
     "machine": "workbench.running.machine_info",
     "plan": "workbench.planning",
-    "play": "workbench.playing.game",
+    "play": "workbench.playing.by_hand.game",
     "pretrained": "workbench.playing.pretrained",
     "recipe": "workbench.planning.recipes",
     "register_environment": "workbench.environments",

@@ -25,8 +25,9 @@ from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
 from workbench.launchers import colab
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.playing import evaluation_log, film, store
+from workbench.playing import film, store
 from workbench.playing import rollout as rollouts
+from workbench.playing.evaluating import evaluation_log
 from workbench.playing.rollout import Rollout
 from workbench.playing.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory

@@ -24,8 +24,8 @@ from tests.widgets import recorded, swept
 from workbench.checkpoints import at
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.playing import evaluation_log
-from workbench.playing.evaluation import Evaluation
+from workbench.playing.evaluating import evaluation_log
+from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.store.pictures import StoredFrames
 from workbench.policies import player
 from workbench.rundir import RunDirectory

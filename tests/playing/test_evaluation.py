@@ -16,7 +16,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.environments.atari.vector import AtariVector
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
-from workbench.playing import evaluation_log
+from workbench.playing.evaluating import evaluation_log
 from workbench.playing.worker import evaluate
 
 

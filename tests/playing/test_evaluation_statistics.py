@@ -12,7 +12,7 @@ from scipy import stats
 
 import workbench as wb
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
-from workbench.playing import statistics as ours
+from workbench.playing.evaluating import statistics as ours
 
 SAMPLE = [12.0, 3.5, 8.25, 40.0, 7.0, 9.5, 11.0, 2.0, 10.5, 6.0, 14.0]
 

@@ -7,7 +7,7 @@ import pytest
 
 from workbench.environments.football.vector import ACTIONS as FOOTBALL
 from workbench.errors import InvalidInput
-from workbench.playing.keyboard import KeyMap, keymap, meanings_of
+from workbench.playing.by_hand.keyboard import KeyMap, keymap, meanings_of
 from workbench.trajectory import ActionSpec, EnvironmentSpec
 
 ATARI = tuple(action.name for action in ale_py.Action.__members__.values())

@@ -18,7 +18,7 @@ from workbench.__main__ import main
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
-from workbench.playing import evaluation_log
+from workbench.playing.evaluating import evaluation_log
 from workbench.running import starting
 from workbench.running.card import curve as card_curve
 

@@ -20,8 +20,8 @@ from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, StorageFailed, UnknownName
-from workbench.playing import evaluation_log
-from workbench.playing.evaluation import Evaluation
+from workbench.playing.evaluating import evaluation_log
+from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.running.handle import Run
 from workbench.tables import number
 from workbench.widgets.inspector import figures, still

@@ -1,7 +1,7 @@
 // Which keys are held, as a game counts them. No DOM.
 
 /**
- * The name of a key as workbench/playing/keyboard.py has it.
+ * The name of a key as workbench/playing/by_hand/keyboard.py has it.
  * @param {string} key  of a keyboard event
  */
 export const nameOf = key => (key === " " ? "Space" : key.length === 1 ? key.toLowerCase() : key);

@@ -13,7 +13,7 @@ from workbench.environments.atari.human_starts import ALL_ACTIONS, read_starts
 from workbench.environments.atari.protocols import Protocol, protocol_of
 from workbench.errors import InvalidInput
 from workbench.playing import store, worker_process
-from workbench.playing.evaluation import Evaluation
+from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.rollout import Rollout, load
 from workbench.running.starting import to_play
 

@@ -192,7 +192,7 @@ class Episode:
             self._writer.finish(record, into=folder)
 
     def told(self) -> dict[str, Any]:
-        """What is known now, as JSON data: see `playing.game.Moment`."""
+        """What is known now, as JSON data: see `playing.by_hand.game.Moment`."""
         spec = self._stage.environment.spec
         return {
             "episode": self.number, "seed": self.seed, "step": self.steps, "frames": self.steps * spec.frames_per_step,

@@ -42,7 +42,7 @@ class Game:
     """One episode after another in one environment.
 
     Args:
-        request: `playing.game.play` makes it. source: path of a checkpoint, or ""; trust_code: of it;
+        request: `playing.by_hand.game.play` makes it. source: path of a checkpoint, or ""; trust_code: of it;
             environment and options, of a game without one;
             seed, greedy; folder: where episodes are kept, under names that begin as `stem` says; journal:
             of an episode to go on with, or "".

@@ -11,7 +11,7 @@ from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import scores_of
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
-from workbench.playing import evaluation_log
+from workbench.playing.evaluating import evaluation_log
 from workbench.rundir import RunDirectory, sealed
 from workbench.running.status import FACTS, RunStatus, exact
 from workbench.supervisor import stopping_rules

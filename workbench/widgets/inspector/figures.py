@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.layer_statistics import Difference, Layer
-from workbench.playing.evaluation_log import Kept
+from workbench.playing.evaluating.evaluation_log import Kept
 from workbench.tables import number, plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip

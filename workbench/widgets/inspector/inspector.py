@@ -25,8 +25,8 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
-from workbench.playing import evaluation_log
 from workbench.playing.episodes import MAX_STEPS, evaluate, rollout
+from workbench.playing.evaluating import evaluation_log
 from workbench.running import widget_loader
 from workbench.running.checkpoint_list import Owner
 from workbench.tables import number

@@ -14,8 +14,8 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, RunNotFound, UnknownName, WorkbenchError
 from workbench.playing import action_words, store
-from workbench.playing.game_process import GameProcess
-from workbench.playing.keyboard import KeyMap, keymap
+from workbench.playing.by_hand.game_process import GameProcess
+from workbench.playing.by_hand.keyboard import KeyMap, keymap
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
 from workbench.rundir import sealed

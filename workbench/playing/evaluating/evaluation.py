@@ -12,7 +12,7 @@ import numpy as np
 from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.environments.atari.scores import human_normalized, scores_of
 from workbench.errors import UnknownName
-from workbench.playing import statistics as evaluation_statistics
+from workbench.playing.evaluating import statistics as evaluation_statistics
 from workbench.trajectory import Array
 
 _FEWEST = 5  # episodes whose spread says how sure their mean is

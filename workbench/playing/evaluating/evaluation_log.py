@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.checkpoints import Checkpoint
 from workbench.errors import StorageFailed
-from workbench.playing.evaluation import Evaluation
+from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import RunDirectory, gone
 from workbench.rundir.files import LARGEST_LIST, content, to_append
 

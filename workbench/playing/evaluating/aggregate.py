@@ -12,8 +12,14 @@ import numpy as np
 
 from workbench.environments.atari.scores import scores_of
 from workbench.errors import InvalidInput
-from workbench.playing.evaluation import Evaluation
-from workbench.playing.statistics import STATISTICS, bootstrap_interval, bootstrap_intervals, share_above, superiority
+from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.playing.evaluating.statistics import (
+    STATISTICS,
+    bootstrap_interval,
+    bootstrap_intervals,
+    share_above,
+    superiority,
+)
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
