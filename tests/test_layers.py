@@ -1,4 +1,4 @@
-"""Imports point down only (but for running.widget_loader, which loads a widget by its name), and torch stays where the
+"""Imports point down only (but for imports.widget, which loads a widget by its name), and torch stays where the
 accelerator is."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imports that may fail: what an extra of this distribution needs, and Ctrl-C in the middle of one.
+"""Imports that may fail: what an extra of this distribution needs, a widget, and Ctrl-C in the middle of one.
 
 The command that installs an extra names the packages themselves and never the distribution: whoever registered that
 name at an index could hand its readers any code. pyproject.toml alone says what an extra needs; it is read from the
@@ -7,13 +7,17 @@ metadata that an installation leaves.
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import shlex
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from workbench.errors import MissingPackage
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -49,6 +53,20 @@ def pip_install(extra: str, *words: str) -> str:
     if not needed:
         return f"{shlex.join(['pip', 'install', *words, f'.[{extra}]'])}, in a checkout of RL Workbench"
     return shlex.join(["pip", "install", *words, *needed])
+
+
+def widget(name: str) -> ModuleType:
+    """The module `workbench.widgets.<name>`, loaded when something is shown: handles need no ipywidgets.
+
+    Raises MissingPackage where ipywidgets or anywidget is not installed.
+    """
+    try:
+        return importlib.import_module(f"workbench.widgets.{name}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("workbench"):
+            raise
+        what = name.rpartition(".")[2]
+        raise MissingPackage(f"the {what} needs {error.name}. Install it: pip install {error.name}") from None
 
 
 @contextmanager

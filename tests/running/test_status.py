@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.config import RunConfig
-from workbench.running.hyperparameter_table import hyperparameters
 from workbench.running.status import RunStatus
+from workbench.running.tuning import hyperparameters
 
 
 def test_a_line_says_the_evaluation_and_how_full_the_replay_is() -> None:

@@ -17,7 +17,7 @@ from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.rundir import RunDirectory, lock
-from workbench.running.tuning_history import changes, last
+from workbench.running.tuning import changes, last
 from workbench.supervisor.hosts.host import ThisMachine
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Supervisor

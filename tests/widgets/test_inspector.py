@@ -93,7 +93,7 @@ def test_without_widgets_a_cell_shows_the_table(
     def missing(name: str) -> None:
         raise MissingPackage(f"the {name} needs ipywidgets. Install it: pip install ipywidgets")
 
-    monkeypatch.setattr("workbench.running.widget_loader.widget", missing)
+    monkeypatch.setattr("workbench.imports.widget", missing)
     run.checkpoints._ipython_display_()
     told = capsys.readouterr().out
     assert run.checkpoints[0].path.name in told and "pip install ipywidgets" in told

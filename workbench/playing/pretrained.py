@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, overload
 
-from workbench import checkpoints, rundir
+from workbench import checkpoints, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
@@ -19,7 +19,6 @@ from workbench.environments.presets import NONE
 from workbench.errors import InvalidInput, UnknownName
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import make_private
-from workbench.running import widget_loader
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.fork import config_of_fork
 from workbench.running.handle import Run
@@ -94,7 +93,7 @@ class PretrainedPolicies(Table[PretrainedPolicy]):
 
     def inspect(self) -> Any:
         """The inspector of all of them, as `run.checkpoints` shows that of a run. Raises MissingPackage."""
-        return widget_loader.widget("inspector.inspector").CheckpointInspector(_Shelf(self))
+        return imports.widget("inspector.inspector").CheckpointInspector(_Shelf(self))
 
 
 class _Shelf:

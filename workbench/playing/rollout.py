@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench import imports
 from workbench.environments import observations
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.playing import film, store
 from workbench.playing.store import StoredFrames
 from workbench.rundir import RunDirectory
-from workbench.running import widget_loader
 from workbench.trajectory import ActionSpec, Array, Part
 
 _TOLD = (
@@ -178,7 +178,7 @@ class Rollout:
         from IPython.display import display
 
         try:
-            player: Any = widget_loader.widget("episodes.player").RolloutPlayer([self])
+            player: Any = imports.widget("episodes.player").RolloutPlayer([self])
         except MissingPackage as error:
             print(f"{self!r}\n({error})")
         else:

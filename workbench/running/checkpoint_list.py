@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from workbench import imports
 from workbench.checkpoints import Checkpoint
 from workbench.errors import MissingPackage
-from workbench.running import widget_loader
 from workbench.tables import Columns, Table, duration
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Checkpoints(list[Checkpoint]):
 
     def inspect(self) -> Any:
         """The inspector, also what a cell shows: layers, differences, evaluation, play, fork and export."""
-        return widget_loader.widget("inspector.inspector").CheckpointInspector(self._owner)
+        return imports.widget("inspector.inspector").CheckpointInspector(self._owner)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

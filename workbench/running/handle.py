@@ -7,20 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from workbench import checkpoints, rundir
+from workbench import checkpoints, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
-from workbench.running import deletion, waiting, widget_loader
+from workbench.running import deletion, waiting
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import fork
-from workbench.running.hyperparameter_table import Hyperparameter, hyperparameters
 from workbench.running.status import RunStatus
-from workbench.running.tuning_history import undo
+from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration
 
 if TYPE_CHECKING:
@@ -333,7 +332,7 @@ class Run:
 
     def dashboard(self) -> Any:
         """A new live panel; a bare `run` shows one that its cells share. Raises MissingPackage without ipywidgets."""
-        return widget_loader.widget("panel.panel").RunPanel(self)
+        return imports.widget("panel.panel").RunPanel(self)
 
     def watch(self, env: int = 0) -> Any:
         """What environment `env` sees now, live, with the policy beside it.
@@ -344,7 +343,7 @@ class Run:
 
         Raises OutOfBounds for one that is not there, RunNotAlive, and MissingPackage without ipywidgets.
         """
-        return widget_loader.widget("episodes.watch").LiveView(Watching(self._control, env))
+        return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
 
     _panel: Any = None  # that a bare `run` shows, in as many cells as it stands in
 

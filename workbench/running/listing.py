@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from workbench import rundir
+from workbench import imports, rundir
 from workbench.errors import MissingPackage, RunNotFound, StorageFailed
-from workbench.running import widget_loader
 from workbench.running.connection import stored_status
 from workbench.tables import Columns, Table, duration
 
@@ -56,7 +55,7 @@ class Runs(Table[RunSummary]):
 
         bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
         try:
-            shown = widget_loader.widget("views.runs_table").RunsTable(bundle)
+            shown = imports.widget("views.runs_table").RunsTable(bundle)
         except MissingPackage:
             display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
         else:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workbench import imports
 from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
@@ -21,7 +22,6 @@ from workbench.errors import (
 )
 from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
-from workbench.running import widget_loader
 from workbench.running.handle import Run
 from workbench.running.progress import Progress, interactive
 from workbench.sweeping import deletion, study
@@ -358,7 +358,7 @@ class Sweep:
 
     def panel(self) -> Any:
         """A new live view; a bare `sweep` shows one. Raises MissingPackage without ipywidgets."""
-        return widget_loader.widget("views.sweep").SweepView(self)
+        return imports.widget("views.sweep").SweepView(self)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

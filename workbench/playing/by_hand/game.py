@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench import environments, rundir
+from workbench import environments, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import InvalidInput, MissingPackage, RunNotFound, UnknownName, WorkbenchError
@@ -19,7 +19,6 @@ from workbench.playing.by_hand.keyboard import KeyMap, keymap
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
 from workbench.rundir import sealed
-from workbench.running import widget_loader
 from workbench.running.handle import Run
 from workbench.running.starting import stem_of, to_play
 from workbench.trajectory import EnvironmentSpec
@@ -270,7 +269,7 @@ class Game:
 
         try:
             if self._view is None or self._view.comm is None:
-                self._view = widget_loader.widget("episodes.game").GameView(self)
+                self._view = imports.widget("episodes.game").GameView(self)
         except MissingPackage as error:
             print(f"{self!r}\n({error})")
         else:

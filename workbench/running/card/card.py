@@ -23,7 +23,7 @@ from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
 from workbench.running.status import RunStatus
-from workbench.running.tuning_history import Change, changes
+from workbench.running.tuning import Change, changes
 
 POINTS = 300  # of a curve, at most: each is a mean
 

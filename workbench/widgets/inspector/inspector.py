@@ -21,13 +21,12 @@ from typing import Any
 
 import ipywidgets
 
-from workbench import checkpoints
+from workbench import checkpoints, imports
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.playing.episodes import MAX_STEPS, evaluate, rollout
 from workbench.playing.evaluating import evaluation_log
-from workbench.running import widget_loader
 from workbench.running.checkpoint_list import Owner
 from workbench.tables import number
 from workbench.widgets.charts.live import Figure, LiveCharts
@@ -272,7 +271,7 @@ class CheckpointInspector:
         def do() -> str:
             steps = asked.pop("steps")
             played = [rollout(one, max_steps=steps, **asked) for one in both]
-            player = widget_loader.widget("episodes.player").RolloutPlayer(played)
+            player = imports.widget("episodes.player").RolloutPlayer(played)
             before, self.stage.children = self.stage.children, [player]
             for one in before:
                 closing.close(one)

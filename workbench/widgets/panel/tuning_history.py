@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import ipywidgets
 
 from workbench.metrics import History
-from workbench.running.tuning_history import Change, changes, last
+from workbench.running.tuning import Change, changes, last
 from workbench.tables import number
 from workbench.widgets.panel.controls import as_text
 

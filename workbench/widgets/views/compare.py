@@ -22,7 +22,7 @@ from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock, sealed
 from workbench.running.connection import checked
 from workbench.running.handle import Run
-from workbench.running.tuning_history import Change, changes
+from workbench.running.tuning import Change, changes
 from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import AXES

@@ -1,4 +1,4 @@
-"""What was changed while a run went on, and what of it was taken back: read from the run's events.
+"""What can be changed while a run goes on, and what was: read from the run's configuration and events.
 
 A change is an event of `tune` or `scale`. One that takes an earlier change back is a change itself and names that
 event; so the history is whole for every kernel that reads it, and taking back again goes further back.
@@ -10,11 +10,65 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workbench.config import RunConfig
 from workbench.errors import InvalidInput
 from workbench.running.connection import Control
+from workbench.tables import Columns, Table
 
 _KINDS = ("tune", "scale")
 _COMMAND_S = 40.0  # as for `tune`
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One field that `tune` can change while the run learns."""
+
+    name: str
+    value: Any
+    default: Any
+    low: float | None
+    high: float | None
+    unit: str
+    scale: str
+    help: str
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+    kind: str = "float"
+
+
+_HYPERPARAMETER_COLUMNS: Columns = {
+    "name": lambda row: row.name,
+    "value": lambda row: _short(row.value),
+    "default": lambda row: _short(row.default),
+    "bounds": lambda row: _bounds(row),
+    "unit": lambda row: row.unit,
+    "what it is": lambda row: row.help,
+}
+
+
+def hyperparameters(config: RunConfig) -> Table[Hyperparameter]:
+    """The live fields of a configuration with their values now."""
+    rows = [
+        Hyperparameter(
+            name, config.value(name), one.default, one.low, one.high, one.unit, one.scale, one.help, one.choices,
+            one.optional, one.kind.__name__,
+        )
+        for name, one in config.all_settings().items()
+        if one.live
+    ]  # fmt: skip
+    return Table(rows, _HYPERPARAMETER_COLUMNS, empty="no live fields")
+
+
+def _bounds(row: Hyperparameter) -> str:
+    if row.kind == "bool":
+        return "True | False"
+    if row.low is None or row.high is None:
+        return " | ".join(row.choices)
+    return f"{_short(row.low)} to {_short(row.high)}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)
