@@ -22,7 +22,7 @@ from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.launchers.inline import InlinePlace
-from workbench.launchers.threads import ThreadLife
+from workbench.launchers.inline.threads import ThreadLife
 from workbench.learner.in_thread import ThreadLearner
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock

@@ -16,7 +16,8 @@ import torch
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench.errors import EnvironmentFailed, OutOfBounds, RunNotAlive
-from workbench.launchers import inline, threads
+from workbench.launchers import inline
+from workbench.launchers.inline import threads
 
 STUCK, HANGS, LET_GO = threading.Event(), threading.Event(), threading.Event()
 

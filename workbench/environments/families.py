@@ -1,7 +1,8 @@
 """Families of environments beside Gymnasium's: one adapter each, found by how a name begins and loaded when asked for;
 and the packages that Gymnasium's own ids, or single names of a family, need.
 
-An adapter is a module with
+A family is a folder here: its `__init__` has FAMILY, the fields of `Family` but its prefix, which is the folder's name;
+its `family.py` is the adapter, a module with
 
     names() -> tuple[str, ...]          every name that is known here, without making any; some need no package for it
     check(name, options) -> None        cheap; raises UnknownName (for the name or an option), OutOfBounds
@@ -81,13 +82,14 @@ class Family:
         return cast(Adapter, importlib.import_module(f"workbench.environments.{self.prefix.rstrip('/')}.family"))
 
 
-FAMILIES = (
-    Family("football/", "Google Research Football", ("envpool", "gfootball"), extra="football"),
-    Family("vizdoom/", "ViZDoom, first-person", ("vizdoom",), extra="doom"),
-    Family("dmlab/", "DeepMind Lab, first-person", ("deepmind_lab",),
-           remedy="build it from github.com/google-deepmind/lab; there is no wheel"),
-    Family("pettingzoo/", "PettingZoo's parallel environments", ("pettingzoo",), extra="multi-agent"),
-)
+def _families() -> tuple[Family, ...]:
+    """Every folder here that has a `family.py`: what its `__init__` tells as FAMILY, without its adapter."""
+    here = Path(__file__).parent
+    found = sorted(one.parent.name for one in here.glob("*/family.py"))
+    return tuple(Family(f"{name}/", **importlib.import_module(f"{__package__}.{name}").FAMILY) for name in found)
+
+
+FAMILIES = _families()
 
 
 def family_of(name: str) -> Family | None:

@@ -98,3 +98,14 @@ def picture(image: Array) -> Array:
     lit = image != 0
     rarest = np.where(lit, lit.sum((1, 2))[:, None, None], np.iinfo(np.int64).max).argmin(0)
     return np.where(lit.any(0)[..., None], colours[rarest], 0).astype(np.uint8)
+
+
+def area_matrix(old: int, new: int) -> Array:
+    """The matrix float32 [new, old] that shrinks an axis of a picture: how much of new pixel j is old pixel i.
+
+    Rows add up to 1: every new pixel is the mean of what it covers.
+    """
+    edges = np.arange(new + 1) * old / new
+    low, high = np.maximum(edges[:-1, None], np.arange(old)), np.minimum(edges[1:, None], np.arange(old) + 1)
+    shares: Array = (np.maximum(high - low, 0) * new / old).astype(np.float32)
+    return shares

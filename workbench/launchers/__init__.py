@@ -1,20 +1,17 @@
-"""Where a run's supervisor is started: one contract, one module per place."""
+"""Where a run's supervisor is started: one contract, one folder per place."""
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, UnknownName
 from workbench.launchers.contract import Launched, Launcher, Resources
 
-# By name, the class that is made without arguments; its module is loaded when it is asked for.
-LAUNCHERS: dict[str, str] = {
-    "colab": "workbench.launchers.colab:ColabLauncher",
-    "inline": "workbench.launchers.inline:InlineLauncher",
-    "local": "workbench.launchers.local:LocalLauncher",
-    "ray": "workbench.launchers.ray:RayLauncher",
-}
+# Every folder here is one: `<name>/`, with the class `<Name>Launcher`, made without arguments, in its `__init__`. It is
+# loaded when it is asked for, and without a folder there is one launcher less.
+LAUNCHERS = tuple(sorted(one.name for one in pkgutil.iter_modules(__path__) if one.ispkg))
 
 __all__ = ["LAUNCHERS", "Launched", "Launcher", "Resources", "by_name", "checked"]
 
@@ -23,8 +20,7 @@ def by_name(name: str) -> Launcher:
     """The launcher of that name. Raises UnknownName with the nearest one."""
     if name not in LAUNCHERS:
         raise UnknownName.among("launcher", str(name), LAUNCHERS)
-    module, _, kind = LAUNCHERS[name].partition(":")
-    made: Launcher = getattr(importlib.import_module(module), kind)()
+    made: Launcher = getattr(importlib.import_module(f"{__name__}.{name}"), f"{name.capitalize()}Launcher")()
     return made
 
 

@@ -33,7 +33,7 @@ from workbench.environments.atari.vector import (
     AtariOptions,
 )
 from workbench.environments.contract import Array, Ending, checked_actions
-from workbench.environments.vizdoom.area import area_matrix
+from workbench.environments.observations import area_matrix
 from workbench.errors import InvalidInput
 from workbench.rundir.files import LARGEST_LIST, content
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array
-from workbench.environments.vizdoom.area import area_matrix
+from workbench.environments.observations import area_matrix
 from workbench.errors import EnvironmentFailed
 
 _LUMINANCE = np.array([0.2989, 0.587, 0.114], np.float32)  # ale-py's, to within half a grey level

@@ -1,1 +1,3 @@
 """Google Research Football, on envpool's engine or upstream's."""
+
+FAMILY = {"title": "Google Research Football", "packages": ("envpool", "gfootball"), "extra": "football"}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.environments.contract import Array
-from workbench.environments.vizdoom.area import area_matrix
+from workbench.environments.observations import area_matrix
 
 
 def smaller(height: int, width: int, to_height: int, to_width: int) -> Callable[[Array], Array]:

@@ -1,4 +1,4 @@
-"""The helper process of `launchers.ray`: `python -m workbench.launchers.ray_starter ADDRESS`.
+"""The helper process of `launchers.ray`: `python -m workbench.launchers.ray.starter ADDRESS`.
 
 It connects to the cluster, says so, and then obeys lines of JSON on standard input: {"start": RUN_DIR} and
 {"stop": true}. It says {"connected": …}, {"placed": …}, {"over": {"code", "error"}} or {"error": {"type", "message"}},

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds, RunNotAlive
-from workbench.launchers.threads import ThreadLife, Work
+from workbench.launchers.inline.threads import ThreadLife, Work
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import tail

@@ -1,7 +1,7 @@
 """Starts a supervisor on a Ray cluster, where it makes the places of learner and actors itself.
 
 Ray is not loaded into this process, which may have a Ray of its own or be a kernel that is restarted: a helper process
-(`ray_starter`) speaks with the cluster, and goes when nobody asks any more how the start went. The run stays: its
+(`starter`) speaks with the cluster, and goes when nobody asks any more how the start went. The run stays: its
 supervisor's host is detached. The run directory must lie on storage that this machine and the cluster's nodes share.
 """
 
@@ -95,7 +95,7 @@ class _Helper:
         self.told: dict[str, Any] = {}
         environment = clean_environment(os.environ, sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "workbench.launchers.ray_starter", address], stdin=subprocess.PIPE,
+            [sys.executable, "-P", "-m", "workbench.launchers.ray.starter", address], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
             env={**environment, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
         )

@@ -1,0 +1,59 @@
+"""Launchers and families of environments are folders that tell of themselves: without one, all else works as before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.test_layers import PACKAGE
+
+PARTS = ("environments/vizdoom", "environments/dmlab", "environments/football", "environments/pettingzoo",
+         "launchers/colab", "launchers/inline", "launchers/ray")
+
+CHECK = """
+import importlib, pkgutil, sys
+import workbench as wb
+from workbench import launchers
+from workbench.errors import UnknownName
+from workbench.environments.families import FAMILIES
+
+part, home = sys.argv[1:]
+assert wb.__file__.startswith(home), wb.__file__
+for one in pkgutil.walk_packages(wb.__path__, "workbench."):
+    if not one.name.endswith(("__main__", "ray.starter")):
+        importlib.import_module(one.name)
+kind, name = part.split("/")
+if kind == "environments":
+    assert name + "/" not in [one.prefix for one in FAMILIES] and len(FAMILIES) == 3
+    assert name + "/" not in [one.name for one in wb.environments()] and len(wb.environments()) == 10
+    refused = lambda: wb.launch(name + "/something")
+else:
+    assert name not in launchers.LAUNCHERS and len(launchers.LAUNCHERS) == 3
+    refused = lambda: wb.launch("CartPole-v1", launcher=name)
+try:
+    refused()
+except UnknownName as error:
+    print(error)
+else:
+    raise AssertionError("it is still there")
+run = wb.launch("testing/catch-v0", actors=1, envs_per_actor=4, batch_size=4, unroll_length=10, learner_threads=1,
+                progress=False)
+run.wait(updates=3, timeout_s=240)
+assert wb.evaluate(run.stop().name, episodes=2).returns
+print("played")
+"""
+
+
+@pytest.mark.parametrize("part", [PARTS[0], *(pytest.param(one, marks=pytest.mark.full) for one in PARTS[1:])])
+def test_without_a_part_all_else_works(part: str, home: Path, tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(tmp_path / "workbench" / part)
+    done = subprocess.run([sys.executable, "-c", CHECK, part, str(tmp_path)], cwd=tmp_path, text=True, timeout=400,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.endswith("played\n"), done.stdout
