@@ -53,7 +53,7 @@ class RunConfig:
     opponent_agents: int = setting(0, "agents of each game that the opponent plays, its last ones; 0: half of them",
                                    unit="agents", low=0, high=1024)
     seed: int = setting(0, "seed of environments, network and sampling", low=0, high=2**31 - 1)
-    launcher: str = setting("local", "where the run's processes live: a folder of workbench/launchers")
+    launcher: str = setting("local", "where the run's processes live, such as local, inline, ray, colab")
     address: str | None = setting(None, "of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; None: none, or auto")
     learners: int = setting(1, "learners, each with its own inference and actors; gradients are averaged",
                             unit="processes", low=1, high=1024, source="SEED RL's multi-host layout")
