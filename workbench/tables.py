@@ -6,6 +6,7 @@ What others may have written is shown as text: in the output of a cell, in a ter
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
@@ -94,7 +95,9 @@ def number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it: 12 s, 3 min, 4 h 10 min, 2 d 3 h."""
+    """A time as people say it: 12 s, 3 min, 4 h 10 min, 2 d 3 h; "?" for what is none."""
+    if not math.isfinite(seconds):
+        return "?"
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
