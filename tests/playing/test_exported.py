@@ -65,6 +65,8 @@ def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(tmp_path:
     assert (tmp_path / "unpacked" / one.path.name / "meta.json").read_bytes() == (path / "meta.json").read_bytes()
     with pytest.raises(InvalidInput, match="taken is there already. Choose another name"):
         wb.export_policy(one, target=path)
+    with pytest.raises(InvalidInput, match="'policy.pt' ends as a file of another format. Name a new folder"):
+        wb.export_policy(one, target=tmp_path / "policy.pt")
     shutil.rmtree(tmp_path / "run")
     assert wb.evaluate(path, episodes=1).lengths, "it needs nothing of its run"
 

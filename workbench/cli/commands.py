@@ -1,5 +1,4 @@
-"""The command line for people: train, launch, fork, runs, environments, machine, status, card, tune, stop, delete,
-evaluate, export, rollout, sweep, sweeps, plan, recipe, kernel, lab.
+"""Launch, steer and watch runs of distributed reinforcement learning from the command line.
 
 Options of `train` and `launch` are made from the settings of the configuration. An error is one line on stderr and
 exit code 2; an interrupt is exit code 130.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.policies.gymnasium_policy import Policy
 
 _ONNX_S = 600.0
+_OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", ".ckpt", ".json")
 
 
 def export_policy(
@@ -40,6 +41,9 @@ def export_policy(
         CheckpointCorrupt, StorageFailed: nothing is left.
     """
     found, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
+    if path.suffix in _OTHER_FORMATS:
+        raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (which holds safetensors), "
+                           "or a file that ends in .zip or .onnx.")
     if path.suffix != ".onnx":
         return checkpoints.export(found, path, weights_only=True)
     if os.path.lexists(path):
