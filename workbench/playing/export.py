@@ -42,8 +42,8 @@ def export_policy(
     """
     found, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
     if path.suffix in _OTHER_FORMATS:
-        raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (which holds safetensors), "
-                           "or a file that ends in .zip or .onnx.")
+        raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (it will hold "
+                           "safetensors), or a file that ends in .zip or .onnx.")
     if path.suffix != ".onnx":
         return checkpoints.export(found, path, weights_only=True)
     if os.path.lexists(path):

@@ -172,7 +172,8 @@ class Rollout:
         if self.frames is None:
             raise InvalidInput(f"this rollout has no frames to save: {self.note}.")
         shown = film.with_overlay(self) if overlay else iter(self.frames)
-        return film.save(shown, Path(path).expanduser().absolute(), fps=film.watchable(self.fps) if fps is None else fps)
+        target = Path(path).expanduser().absolute()
+        return film.save(shown, target, fps=film.watchable(self.fps) if fps is None else fps)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
