@@ -43,6 +43,12 @@ class InvalidInput(WorkbenchError, ValueError):
     """Something given by the caller is wrong."""
 
 
+def nearest(name: object, known: Iterable[str]) -> str:
+    """" Did you mean 'pong'?", where one that is known is like `name`; else ""."""
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 class UnknownName(InvalidInput):
     """A name that is not known, with the nearest one that is."""
 
@@ -50,9 +56,7 @@ class UnknownName(InvalidInput):
     def among(cls, kind: str, name: object, known: Iterable[str], remedy: str = "") -> UnknownName:
         """The error for `name`, which is no `kind` among `known`."""
         names = sorted(set(known) - {name})
-        if near := difflib.get_close_matches(str(name), names, n=1, cutoff=0.5):
-            hint = f" Did you mean {near[0]!r}?"
-        else:
+        if not (hint := nearest(name, names)):
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             hint = f" Known: {', '.join(names[:_SHOWN])}{more}." if names else ""
         return cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")

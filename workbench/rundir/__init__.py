@@ -6,7 +6,6 @@ is started with this directory and finds everything else in it.
 
 from __future__ import annotations
 
-import difflib
 import errno
 import fcntl
 import hashlib
@@ -24,7 +23,15 @@ from types import NoneType
 from typing import Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from workbench.config import RunConfig
-from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
+from workbench.errors import (
+    AccessDenied,
+    HomeNotWritable,
+    RunExists,
+    RunNotFound,
+    StorageFailed,
+    WorkbenchError,
+    nearest,
+)
 from workbench.rundir.files import (
     check_fields,
     check_stays,
@@ -373,13 +380,8 @@ def find(name: str | Path | OfRun) -> RunDirectory:
         for path in (home() / "runs" / name, Path(name).expanduser().absolute()):
             if (path / "run.json").exists():
                 return RunDirectory(path)
-    near = _nearest(str(name))
+    near = nearest(name, (one.name for one in every()))
     raise RunNotFound(f"there is no run {str(name)!r:.300} in {home() / 'runs'}.{near} wb.runs() lists the runs.")
-
-
-def _nearest(name: str) -> str:
-    found = difflib.get_close_matches(name, [one.name for one in every()], n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def every() -> list[RunDirectory]:

@@ -7,7 +7,6 @@ end.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, RunExists, RunNotFound, WorkbenchError
+from workbench.errors import HomeNotWritable, RunExists, RunNotFound, WorkbenchError, nearest
 from workbench.rundir import Parent, RunDirectory, lock, read_record, write_atomically, write_record
 from workbench.rundir.files import check_fields
 
@@ -167,9 +166,8 @@ def find(name: str | Path) -> SweepFolder:
         for path in (folder() / name, Path(name).expanduser().absolute()):
             if (path / "sweep.json").exists():
                 return SweepFolder(path)
-    near = difflib.get_close_matches(str(name), [path.parent.name for path in folder().glob("[!.]*/sweep.json")], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise RunNotFound(f"there is no sweep {str(name)!r} in {folder()}.{hint} wb.sweeps() lists the sweeps.")
+    near = nearest(name, (path.parent.name for path in folder().glob("[!.]*/sweep.json")))
+    raise RunNotFound(f"there is no sweep {str(name)!r} in {folder()}.{near} wb.sweeps() lists the sweeps.")
 
 
 def every() -> list[SweepFolder]:
