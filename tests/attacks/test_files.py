@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -31,8 +32,11 @@ from workbench.playing.evaluating import evaluation_log
 from workbench.playing.rollout import Rollout
 from workbench.playing.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
+from workbench.running.status import RunStatus
 from workbench.sweeping import folder as sweep_folder
+from workbench.widgets.charts import static_render
 from workbench.widgets.episodes.player import RolloutPlayer
+from workbench.widgets.panel import facts, snapshot
 from workbench.widgets.views.runs_table import RunsTable
 
 SOON_S = 10.0  # of this process's processor, on a machine several times slower than one that needs less than 2
@@ -182,6 +186,24 @@ def test_a_database_with_other_types_raises_our_own_errors(good: RunDirectory, b
             look()
     with soon():
         assert {row.name for row in wb.runs()} == {"good", "bad"}
+
+
+@pytest.mark.parametrize("odd", [10**400, math.nan, *(pytest.param(one, marks=pytest.mark.full) for one in (
+    None, math.inf, -math.inf, -1, 1e300, "<script>", [], {"0": 1}))], ids=lambda odd: str(odd)[:9])
+def test_a_status_of_anything_is_shown_and_hides_no_other_run(good: RunDirectory, bad: RunDirectory, odd: Any) -> None:
+    status = {name: value for name, value in vars(RunStatus("bad", "training")).items() if name != "name"}
+    told = {**status, **recorded.STATUS, "actors": {"0": {"pid": 1}}}
+    for name in told:
+        with closing(MetricsWriter(bad.metrics)) as writer:
+            writer.status({**told, name: odd})
+        now = snapshot.read(bad)
+        for shown in (wb.runs(), wb.attach("bad"), now.status, snapshot.sentence(now), snapshot.facts(now),
+                      facts.facts(now), facts.progress(now), static_render.page(now, "")):
+            text = repr(shown) if not isinstance(shown, str) else shown
+            assert text and "<script>" not in getattr(shown, "_repr_html_", str)()
+        assert "<script>" not in facts.facts(now) + static_render.page(now, "")
+        assert "Card(" in repr(wb.attach("bad").card()) and "bad" in wb.attach("bad").card().markdown
+    assert [row.name for row in wb.runs() if row.state == "dead"] == ["bad", "good"]
 
 
 def test_a_question_that_has_no_end_is_ended(bad: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-import pytest
-
 from workbench.config import RunConfig
-from workbench.running.status import FACTS, RunStatus, exact
+from workbench.running.status import RunStatus
 from workbench.running.tuning import hyperparameters
-from workbench.tables import number
 
 
 def test_a_line_says_the_evaluation_and_how_full_the_replay_is() -> None:
@@ -36,18 +32,6 @@ def test_a_speed_is_that_of_now_or_the_average_and_never_nothing() -> None:
     just_begun, paused = RunStatus("one", "training"), replace(moving, state="paused")
     assert just_begun.speed == paused.speed == "" and RunStatus("one", "failed").speed == ""
     assert "frames/s" not in just_begun.line()
-
-
-@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e300])
-def test_odd_numbers_of_somebody_elses_run_are_shown(odd: float) -> None:
-    names = ("eta_s", "time_s", "episode_return", "episode_score", "evaluation_return", "policy_lag", "frames",
-             "steps_per_second", "frames_per_second", "device_memory_gb", "updates", "episodes_in_mean",
-             "evaluation_episodes")
-    for state in ("training", "stopped"):
-        status = RunStatus.from_told("one", {"state": state, **dict.fromkeys(names, odd)})
-        assert status.line().startswith(state)
-        assert all(fact.shown(status, form) is not None for fact in FACTS.values() for form in (exact, number))
-        assert all(fact.named(status) for fact in FACTS.values())
 
 
 def test_a_full_replay_is_no_news_in_a_line() -> None:

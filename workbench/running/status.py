@@ -11,6 +11,7 @@ from typing import Any
 from workbench.tables import duration, number, plain
 
 ALIVE = ("starting", "training", "paused", "stopping")
+_LARGEST = 2.0**63
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "int": (int, float), "float": (float, int), "str": (str,), "bool": (bool,), "None": (type(None),),
 }  # fmt: skip
@@ -123,7 +124,7 @@ class RunStatus:
             "actors": tuple(_actor(index, _mapping(said[index])) for index in sorted(said)),
             "learner_pids": tuple(pids) if isinstance(pids, list | tuple) else (),
             "bottleneck": {key: share for key, share in _mapping(told.get("bottleneck")).items()
-                           if type(share) in _KINDS["float"]},
+                           if type(share) in _KINDS["float"] and _can_be(share)},
         }
         return cls(**{**kept, **found, **known_better})
 
@@ -253,4 +254,9 @@ def _fitting(cls: type, told: Mapping[str, Any]) -> dict[str, Any]:
     """What `told` says of plain fields, where it is of a field's type: files may be damaged, or a stranger's."""
     kinds = {one.name: [kind for part in str(one.type).split(" | ") for kind in _KINDS.get(part, ())]
              for one in dataclasses.fields(cls)}
-    return {name: value for name, value in told.items() if type(value) in kinds.get(name, ())}
+    return {name: value for name, value in told.items() if type(value) in kinds.get(name, ()) and _can_be(value)}
+
+
+def _can_be(value: Any) -> bool:
+    """Whether a number is one that can be counted or measured: JSON has infinities, and integers of any length."""
+    return not isinstance(value, int | float) or abs(value) <= _LARGEST
