@@ -114,6 +114,7 @@ RECORDS: dict[str, Any] = {
     "config of types": {"config": {"environment": 1, "algorithm": [], "hyperparameters": 7}},
     "code is a list": {"code": ["environment"]}, "versions": {"versions": 1}, "lives": {"lives": "nine"},
     "binary": "\x00\x01\x02", "name is a number": {"name": 7}, "pid is a word": {"supervisor_pid": "1"},
+    "created without end": {"created": 10**400}, "created after all times": {"created": 1e300},
     "a parent of types": {"parent": {"checkpoint": 7, "take": []}}, "machine is a word": {"machine": "x"},
 }
 

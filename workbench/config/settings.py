@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,8 @@ class Setting:
         if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
             given = type(value).__name__
             raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, not {given}.")
+        if self.kind is float and abs(value) > sys.float_info.max and not isinstance(value, float):
+            raise OutOfBounds(f"{self.name}={str(value)[:20]}... is an integer too large for a number of type float.")
         return self.kind(value)
 
     def _check_bounds(self, value: float) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import mmap
 import os
 import pwd
@@ -234,6 +233,9 @@ def read_record(path: Path) -> dict[str, Any]:
     return data
 
 
+_LARGEST = 2.0**53  # of counts, process ids and times in a record
+
+
 def check_fields(
     record: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], path: Path, *, needed: Collection[str] = ()
 ) -> None:
@@ -246,7 +248,7 @@ def check_fields(
         if name not in record and name not in needed:
             continue
         value = record.get(name)
-        if type(value) not in fitting or (type(value) is float and not math.isfinite(value)):
+        if type(value) not in fitting or (type(value) in (int, float) and not abs(value) <= _LARGEST):  # nor NaN
             raise StorageFailed(f"{path} is damaged: {name}={value!r:.100} is no {fitting[0].__name__}. Move its "
                                 "folder away, or put back a copy of the file.")
 
