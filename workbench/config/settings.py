@@ -59,7 +59,7 @@ class Setting:
         if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
             given = type(value).__name__
             raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, not {given}.")
-        if self.kind is float and abs(value) > sys.float_info.max and not isinstance(value, float):
+        if self.kind is float and isinstance(value, int) and abs(value) > sys.float_info.max:
             raise OutOfBounds(f"{self.name}={str(value)[:20]}... is an integer too large for a number of type float.")
         return self.kind(value)
 

@@ -248,7 +248,8 @@ def check_fields(
         if name not in record and name not in needed:
             continue
         value = record.get(name)
-        if type(value) not in fitting or (type(value) in (int, float) and not abs(value) <= _LARGEST):  # nor NaN
+        endless = isinstance(value, int | float) and not abs(value) <= _LARGEST  # or no number
+        if type(value) not in fitting or endless:
             raise StorageFailed(f"{path} is damaged: {name}={value!r:.100} is no {fitting[0].__name__}. Move its "
                                 "folder away, or put back a copy of the file.")
 
