@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.test_layers import PACKAGE
+from tests.test_optional_parts import copied, plays
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
 FILES = dict(re.findall(r"```python\n# (workbench/\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
@@ -39,12 +35,9 @@ print("played")
 
 @pytest.mark.full
 def test_a_family_and_a_launcher_are_added_as_it_says(home: Path, tmp_path: Path) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
+    copied(tmp_path)
     assert len(FILES) == 3
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    done = subprocess.run([sys.executable, "-c", CHECK, str(tmp_path)], cwd=tmp_path, text=True, timeout=400,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.endswith("played\n"), done.stdout
+    plays(tmp_path, CHECK, str(tmp_path))

@@ -22,7 +22,7 @@ from workbench import launchers
 from workbench.errors import UnknownName
 from workbench.environments.families import FAMILIES
 
-part, home = sys.argv[1:]
+home, part = sys.argv[1:]
 assert wb.__file__.startswith(home), wb.__file__
 for one in pkgutil.walk_packages(wb.__path__, "workbench."):
     if not one.name.endswith(("__main__", "ray.starter")):
@@ -49,11 +49,20 @@ print("played")
 """
 
 
-@pytest.mark.parametrize("part", [PARTS[0], *(pytest.param(one, marks=pytest.mark.full) for one in PARTS[1:])])
-def test_without_a_part_all_else_works(part: str, home: Path, tmp_path: Path) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.rmtree(tmp_path / "workbench" / part)
-    done = subprocess.run([sys.executable, "-c", CHECK, part, str(tmp_path)], cwd=tmp_path, text=True, timeout=400,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+def copied(to: Path) -> Path:
+    """A copy of the package in that folder."""
+    return shutil.copytree(PACKAGE, to / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def plays(within: Path, code: str, *arguments: str) -> None:
+    """Run the code with the copy of the package in that folder; it prints "played" when all is well."""
+    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=within, text=True, timeout=400,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": str(within)})
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.endswith("played\n"), done.stdout
+
+
+@pytest.mark.parametrize("part", [PARTS[0], *(pytest.param(one, marks=pytest.mark.full) for one in PARTS[1:])])
+def test_without_a_part_all_else_works(part: str, home: Path, tmp_path: Path) -> None:
+    shutil.rmtree(copied(tmp_path) / part)
+    plays(tmp_path, CHECK, str(tmp_path), part)

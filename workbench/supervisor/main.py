@@ -15,9 +15,8 @@ from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.supervisor import run_record
 from workbench.supervisor.hosts.host import Place, ThisMachine
-from workbench.supervisor.service import Service
+from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Outcome, Supervisor
-from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.lifeline import end_with_parent
 
 
@@ -81,11 +80,5 @@ def main(run_dir: str, starting: int | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
-                       on_flood=lambda text: supervisor.event("error", text))
-    try:
-        supervisor.serve()
-    finally:
-        server.stop(1.0)
-        supervisor.close()
+    serve(run, supervisor)
     return 0

@@ -6,11 +6,24 @@ import os
 from typing import Any
 
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
+from workbench.rundir import RunDirectory
 from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.rpc import Handler
 
 CHECKPOINT_S = 300.0
 WATCH_S = 5.0  # for the learner to tell what an environment saw
+
+
+def serve(run: RunDirectory, supervisor: Supervisor) -> None:
+    """Supervise the run to its end, and answer control calls meanwhile."""
+    server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
+                       on_flood=lambda text: supervisor.event("error", text))
+    try:
+        supervisor.serve()
+    finally:
+        server.stop(1.0)
+        supervisor.close()
 
 
 class Service:

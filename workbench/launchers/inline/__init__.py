@@ -25,10 +25,10 @@ from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import tail
 from workbench.supervisor import run_record
-from workbench.supervisor.service import Service
+from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire import certificates
-from workbench.wire.endpoints import SUPERVISOR, learner_name, reach, serve_run
+from workbench.wire.endpoints import learner_name, reach
 
 if TYPE_CHECKING:
     from workbench.environments.contract import VectorEnvironment
@@ -125,13 +125,7 @@ class InlineRun:
             supervisor = self._supervisor = Supervisor(self.run, writer, place=self.place)
             if self._ending.is_set():
                 self.stop()
-            server = serve_run(self.run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
-                               on_flood=lambda text: supervisor.event("error", text))
-            try:
-                supervisor.serve()
-            finally:
-                server.stop(1.0)
-                supervisor.close()
+            serve(self.run, supervisor)
             while self.place.lingers:  # the run is not over while one of its threads may write
                 time.sleep(0.05)
         finally:
