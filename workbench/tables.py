@@ -15,7 +15,7 @@ from workbench.errors import UnknownName
 
 SMALL = "font-family:sans-serif;font-size:13px"  # of whatever is not only a table
 
-_MOVES = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_MOVES = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
 

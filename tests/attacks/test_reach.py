@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from tests.widgets import recorded
 from workbench.errors import AccessDenied
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.wire import endpoints
 from workbench.wire.certificates import _made
 from workbench.wire.endpoints import SUPERVISOR, reach
@@ -32,7 +32,14 @@ def planter() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def run(home: Path, planter: socket.socket) -> RunDirectory:
+def run(addressed: RunDirectory) -> Iterator[RunDirectory]:
+    """The same, and somebody holds its lock, as its supervisor would."""
+    with lock.held(lock.of_supervisor(addressed), wait_s=1.0):
+        yield addressed
+
+
+@pytest.fixture
+def addressed(home: Path, planter: socket.socket) -> RunDirectory:
     """A run that says it is alive, and listens where the planter does."""
     made = recorded.vtrace("planted")
     made.write(state="training")
@@ -66,6 +73,13 @@ def test_a_run_of_ones_own_is_called_where_it_says(run: RunDirectory, planter: s
     with pytest.raises(wb.errors.WorkbenchError):
         wb.attach(run.path)._control.call("tune", timeout_s=1.0)
     assert not nobody_called(planter), "the planter hears a call, so the tests below would see one"
+
+
+def test_nobody_is_called_by_a_look_at_a_run_that_is_dead(addressed: RunDirectory, planter: socket.socket) -> None:
+    assert wb.attach(addressed.path).status.state == "dead"
+    with pytest.raises(wb.errors.RunNotAlive):
+        wb.attach(addressed.path).tune(learning_rate=1e-3)
+    assert nobody_called(planter)
 
 
 def test_a_connection_is_of_the_folder_that_it_was_opened_for(run: RunDirectory) -> None:

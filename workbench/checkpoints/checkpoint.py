@@ -27,11 +27,9 @@ FORMAT = 1
 META = "meta.json"
 REPLAY = "replay"  # the group that a whole checkpoint may lack: pruning removes its file, and nothing else
 SUFFIX = ".safetensors"
-LARGEST_META = 2**26  # bytes
+_LARGEST_META = 2 * files.LARGEST_RECORD  # it holds the run's configuration, and more
 
 _END_OF_TIME = 2**33  # unix s
-_BLOCK = 512  # bytes, of st_blocks
-_MOST_HOLLOW = 1000  # times the bytes on disk: to read through a terabyte of nothing takes minutes
 _Told = TypeVar("_Told")
 _GROUP = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
@@ -151,7 +149,7 @@ class Checkpoint:
                 file = stack.enter_context(files.opened(path))
                 status, checksum = os.fstat(file.fileno()), ""
                 size = status.st_size
-                if status.st_blocks * _BLOCK * _MOST_HOLLOW < size:
+                if files.is_hollow(status):
                     raise CheckpointCorrupt(f"{path} is hollow: of {size:,} bytes it has next to none. {_REMEDY}")
                 if size == expected["size_bytes"]:
                     checksum = hashlib.file_digest(file, "sha256").hexdigest()
@@ -232,7 +230,7 @@ def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
         raise InvalidInput(f"there is no checkpoint in {path}.")
     meta = path / META
     try:
-        content = json.loads(files.content(meta, largest=LARGEST_META))
+        content = json.loads(files.content(meta, largest=_LARGEST_META))
         return replace(_from_meta(path, content), trust_code=trust_code)
     except OSError as error:
         raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error

@@ -123,7 +123,7 @@ class MetricsReader:
     @_decoding
     def status(self) -> tuple[dict[str, Any], float] | None:
         """The last known status and when it was stored (unix, s), or None."""
-        rows = self._rows("SELECT status, time FROM status")
+        rows = self._rows("SELECT status, time FROM status LIMIT 1")
         return (dict(json.loads(rows[0][0])), float(rows[0][1])) if rows else None
 
     def _rows(self, query: str, *parameters: Any) -> list[Any]:

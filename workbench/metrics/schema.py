@@ -13,10 +13,11 @@ import re
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.rundir import RunDirectory
@@ -32,7 +33,10 @@ _LOOK_EVERY = 100_000  # instructions of SQLite
 _COMPUTES = re.compile(r"\bCHECK\s*\([^)]*\(|\bDEFAULT\s*\(", re.IGNORECASE)
 _OF_EXPRESSIONS = re.compile(r"\(.*\(|\bWHERE\b", re.IGNORECASE | re.DOTALL)
 _OF_SEVERAL = bytes.fromhex("d9d505f920a163d7")  # sqlite.org/fileformat2.html, "the rollback journal"
-_LONGEST_VALUE = 2**26  # bytes of one value
+_LONGEST_VALUE = 2**22  # bytes of one value
+_MOST_READ = 2**31  # bytes of what one connection reads; rows of a damaged file can share their pages
+_NUMBER_BYTES = 32  # in memory, with its place in a row
+_MOST_TABLES = 200  # and indices; Optuna's file has some 30
 
 _TABLES = (
     "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
@@ -182,15 +186,18 @@ def decoding(path: Path) -> Iterator[None]:
         yield
     except WorkbenchError:
         raise
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        why = f"it holds what no run writes ({error!s:.200})"
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        why = f"it holds what no run writes ({error!r:.200})"
         raise StorageFailed(f"cannot read {path}: {why}. {_MOVE_AWAY}") from error
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path, most_rows: int | None = None) -> None:
     """Raises StorageFailed unless the file has plain tables and indices alone: what else there is could go on for ever.
     """
-    for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall():
+    found = connection.execute("SELECT type, name, sql FROM sqlite_schema LIMIT ?", (_MOST_TABLES + 1,)).fetchall()
+    if len(found) > _MOST_TABLES:
+        raise StorageFailed(f"cannot read {path}: it has more than {_MOST_TABLES} tables and indices. {_MOVE_AWAY}")
+    for kind, name, sql in found:
         plain = kind == "index" or (kind == "table" and not str(sql).upper().startswith("CREATE VIRTUAL"))
         if plain and kind == "table":
             columns = connection.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
@@ -242,6 +249,7 @@ def _probed(path: Path, options: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{options}"
     connection = sqlite3.connect(uri, uri=True, timeout=_READER_TIMEOUT_S, isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    connection.row_factory = _bounded(path)
     deadline = time.thread_time() + _LONGEST_READ_S
     connection.set_progress_handler(lambda: time.thread_time() > deadline, _LOOK_EVERY)
     try:
@@ -251,6 +259,24 @@ def _probed(path: Path, options: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _bounded(path: Path) -> Callable[[sqlite3.Cursor, tuple[Any, ...]], tuple[Any, ...]]:
+    """What passes rows on as they are, until they are more than fits. Raises StorageFailed."""
+    left = _MOST_READ
+
+    def passed(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        nonlocal left
+        left -= _NUMBER_BYTES * len(row)
+        for value in row:
+            if value.__class__ is str or value.__class__ is bytes:
+                left -= len(value)
+        if left < 0:
+            raise StorageFailed(f"cannot read {path}: one question to it gets more than {_MOST_READ:,} bytes. Ask for "
+                                f"less of it, or where no run of yours wrote it, move it away.")
+        return row
+
+    return passed
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

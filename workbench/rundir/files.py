@@ -22,8 +22,11 @@ import psutil
 
 from workbench.errors import AccessDenied, StorageFailed
 
-LARGEST_RECORD = 2**24  # bytes of a file of JSON
-LARGEST_LIST = 2**28  # bytes of one that grows by a line for each of many
+LARGEST_RECORD = 2**21  # bytes of a file of JSON
+LARGEST_LIST = 2**26  # bytes of one that grows by a line for each of many
+_MOST_HOLLOW = 1000  # times the bytes on disk: to read through a terabyte of nothing takes minutes
+_MAY_BE_HOLLOW = 2**20  # bytes; some file systems keep small files elsewhere than in blocks
+_BLOCK = 512  # bytes, of st_blocks
 
 
 def opened(path: Path) -> BufferedReader:
@@ -35,6 +38,20 @@ def content(path: Path, *, largest: int) -> bytes:
     """All of a plain file of at most `largest` bytes. Raises OSError."""
     with opened(path) as file:
         return _bounded(file, path, largest)
+
+
+def last_lines(path: Path, *, size: int, most: int) -> list[bytes]:
+    """The newest lines of a plain file, oldest first: at most so many, within its last `size` bytes. Raises OSError."""
+    with opened(path) as file:
+        before = max(0, os.fstat(file.fileno()).st_size - size)
+        file.seek(before)
+        lines = file.read(size).rsplit(b"\n", most)
+    return lines[1:] if before or len(lines) > most else lines
+
+
+def is_hollow(status: os.stat_result) -> bool:
+    """Whether a file has next to nothing on the disk of what it says to have."""
+    return status.st_size > max(_MAY_BE_HOLLOW, status.st_blocks * _BLOCK * _MOST_HOLLOW)
 
 
 def buffer(file: BufferedReader) -> mmap.mmap | bytes:
@@ -256,7 +273,11 @@ def check_fields(
 
 def write_record(path: Path, data: Mapping[str, Any]) -> None:
     """Make `data` the JSON object in a file, atomically. Raises StorageFailed if it cannot be written."""
+    text = json.dumps(data, indent=1).encode()
+    if len(text) > LARGEST_RECORD:
+        raise StorageFailed(f"cannot write {path}: it would have {len(text):,} bytes, and at most "
+                            f"{LARGEST_RECORD:,} are read. Give its environment shorter options: a file's name.")
     try:
-        write_atomically(path, json.dumps(data, indent=1).encode())
+        write_atomically(path, text)
     except OSError as error:
         raise StorageFailed(f"cannot write {path}: {error.strerror}. Make room on its disk.") from None

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable
-from workbench.rundir.files import content, make_private, own, owner, write_atomically
+from workbench.rundir.files import content, is_hollow, make_private, opened, own, owner, write_atomically
 
 MODULE = "module.txt"  # the package of an environment that is named with one, "package:Name-v0"
 ADDRESS = "address.txt"  # of a Ray cluster: what answers there is unpickled here
@@ -29,6 +29,7 @@ VOUCHED = "WORKBENCH_CODE"  # SHA-256 digests of code, with commas between
 
 _MARK = b"rl-workbench code 1\n"
 _SEAL_BYTES = 32
+_SEALED_BYTES = len(_MARK) + _SEAL_BYTES  # before the code
 _LARGEST = 2**30  # bytes
 _MACHINE_ID = Path("/etc/machine-id")
 
@@ -138,7 +139,12 @@ def check(
 def fingerprint(path: Path) -> str:
     """SHA-256 of the code in a file, which is the same whoever sealed it; or why it cannot be read."""
     try:
-        return _digest(_parted(content(path, largest=_LARGEST))[1])
+        with opened(path) as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > _LARGEST or is_hollow(status):
+                return f"cannot be read: {status.st_size:,} bytes are no code"
+            file.seek(_SEALED_BYTES if file.read(len(_MARK)) == _MARK else 0)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return f"cannot be read: {error.strerror}"
 

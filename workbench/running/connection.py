@@ -52,6 +52,8 @@ class Control:
         name = self.directory.name
         self.directory.check_own()
         self._refuse_ended()
+        if not (lock.is_alive(self.directory) or lock.is_held(lock.of_start(self.directory))):
+            raise RunNotAlive(f"{name} is dead: {_dead(name)}")  # its files may name anybody's address
         caller = self._open()
         try:
             return caller.call(method, timeout_s=timeout_s, **arguments)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -12,6 +14,9 @@ from workbench.tables import duration, number, plain
 
 ALIVE = ("starting", "training", "paused", "stopping")
 _LARGEST = 2.0**63
+_MOST_ACTORS = 4096
+_SHORTEST_S = 1e-3  # of training, that a speed is told of
+_INDEX = re.compile(r"[0-9]{1,6}")
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "int": (int, float), "float": (float, int), "str": (str,), "bool": (bool,), "None": (type(None),),
 }  # fmt: skip
@@ -117,7 +122,8 @@ class RunStatus:
     def from_told(cls, name: str, told: Mapping[str, Any], **known_better: Any) -> RunStatus:
         """From what a supervisor said; what this version does not know, or cannot be, is left out."""
         kept = _fitting(cls, told)
-        said = {int(index): one for index, one in _mapping(told.get("actors")).items() if index.isdecimal()}
+        actors = islice(_mapping(told.get("actors")).items(), _MOST_ACTORS)
+        said = {int(index): one for index, one in actors if _INDEX.fullmatch(index)}
         pids = told.get("learner_pids")
         found = {
             "name": name, "state": kept.get("state", "starting"),
@@ -146,14 +152,13 @@ class RunStatus:
         """In words: that of now while it trains, the average once it has ended; "" where there is none."""
         if self.state == "training":
             return _speed(self.frames_per_second, self.steps_per_second)
-        if self.alive or not self.time_s:
-            return ""
-        return f"on average {_speed(*self.mean_speed)}" if self.frames else ""
+        average = "" if self.alive else _speed(*self.mean_speed)
+        return average and f"on average {average}"
 
     @property
     def mean_speed(self) -> tuple[float, float]:
         """Frames and steps per second of training, over the whole run."""
-        return (self.frames / self.time_s, self.steps / self.time_s) if self.time_s else (0.0, 0.0)
+        return (self.frames / self.time_s, self.steps / self.time_s) if self.time_s > _SHORTEST_S else (0.0, 0.0)
 
     @property
     def memory(self) -> str:
@@ -186,7 +191,7 @@ class RunStatus:
         return plain(", ".join(part for part in parts if part) + reason)
 
     def __repr__(self) -> str:
-        return f"RunStatus({self.name}: {self.line()})"
+        return f"RunStatus({plain(self.name)}: {self.line()})"
 
 
 def _speed(frames_per_second: float, steps_per_second: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 
 from workbench.config import RunConfig
@@ -102,15 +103,15 @@ def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
     """Every change, oldest first, of events as `MetricsReader.events` returns them."""
     found: dict[tuple[int, str], Change] = {}
     for one in events:
-        data = one["data"]
-        if one["kind"] not in _KINDS or "old" not in data or "new" not in data:
+        old, new_values, undoes = (one["data"].get(key) for key in ("old", "new", "undoes"))
+        written = isinstance(old, dict) and isinstance(new_values, dict) and isinstance(undoes, int | NoneType)
+        if one["kind"] not in _KINDS or not written:  # whoever sends a run can write other events
             continue
-        undoes = data.get("undoes")
-        for name, new in data["new"].items():
+        for name, new in new_values.items():
             if (back := found.get((undoes, name))) is not None:
                 found[undoes, name] = replace(back, undone=True)
             found[one["id"], name] = Change(
-                one["id"], name, data["old"].get(name), new, one["time"], one["frames"], undoes
+                one["id"], name, old.get(name), new, one["time"], one["frames"], undoes
             )
     return list(found.values())
 

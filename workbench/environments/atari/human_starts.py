@@ -35,10 +35,11 @@ from workbench.environments.atari.vector import (
 from workbench.environments.contract import Array, Ending, checked_actions
 from workbench.environments.observations import area_matrix
 from workbench.errors import InvalidInput
-from workbench.rundir.files import LARGEST_LIST, content
+from workbench.rundir.files import content
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 ALL_ACTIONS = 18  # of the joystick
+_LARGEST = 2**28  # bytes
 _FORM = ('A file of starts is JSON: {"game": "pong", "frames_per_action": 1, "starts": [[0, 1, ...], ...]}, the '
          "actions by ALE's numbers from the reset on; see docs/environments.md.")
 
@@ -55,7 +56,7 @@ class Starts:
 def read_starts(path: Path, *, game: str) -> Starts:
     """The starts in a file, for `game`. Raises InvalidInput that says what is wrong with it."""
     try:
-        told = json.loads(content(path.expanduser(), largest=LARGEST_LIST))
+        told = json.loads(content(path.expanduser(), largest=_LARGEST))
     except OSError as error:
         raise InvalidInput(f"cannot read the starts in {path}: {error.strerror}. {_FORM}") from None
     except (ValueError, RecursionError) as error:

@@ -17,9 +17,10 @@ from workbench.checkpoints import Checkpoint
 from workbench.errors import StorageFailed
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import RunDirectory, gone
-from workbench.rundir.files import LARGEST_LIST, content, to_append
+from workbench.rundir.files import last_lines, to_append
 
 FILE = "evaluations.jsonl"
+_MOST_BYTES, _MOST = 2**24, 100_000  # of the newest lines: these are read
 _LARGEST = 1e300  # of a return: sums of its squares and the like are the reader's
 
 
@@ -62,9 +63,9 @@ def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation
 
 
 def kept(directory: RunDirectory) -> list[Kept]:
-    """The evaluations of a run, oldest first; lines that are no evaluation are left out."""
+    """The evaluations of a run, oldest first, of the newest 16 MiB; lines that are no evaluation are left out."""
     try:
-        lines = content(directory.path / FILE, largest=LARGEST_LIST).splitlines()
+        lines = last_lines(directory.path / FILE, size=_MOST_BYTES, most=_MOST)
     except OSError:
         return []
     found = [_read(directory, line) for line in lines if line]

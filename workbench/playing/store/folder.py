@@ -256,7 +256,7 @@ def _remove_unfinished(folder: Path) -> None:
 def read(folder: Path) -> Stored:
     """What is in a rollout's folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
     try:
-        record = json.loads(content(folder / RECORD, largest=LARGEST_RECORD))
+        record = json.loads(content(folder / RECORD, largest=2 * LARGEST_RECORD))
         if record["format"] not in range(1, FORMAT + 1):
             raise StorageFailed(f"{folder} has format {record['format']!r}, and this version of rl-workbench knows "
                                 f"1 to {FORMAT}. Read it with the version that wrote it, or with a newer one.")

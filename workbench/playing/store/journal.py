@@ -56,7 +56,7 @@ def read_journal(path: Path) -> tuple[dict[str, Any], list[Step]]:
     """How the episode began, and its steps without one that was cut off. Raises InvalidInput."""
     found = []
     try:
-        for line in content(path, largest=LARGEST_LIST).splitlines():
+        for line in content(path, largest=LARGEST_LIST).split(b"\n", LONGEST + 2):
             with suppress(ValueError):
                 found.append(json.loads(line))
         opening, *steps = found

@@ -23,7 +23,7 @@ from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
 from workbench.running.status import RunStatus
-from workbench.running.tuning import Change, changes
+from workbench.running.tuning import changes
 
 POINTS = 300  # of a curve, at most: each is a mean
 
@@ -92,7 +92,7 @@ class Card:
         if target.suffix not in texts:
             raise InvalidInput(f"{target.name!r} says no format. End it in one of {', '.join(texts)}.")
         try:
-            target.write_text(texts[target.suffix], encoding="utf-8")
+            target.write_text(texts[target.suffix], encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise StorageFailed(f"cannot write {target}: {error.strerror}. Choose another place, or free space "
                                 "there.") from None
@@ -102,7 +102,7 @@ class Card:
         return self.markdown
 
     def __repr__(self) -> str:
-        return f"Card({self.name}: {self.summary})"
+        return tables.plain(f"Card({self.name}: {self.summary})")
 
 
 def card(directory: RunDirectory) -> Card:
@@ -132,9 +132,15 @@ def _as_launched(config: RunConfig, events: Sequence[Mapping[str, Any]]) -> RunC
     for one in changes(events):
         before.setdefault(one.name, one.old)
     for name, value in before.items():
-        with suppress(InvalidInput):  # of an event that no run writes
-            config = config.replaced(**{name: value})
+        config = _changed(config, name, value) or config
     return config
+
+
+def _changed(config: RunConfig, name: str, value: Any) -> RunConfig | None:
+    """With a field set live, as a run writes it; None for what none writes. Whoever sends a run can write others."""
+    with suppress(InvalidInput):
+        return config.replaced(actors=value) if name == "actors" else config.with_live(**{name: value})
+    return None
 
 
 def _summary(status: RunStatus, config: RunConfig) -> str:
@@ -167,20 +173,11 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     lines += [f"                {name}={value!r}," for name, value in given.items()]
     lines[-1] = lines[-1].removesuffix(",") + ")"
     for one in changes(events):
-        if not _is_written(one, config):
+        if _changed(config, one.name, one.new) is None:
             continue
         call = f"run.scale(actors={one.new!r})" if one.name == "actors" else f"run.tune({one.name}={one.new!r})"
         lines.append(f"run.wait(frames={one.frames}); {call}" if one.frames else call)
     return "\n".join(lines)
-
-
-def _is_written(change: Change, config: RunConfig) -> bool:
-    """Whether a run writes such a change: of a field, to a value of its type. Whoever sends a run can write others."""
-    try:
-        config.replaced(**{change.name: change.new})
-    except InvalidInput:
-        return False
-    return True
 
 
 # What Markdown would read as its own: a mark anywhere, an underscore at the edge of a word, and at the beginning what

@@ -12,6 +12,7 @@ from workbench.trajectory import Array
 
 _WIDTH, _HEIGHT = 640, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 24, 40
+_LARGEST = 1e300
 _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c")
 
 Points = tuple[Array, Array]  # x and y, as long as each other
@@ -19,7 +20,7 @@ Points = tuple[Array, Array]  # x and y, as long as each other
 
 def curve(lines: Mapping[str, Points], *, x_title: str, y_title: str) -> str:
     """Lines by name over common axes; "" where no line has two points."""
-    finite = {name: np.isfinite(x) & np.isfinite(y) for name, (x, y) in lines.items()}
+    finite = {name: (np.abs(x) < _LARGEST) & (np.abs(y) < _LARGEST) for name, (x, y) in lines.items()}
     drawn = {name: (x[finite[name]], y[finite[name]]) for name, (x, y) in lines.items() if finite[name].sum() > 1}
     if not drawn:
         return ""
@@ -37,7 +38,11 @@ def curve(lines: Mapping[str, Points], *, x_title: str, y_title: str) -> str:
 
 def _ends(arrays: Sequence[Array]) -> tuple[float, float]:
     low, high = min(float(one.min()) for one in arrays), max(float(one.max()) for one in arrays)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    largest = max(abs(low), abs(high))
+    if high - low > max(1e-9 * largest, 1e-300):  # else ticks would fall together
+        return low, high
+    room = max(0.5, 1e-3 * largest)
+    return low - room, high + room
 
 
 def _at_x(x: float, ends: tuple[float, float]) -> float:
