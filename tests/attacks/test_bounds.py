@@ -6,6 +6,7 @@ import json
 import resource
 import sqlite3
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +14,14 @@ import workbench as wb
 from tests.attacks.hostile import replaced
 from tests.attacks.overflowing import overflow
 from tests.attacks.test_files import bad, good, soon
+from tests.widgets import swept
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.schema import _TABLES
 from workbench.rundir import RunDirectory, files, sealed
 from workbench.running.status import RunStatus
 from workbench.running.tuning import changes
+from workbench.sweeping import folder as sweep_folder
 from workbench.widgets.panel import facts, snapshot
 
 __all__ = ["bad", "good"]
@@ -143,14 +146,36 @@ def test_changes_that_no_run_writes_are_no_changes(bad: RunDirectory, change: st
     assert repr(wb.compare(["good", "bad"]).differences)
 
 
-def test_text_that_is_none_can_be_saved(bad: RunDirectory, tmp_path: str) -> None:
+def test_text_that_is_none_can_be_saved(bad: RunDirectory, tmp_path: Path) -> None:
     with closing(MetricsWriter(bad.metrics)) as writer:
         writer.status({"state": "x\ud800", "hint": "\ud800", "device": "\udfff"})
     record = bad.read()
     bad.write(machine={"cpu\ud800": "a\udfff"}, config={**record["config"], "seed": 3})
     for suffix in (".md", ".html"):
-        saved = wb.attach("bad").card().save(f"{tmp_path}/card{suffix}")
+        saved = wb.attach("bad").card().save(tmp_path / f"card{suffix}")
         assert "\\ud800" in saved.read_text()
     for shown in (wb.runs(), wb.attach("bad").status, wb.attach("bad")):
         repr(shown).encode()
         getattr(shown, "_repr_html_", str)().encode()
+
+
+@pytest.mark.parametrize("name", ["bad?mode=memory", "bad#1", "bad%41"])
+def test_a_sweep_of_any_name_is_read_where_it_lies(home: Path, name: str) -> None:
+    swept.by_hand("good")
+    (sweep_folder.folder() / "good").rename(sweep_folder.folder() / name)
+    before = sorted(sweep_folder.folder().iterdir())
+    [row] = wb.sweeps()
+    assert row.state == "stopped" and len(wb.attach_sweep(sweep_folder.folder() / name).trials)
+    assert sorted(sweep_folder.folder().iterdir()) == before
+
+
+def test_values_of_a_study_that_are_many_mebibytes_are_refused(home: Path) -> None:
+    swept.by_hand("bad")
+    with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
+        theirs.execute("""with recursive n(x) as (select 1 union all select x + 1 from n where x < 150)
+            insert into trial_user_attributes (trial_id, key, value_json)
+            select 1, 'k' || x, hex(zeroblob(500000)) from n""")
+        theirs.commit()
+    with soon():
+        [row] = wb.sweeps()
+    assert row.state == "damaged" and "more than 134,217,728 bytes" in row.problem

@@ -35,6 +35,7 @@ _OF_EXPRESSIONS = re.compile(r"\(.*\(|\bWHERE\b", re.IGNORECASE | re.DOTALL)
 _OF_SEVERAL = bytes.fromhex("d9d505f920a163d7")  # sqlite.org/fileformat2.html, "the rollback journal"
 _LONGEST_VALUE = 2**22  # bytes of one value
 _MOST_READ = 2**31  # bytes of what one connection reads; rows of a damaged file can share their pages
+_MOST_TEXT = 2**27  # bytes of the values of a table, where rows are bounded
 _NUMBER_BYTES = 32  # in memory, with its place in a row
 _MOST_TABLES = 200  # and indices; Optuna's file has some 30
 
@@ -177,6 +178,11 @@ def _check_rows(connection: sqlite3.Connection, path: Path, table: str, most: in
     name = table.replace('"', '""')
     if connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1 OFFSET {most}').fetchone():  # quoted above
         raise StorageFailed(f"cannot read {path}: its table {table!r:.50} has more than {most:,} rows. {_MOVE_AWAY}")
+    columns = connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+    lengths = " + ".join('total(length(CAST("{}" AS BLOB)))'.format(one.replace('"', '""')) for (one,) in columns)
+    if connection.execute(f'SELECT {lengths} FROM "{name}"').fetchone()[0] > _MOST_TEXT:  # quoted above
+        raise StorageFailed(f"cannot read {path}: the values of its table {table!r:.50} have more than "
+                            f"{_MOST_TEXT:,} bytes. {_MOVE_AWAY}")
 
 
 @contextmanager

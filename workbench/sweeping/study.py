@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench import imports
@@ -111,16 +113,21 @@ def _storage(sweep: SweepFolder, *, new: bool = False) -> Any:
         gone = "no plain file" if sweep.study.exists() else "gone"
         raise StorageFailed(f"{sweep.study} is {gone}. The sweep's runs are not affected: wb.runs().")
     package = optuna()
-    waiting = {"connect_args": {"timeout": _TIMEOUT_S}}
+    address, connecting = f"sqlite:///{sweep.study}", dict[str, Any](connect_args={"timeout": _TIMEOUT_S})
     try:
         if not new:
             check_tables(sweep.study, most_rows=_MOST_ROWS)
+            address = f"sqlite:///{sweep.study.name}"  # a whole one would cut a name at its "?"
+            connecting = {"creator": partial(_connected, sweep.study)}
         return package.storages.RDBStorage(
-            f"sqlite:///{sweep.study}", engine_kwargs=waiting, skip_table_creation=not new,
-            skip_compatibility_check=not new,
-        )  # fmt: skip
+            address, engine_kwargs=connecting, skip_table_creation=not new, skip_compatibility_check=not new
+        )
     except (StorageFailed, sqlite3.Error, package.exceptions.StorageInternalError) as error:
         raise StorageFailed(f"cannot open {sweep.study}: {error}. Its runs are not affected: wb.runs().") from None
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_TIMEOUT_S, check_same_thread=False)
 
 
 def _sampler(record: dict[str, Any]) -> BaseSampler:
