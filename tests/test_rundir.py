@@ -12,6 +12,7 @@ import workbench as wb
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import HomeNotWritable, StorageFailed
+from workbench.rundir import files
 
 
 def record(created: float) -> dict[str, object]:
@@ -79,3 +80,14 @@ def test_the_parent_of_a_run_is_known_in_every_form_that_a_record_had(home: Path
     new = rundir.parent_of(Path("/elsewhere/100"), take="all", optimizer=True, replay=True)
     assert rundir.create("new", {**record(1.0), "parent": new}).parent() == new
     assert new["run"] is None
+
+
+@pytest.mark.parametrize(("text", "size", "most", "lines"), [
+    (b"a\nb\nc", 99, 9, [b"a", b"b", b"c"]), (b"a\nb\nc", 4, 9, [b"b", b"c"]), (b"a\nb\nc", 99, 2, [b"b", b"c"]),
+    (b"", 99, 9, [b""]), (b"abcdef", 3, 9, []),
+])  # fmt: skip
+def test_the_newest_lines_of_a_file_are_whole_ones(
+    tmp_path: Path, text: bytes, size: int, most: int, lines: list[bytes]
+) -> None:
+    (tmp_path / "list").write_bytes(text)
+    assert files.last_lines(tmp_path / "list", size=size, most=most) == lines

@@ -82,6 +82,24 @@ def test_nobody_is_called_by_a_look_at_a_run_that_is_dead(addressed: RunDirector
     assert nobody_called(planter)
 
 
+@pytest.mark.full
+def test_a_run_that_is_resumed_forgets_the_addresses_that_lay_there(home: Path, planter: socket.socket) -> None:
+    run = wb.launch("CartPole-v1", name="mine", actors=1, envs_per_actor=2, device="cpu")
+    run.wait(updates=1)
+    run.stop()
+    certificate, _ = _made("mine")
+    told = {"host": "127.0.0.1", "port": planter.getsockname()[1], "machine": "elsewhere", "socket": "unix:/nowhere"}
+    for path, data in ((run.directory.certificate, certificate),
+                       *((run.directory.endpoints / f"{name}.json", json.dumps(told).encode())
+                         for name in (SUPERVISOR, "learner"))):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o600)
+    wb.resume("mine").wait(updates=run.status.updates + 2)
+    run.stop()
+    assert nobody_called(planter)
+
+
 def test_a_connection_is_of_the_folder_that_it_was_opened_for(run: RunDirectory) -> None:
     control = wb.attach(run.path)._control
     kept = control._open()
