@@ -91,13 +91,13 @@ def test_a_run_that_is_resumed_forgets_the_addresses_that_lay_there(home: Path, 
     told = {"host": "127.0.0.1", "port": planter.getsockname()[1], "machine": "elsewhere", "socket": "unix:/nowhere"}
     for path, data in ((run.directory.certificate, certificate),
                        *((run.directory.endpoints / f"{name}.json", json.dumps(told).encode())
-                         for name in (SUPERVISOR, "learner"))):
+                         for name in (SUPERVISOR, "learner", "learner-7"))):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(data)
         path.chmod(0o600)
     wb.resume("mine").wait(updates=run.status.updates + 2)
     run.stop()
-    assert nobody_called(planter)
+    assert nobody_called(planter) and not run.directory.endpoints.exists()
 
 
 def test_a_connection_is_of_the_folder_that_it_was_opened_for(run: RunDirectory) -> None:

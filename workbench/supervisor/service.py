@@ -17,8 +17,6 @@ WATCH_S = 5.0  # for the learner to tell what an environment saw
 
 def serve(run: RunDirectory, supervisor: Supervisor) -> None:
     """Supervise the run to its end, and answer control calls meanwhile."""
-    for left in run.endpoints.glob("*.json"):  # of a life before, or of where the files came from
-        left.unlink()
     server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
                        on_flood=lambda text: supervisor.event("error", text))
     try:
