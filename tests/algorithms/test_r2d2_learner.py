@@ -302,6 +302,12 @@ def test_the_target_network_is_copied_exactly_at_its_period_and_is_saved() -> No
     torch.testing.assert_close(algorithm.state()["target.keep"], network.keep.detach(), rtol=0, atol=0)
 
 
+def test_the_target_networks_lstm_is_made_one_piece_of_memory(monkeypatch) -> None:
+    network, flat = nn.ModuleDict({"core": nn.LSTM(3, 4)}), []
+    monkeypatch.setattr(nn.LSTM, "flatten_parameters", lambda self: flat.append(self))
+    assert prepared(config_of(), network)._prepared()["core"] in flat
+
+
 def test_a_saved_target_network_is_put_back_and_another_networks_is_refused() -> None:
     config, network = config_of(), Recurrent(0)
     batch, algorithm = random_batch(0, config), prepared(config, Recurrent(1))

@@ -107,7 +107,7 @@ class Rig:
         self.inference = Inference(
             spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
             assembler=UnrollAssembler(layout, num_envs=1, stagger=self.stagger), queue=self.queue,
-            device=device(), num_envs=1, generator=torch.Generator().manual_seed(0),
+            device=device(), num_envs=1, generator=device().generator(0),
             meters=Meters(), on_episode=self.episodes.append, opponent=self._opposing(),
         )
         self.lives = 0

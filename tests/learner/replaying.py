@@ -6,15 +6,14 @@ beside the inputs, computes something else than plain work does; here that is se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from workbench.learner.devices.device import Device
-
-_WARM_UPS = 3
+from workbench.learner.devices.recording import Recorder
 
 
 class ReplayingDevice(Device):
@@ -25,7 +24,8 @@ class ReplayingDevice(Device):
 
     def __init__(self) -> None:
         super().__init__("cpu", precision="fp32", pads=True)
-        self.replays = 0
+        self.replays = self.records = 0
+        self.broken = ""
 
     def recorder(self, generator: torch.Generator | None = None) -> Replays:
         """See `Device`."""
@@ -37,36 +37,36 @@ class ReplayingDevice(Device):
         return lambda: copies
 
 
-class Replays:
-    """Fits `device.Recorder`."""
+class Copies:
+    """Fits `recording.Replay`."""
 
-    def __init__(self, device: ReplayingDevice) -> None:
-        self._device = device
-        self._depends_on: tuple[object, ...] = ()
-        self._runs: dict[Hashable, int] = {}
-        self._memory: dict[Hashable, tuple[list[torch.Tensor], Any]] = {}
+    def __init__(self, work: Callable[..., Any], inputs: Sequence[torch.Tensor], device: ReplayingDevice) -> None:
+        self.inputs = [one.clone() for one in inputs]
+        self._work, self._device = work, device
+        self.outputs: Any = None
 
-    def run(
-        self, work: Callable[..., Any], inputs: Sequence[torch.Tensor], *, key: Hashable, depends_on: tuple[object, ...]
-    ) -> Any:
-        if self._depends_on != depends_on:
-            self._depends_on, self._runs, self._memory = depends_on, {}, {}
-        key = (key, *(one.shape for one in inputs))
-        self._runs[key] = runs = self._runs.get(key, 0) + 1
-        if runs <= _WARM_UPS:
-            return work(*inputs)
+    def launch(self) -> None:
+        """Computes into the memory that the first launch took."""
         self._device.replays += 1
-        if key not in self._memory:
-            mine = [one.clone() for one in inputs]
-            outputs = work(*mine)
-            self._memory[key] = mine, pytree.tree_map_only(torch.Tensor, lambda one: one.detach().clone(), outputs)
-            return self._memory[key][1]
-        mine, kept = self._memory[key]
-        for own, given in zip(mine, inputs, strict=True):
-            own.copy_(given)
-        outputs = work(*mine)
+        outputs = self._work(*self.inputs)
+        if self.outputs is None:
+            self.outputs = pytree.tree_map_only(torch.Tensor, lambda one: one.detach().clone(), outputs)
+            return
         with torch.no_grad():
-            for old, new in zip(pytree.tree_leaves(kept), pytree.tree_leaves(outputs), strict=True):
+            for old, new in zip(pytree.tree_leaves(self.outputs), pytree.tree_leaves(outputs), strict=True):
                 if isinstance(old, torch.Tensor):
                     old.copy_(new)
-        return kept
+
+
+class Replays(Recorder):
+    """A device that cannot record raises what `device.broken` is."""
+
+    def __init__(self, device: ReplayingDevice) -> None:
+        super().__init__(lambda sentence: device.tell(sentence))
+        self._device = device
+
+    def _record(self, work: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Copies:
+        if self._device.broken:
+            raise RuntimeError(self._device.broken)
+        self._device.records += 1
+        return Copies(work, inputs, self._device)

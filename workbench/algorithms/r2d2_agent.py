@@ -183,6 +183,9 @@ class R2D2:
     def prepare(self, network: nn.Module) -> None:
         """Copies the network into the target network."""
         self._target = copy.deepcopy(network).eval().requires_grad_(False)
+        for part in self._target.modules():
+            if isinstance(part, nn.RNNBase):
+                part.flatten_parameters()  # a copy's lie apart, and a GPU would gather them at every call
 
     @torch.no_grad()
     def updated(self, network: nn.Module, *, updates: int, config: R2D2Config) -> None:

@@ -155,6 +155,8 @@ class Learner:
         )
         self._echo = Echo(self.experience, self.meters)
         acting = for_inference(config, self.device, own_network=factory is not None)
+        for one in (self.device, acting):
+            one.tell = lambda sentence: self._event("error", sentence, progress=self.progress)
         generator = acting.generator(self._seed(1))
         counters = self._restored(generator)
         if self.group is not None:

@@ -37,7 +37,8 @@ def for_inference(config: RunConfig, training: Device, *, own_network: bool = Fa
         raise OutOfBounds(f"inference_device={name!r} is no device. Choose cpu, or a GPU such as cuda:1.") from None
     if (device.index or 0) >= there:
         raise OutOfBounds(f"inference_device={name!r}, but torch finds {there} CUDA devices here. Leave it out.")
-    return _of_kind(name, precision=training.precision, own_network=own_network)
+    same = device.type == training.kind or _has_bf16(device.type)
+    return _of_kind(name, precision=training.precision if same else "fp32", own_network=own_network)
 
 
 def _of_kind(name: str, *, precision: str, own_network: bool) -> Device:

@@ -8,7 +8,8 @@ waits only where it needs actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,17 +17,19 @@ import torch
 from torch import Tensor
 
 from workbench.learner.devices.device import Device
+from workbench.learner.devices.recording import Recorder
 from workbench.trajectory import Array
 
-_WARM_UPS = 3  # libraries choose their kernels and take their memory in the first runs, which are plain ones
+# One graph is recorded at a time, and nobody waits for the whole device meanwhile: that would spoil the recording.
+_ALONE = threading.Lock()
 
 
 class CudaDevice(Device):
     """One GPU.
 
     Args:
-        graphs: whether work is recorded. It must not look at values then, nor depend on anything that changes but
-            its inputs, which our own networks keep to.
+        graphs: whether work is recorded, which asks of it what `recording.Recorder.run` says; our own networks keep
+            to that.
     """
 
     lags = True
@@ -47,7 +50,7 @@ class CudaDevice(Device):
     def fetch(self, tensors: Sequence[Tensor]) -> list[Array]:
         """See `Device`. A thread without a stream of its own waits for all streams."""
         if torch.cuda.current_stream(self.torch) == torch.cuda.default_stream(self.torch):
-            torch.cuda.synchronize(self.torch)
+            self._synchronize()
         return [one.numpy() for one in self.send(tensors)()]
 
     def send(self, tensors: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
@@ -66,13 +69,21 @@ class CudaDevice(Device):
     @contextmanager
     def own_stream(self, *, ahead: bool) -> Iterator[None]:
         """See `Device`."""
-        torch.cuda.synchronize(self.torch)
+        self._synchronize()
         with torch.cuda.stream(torch.cuda.Stream(self.torch, priority=-1 if ahead else 0)):  # type: ignore[no-untyped-call]
             yield
 
     def recorder(self, generator: torch.Generator | None = None) -> Graphs | None:
         """See `Device`."""
-        return Graphs(generator) if self._records else None
+        return Graphs(generator, tell=self._told) if self._records else None
+
+    def _told(self, sentence: str) -> None:
+        self.tell(sentence)  # whoever is to be told then
+
+    def _synchronize(self) -> None:
+        """Wait for all that any thread has asked of the device."""
+        with _ALONE:
+            torch.cuda.synchronize(self.torch)
 
     def memory_gb(self) -> float:
         """Memory of the GPU in use by this process."""
@@ -83,54 +94,50 @@ class CudaDevice(Device):
         return float(torch.cuda.get_device_properties(self.torch).total_memory / 2**30)
 
 
-class Recorded(NamedTuple):
-    """A graph, and the tensors that it reads and writes."""
+class Graph(NamedTuple):
+    """Fits `recording.Replay`."""
 
     graph: torch.cuda.CUDAGraph
     inputs: list[Tensor]
     outputs: Any
 
+    def launch(self) -> None:
+        """See `recording.Replay`."""
+        self.graph.replay()
 
-class Graphs:
-    """Graphs of one thread, on its own stream. Fits `device.Recorder`.
+
+class Graphs(Recorder):
+    """Graphs of one thread, on its own stream.
 
     Args:
         generator: of the random numbers that the work draws, if it draws any; each replay draws new ones.
     """
 
-    def __init__(self, generator: torch.Generator | None) -> None:
+    def __init__(self, generator: torch.Generator | None, *, tell: Callable[[str], None]) -> None:
+        super().__init__(tell)
         self._generator = generator
-        self._depends_on: tuple[object, ...] = ()
-        self._runs: dict[Hashable, int] = {}
-        self._recorded: dict[Hashable, Recorded] = {}
 
-    def run(
-        self, work: Callable[..., Any], inputs: Sequence[Tensor], *, key: Hashable, depends_on: tuple[object, ...]
-    ) -> Any:
-        """See `device.Recorder`."""
-        if self._depends_on != depends_on:
-            self._depends_on = depends_on
-            self._runs.clear()
-            self._recorded.clear()
-        key = (key, *(one.shape for one in inputs))
-        self._runs[key] = runs = self._runs.get(key, 0) + 1
-        if runs <= _WARM_UPS:
-            return work(*inputs)
-        if key not in self._recorded:
-            self._recorded[key] = self._record(work, inputs)
-        found = self._recorded[key]
-        for mine, given in zip(found.inputs, inputs, strict=True):
-            mine.copy_(given, non_blocking=True)
-        found.graph.replay()
-        return found.outputs
-
-    def _record(self, work: Callable[..., Any], inputs: Sequence[Tensor]) -> Recorded:
-        """Nothing is computed yet."""
+    def _record(self, work: Callable[..., Any], inputs: Sequence[Tensor]) -> Graph:
         mine = [one.clone() for one in inputs]
-        graph = torch.cuda.CUDAGraph()
-        if self._generator is not None:
-            graph.register_generator_state(self._generator)
-        stream = torch.cuda.current_stream(mine[0].device)
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # other threads go on
-            outputs = work(*mine)
-        return Recorded(graph, mine, outputs)
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(mine[0].device)
+        drawing = torch.cuda.default_generators[stream.device_index]
+        generators = [drawing] if self._generator is None else [drawing, self._generator]
+        with _ALONE:
+            before = [one.get_state() for one in generators]
+            if self._generator is not None:
+                graph.register_generator_state(self._generator)
+            try:
+                with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # other threads go on
+                    outputs = work(*mine)
+            except RuntimeError:
+                for one, state in zip(generators, before, strict=True):
+                    _begin_anew(one, state)
+                raise
+        return Graph(graph, mine, outputs)
+
+
+def _begin_anew(generator: torch.Generator, state: Tensor) -> None:
+    """Free a generator of a graph that was never finished, inside which it waits for ever."""
+    fresh = torch.Generator(generator.device)
+    fresh.set_state(state)
+    generator.graphsafe_set_state(fresh.graphsafe_get_state())

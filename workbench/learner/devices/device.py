@@ -8,32 +8,19 @@ look at values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
+from workbench.learner.devices.recording import Recorder, to_log
 from workbench.trajectory import Array
 
 _SMALLEST_BATCH = 8  # rows
-
-
-class Recorder(Protocol):
-    """Work that is recorded once and then launched as a whole."""
-
-    def run(
-        self, work: Callable[..., Any], inputs: Sequence[torch.Tensor], *, key: Hashable, depends_on: tuple[object, ...]
-    ) -> Any:
-        """What `work(*inputs)` returns; its tensors hold until the next run of this key.
-
-        Args:
-            key: what the work depends on beside its inputs and their shapes, where it goes back and forth.
-            depends_on: the same where what was before does not come back; compared with ==.
-        """
 
 
 class Device:
@@ -43,6 +30,7 @@ class Device:
         pads: whether batches are filled up to one of a few sizes, since each size costs a compilation or a CUDA graph.
         lags: whether it runs ahead of the host, which then guards updates on the device; see `training.trainer`.
         foreach, capturable: of the optimizer, see torch.optim.
+        tell: is told what a user should know of the device, a sentence; the process's log unless someone sets it.
     """
 
     lags = False
@@ -53,6 +41,7 @@ class Device:
         self.kind = self.torch.type
         self.precision = precision
         self.pads = self.kind != "cpu" if pads is None else pads
+        self.tell: Callable[[str], None] = to_log
 
     def check(self, config: RunConfig) -> None:
         """Raises OutOfBounds where it cannot train as `config` says."""

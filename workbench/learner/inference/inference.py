@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -252,22 +252,23 @@ class Inference:
 
     def _recorded(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
         """`_forward`, launched as a whole where the device records work."""
+        settings = self._roles.config.hyperparameters
         if self._recorder is None:
-            return self._forward(network, seen, roles)
+            return self._forward(network, seen, roles, settings)
 
-        def work(*inputs: torch.Tensor) -> Forward:
-            return self._forward(network, Seen(*inputs[: len(seen)]), Roles(*inputs[len(seen) :]))
+        def work(settings: Any, *inputs: torch.Tensor) -> Forward:
+            return self._forward(network, Seen(*inputs[: len(seen)]), Roles(*inputs[len(seen) :]), settings)
 
         done: Forward = self._recorder.run(
-            work, [*seen, *roles], key=id(network), depends_on=(self._roles.config, self._memory.size))
+            work, [*seen, *roles], settings=settings, key=id(network), depends_on=(self._memory.size,))
         return done
 
-    def _forward(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
+    def _forward(self, network: nn.Module, seen: Seen, roles: Roles, settings: Any) -> Forward:
         """The network's output and state, actions and behaviour for `seen`, all on the device; the tables go on."""
         output, state = network(*self._memory.look(seen))
         actions, behaviour = self._algorithm.act(
             output, roles=roles, greedy=False, generator=self._device.drawing(self.generator),
-            config=self._roles.config.hyperparameters)
+            config=settings)
         self._memory.remember(seen.rows, state)
         return output, state, actions, behaviour
 

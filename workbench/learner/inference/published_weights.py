@@ -29,7 +29,8 @@ class PublishedPolicy:
 
     def __init__(self, network: nn.Module, *, version: int, device: Device | None = None) -> None:
         trained_on = next((one.device for one in _tensors(network)), torch.device("cpu"))
-        self._trained_on, self._read_on = trained_on, device.torch if device else trained_on
+        self._read_on = device.torch if device else trained_on
+        self._copied_on = trained_on if trained_on.type == "cuda" else self._read_on  # whose stream copies
         self._copies = [copy.deepcopy(network).eval().requires_grad_(False).to(self._read_on) for _ in range(2)]
         if device is not None and device.lower_dtype is not None:
             for one in self._copies:
@@ -51,10 +52,10 @@ class PublishedPolicy:
         """Make the trained network's weights, after `version` updates, those of the next inference batch."""
         spare = 1 - self._current
         with self._locks[spare]:
-            _wait(self._trained_on, self._read[spare])
+            _wait(self._copied_on, self._read[spare])
             for mine, theirs in self._pairs[spare]:
                 torch._foreach_copy_(mine, theirs)
-            self._written[spare] = _mark(self._trained_on)
+            self._written[spare] = _mark(self._copied_on)
             self._versions[spare] = version
         self._current = spare
 
@@ -74,8 +75,12 @@ def _mark(device: torch.device) -> torch.cuda.Event | None:
 
 
 def _wait(device: torch.device, mark: torch.cuda.Event | None) -> None:
-    """Let this thread's later work on the GPU wait for `mark`."""
-    if mark is not None:
+    """Let this thread's later work on `device` wait for `mark`."""
+    if mark is None:
+        return
+    if device.type != "cuda":
+        mark.synchronize()
+    else:
         torch.cuda.current_stream(device).wait_event(mark)
 
 

@@ -141,12 +141,13 @@ class Trainer:
         """`_judged`, launched as a whole where the device records work. Of several learners it is not: they talk."""
         if self._recorder is None or self._group is not None:
             return self._judged(batch, config)
-        def work(*given: torch.Tensor) -> tuple[Loss, torch.Tensor]:
+
+        def work(settings: Any, *given: torch.Tensor) -> tuple[Loss, torch.Tensor]:
             left = iter(given)
-            loss, told = self._judged(batch.map(lambda _: next(left)), config)
+            loss, told = self._judged(batch.map(lambda _: next(left)), settings)
             return loss._replace(total=loss.total.detach()), told
 
-        loss, told = self._recorder.run(work, batch.tensors(), key=None, depends_on=(config,))
+        loss, told = self._recorder.run(work, batch.tensors(), settings=config)
         samples = {name: value.clone() for name, value in loss.samples.items()}  # read after the next update
         return loss._replace(samples=samples), told
 
