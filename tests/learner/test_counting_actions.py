@@ -98,10 +98,10 @@ class EchoNetwork(nn.Module):
             count = count.masked_fill(start[t, :, None], 0.0) + 1
             counted.append(count[:, 0])
         told = self.told.encode(previous_action).masked_fill(start[..., None], 0.0)
-        weights = torch.arange(1.0, told.shape[-1] + 1) / 8
-        value = (steps * torch.arange(1.0, steps.shape[-1] + 1)).sum(-1)
+        weights = torch.arange(1.0, told.shape[-1] + 1, device=told.device) / 8
+        value = (steps * torch.arange(1.0, steps.shape[-1] + 1, device=steps.device)).sum(-1)
         value = value + 1000 * torch.stack(counted) + (told * weights).sum(-1)
-        slopes = torch.linspace(-0.5, 0.5, self.spec.actions.parameters)
+        slopes = torch.linspace(-0.5, 0.5, self.spec.actions.parameters, device=steps.device)
         return PolicyValueOutput(steps[..., -1:] * slopes, value), (count,)
 
 
@@ -117,10 +117,11 @@ def played(kind: str, *, parts: bool, frame_stack: int, steps: int, groups: int 
     network = Observed(plain, spec, normalise=False) if needs_observed(spec, normalise=False) else plain
     layout = UnrollLayout(spec, unroll_length=4, overlap=0, behaviour=algorithm.behaviour_fields(),
                           state_shapes=((1,),))
+    device = counting.device()
     inference = Inference(
-        spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=7),
-        assembler=UnrollAssembler(layout, num_envs=1), queue=UnrollQueue(1), device=counting.device(),
-        num_envs=1, generator=torch.Generator().manual_seed(0), meters=Meters(), on_episode=lambda episode: None,
+        spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=7, device=device),
+        assembler=UnrollAssembler(layout, num_envs=1), queue=UnrollQueue(1), device=device,
+        num_envs=1, generator=device.generator(0), meters=Meters(), on_episode=lambda episode: None,
     )
     waiting = [group.reset(seed=0) for group in made]
     unrolls, replies = [], []

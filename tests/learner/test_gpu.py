@@ -167,7 +167,7 @@ def test_a_run_goes_on_on_another_kind_of_device_and_comes_back(home: Path):
         run.wait(updates=run.status.updates + 30)
         run.stop()
         before = run.status.updates
-        run = wb.resume(run, device=device)
+        run = run.fork(device=device)
         run.wait(updates=before + 30)
         assert not (run.events["kind"] == "error").any(), run.events
     run.stop()
