@@ -87,7 +87,7 @@ class EchoNetwork(nn.Module):
     def forward(self, observation, previous_action, reward, start, state):
         if isinstance(observation, dict):
             lit = observation["board"].unflatten(2, (self.spec.frame_stack, -1)).flatten(3)  # [T, B, S, 15]
-            digits = 2.0 ** torch.arange(15)
+            digits = 2.0 ** torch.arange(15, device=lit.device)
             assert observation["board"].dtype == torch.uint8
             steps = (lit.float() / 255 * digits).sum(-1)
             assert torch.equal(steps, observation["counts"].unflatten(2, (-1, 2))[..., 1]), "parts of different frames"
