@@ -15,7 +15,7 @@ from tests.learner.replaying import ReplayingDevice
 from tests.learner.updates import CASES, IMAGES, UNROLL, trainer_on, update, weights
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.learner.devices import cuda
+from workbench.learner.devices import choose, cuda
 from workbench.learner.devices.choose import for_inference
 from workbench.learner.devices.device import Device
 
@@ -176,6 +176,15 @@ def test_inference_is_where_training_is_unless_told_otherwise():
     assert for_inference(RunConfig.build("x"), training) is training
     other = for_inference(RunConfig.build("x", inference_device="cpu"), training)
     assert other is not training and (other.kind, other.precision) == ("cpu", "fp32")
+
+
+@pytest.mark.parametrize(("asked", "precision"), [("auto", "fp32"), ("bf16", "bf16")])
+def test_inference_elsewhere_is_in_bf16_where_the_hardware_has_it_or_it_was_asked_for(monkeypatch, asked, precision):
+    training, config = Device("cpu", precision="bf16"), RunConfig.build("x", inference_device="cpu", precision=asked)
+    monkeypatch.setattr(choose, "_has_bf16", lambda kind: True)
+    assert for_inference(config, training).precision == "bf16"
+    monkeypatch.setattr(choose, "_has_bf16", lambda kind: False)
+    assert for_inference(config, training).precision == precision
 
 
 @pytest.mark.parametrize(("name", "says"), [("gpu", "is no device"), ("mps", "is no device"), ("cuda:99", "CUDA dev")])

@@ -121,10 +121,9 @@ def test_what_cannot_be_recorded_goes_on_plainly_with_its_random_numbers_and_wit
 @pytest.mark.parametrize(("trains", "acts"), [("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")])
 def test_a_reader_never_sees_half_an_update(trains, acts):
     network = nn.ModuleList([nn.Linear(512, 512) for _ in range(8)]).to(trains)
+    trained = [parameter.data.zero_() for parameter in network.parameters()]
     reads = CudaDevice(precision="fp32") if acts == "cuda" else CPU
     policy, torn, over = PublishedPolicy(network, version=0, device=reads), [], threading.Event()
-    policy_of_zero = [one.zero_() for one in (parameter.data for parameter in network.parameters())]
-    policy.publish(0), policy.publish(0)
 
     def read():
         with reads.own_stream(ahead=True), torch.inference_mode():
@@ -140,7 +139,7 @@ def test_a_reader_never_sees_half_an_update(trains, acts):
     with trainer.own_stream(ahead=False):
         reader.start()
         for version in range(1, 300):
-            for one in policy_of_zero:
+            for one in trained:
                 one.fill_(float(version))
             policy.publish(version)
         over.set()

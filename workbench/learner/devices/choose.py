@@ -37,8 +37,9 @@ def for_inference(config: RunConfig, training: Device, *, own_network: bool = Fa
         raise OutOfBounds(f"inference_device={name!r} is no device. Choose cpu, or a GPU such as cuda:1.") from None
     if (device.index or 0) >= there:
         raise OutOfBounds(f"inference_device={name!r}, but torch finds {there} CUDA devices here. Leave it out.")
-    same = device.type == training.kind or _has_bf16(device.type)
-    return _of_kind(name, precision=training.precision if same else "fp32", own_network=own_network)
+    precision = chosen.precision(config.precision, images=training.precision == "bf16", own_network=own_network,
+                                 bf16=_has_bf16(device.type))
+    return _of_kind(name, precision=precision, own_network=own_network)
 
 
 def _of_kind(name: str, *, precision: str, own_network: bool) -> Device:

@@ -75,10 +75,7 @@ class CudaDevice(Device):
 
     def recorder(self, generator: torch.Generator | None = None) -> Graphs | None:
         """See `Device`."""
-        return Graphs(generator, tell=self._told) if self._records else None
-
-    def _told(self, sentence: str) -> None:
-        self.tell(sentence)  # whoever is to be told then
+        return Graphs(generator, tell=lambda sentence: self.tell(sentence)) if self._records else None
 
     def _synchronize(self) -> None:
         """Wait for all that any thread has asked of the device."""

@@ -105,8 +105,8 @@ class Recorder(ABC):
             except RuntimeError as error:
                 self._refused = True
                 self._kept.clear()
-                self._tell(f"goes on without CUDA graphs, and slower, since one could not be recorded: "
-                           f"{str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}")
+                why = str(error).strip().partition("\n")[0] or type(error).__name__
+                self._tell(f"goes on without CUDA graphs, and slower, since one could not be recorded: {why}")
                 return work(settings, *inputs)
         for mine, given in zip(found.replay.inputs, inputs, strict=True):
             mine.copy_(given, non_blocking=True)

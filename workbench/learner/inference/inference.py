@@ -267,8 +267,7 @@ class Inference:
         """The network's output and state, actions and behaviour for `seen`, all on the device; the tables go on."""
         output, state = network(*self._memory.look(seen))
         actions, behaviour = self._algorithm.act(
-            output, roles=roles, greedy=False, generator=self._device.drawing(self.generator),
-            config=settings)
+            output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
         self._memory.remember(seen.rows, state)
         return output, state, actions, behaviour
 
