@@ -236,8 +236,6 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     given = parser.parse_args(words)
     with parser.refusing():
         config_of(given)
-    if given.device == "cuda" and not _cuda():
-        parser.error("--device cuda: torch sees no GPU here; --device cpu tries the script without one")
     return given
 
 
@@ -249,6 +247,9 @@ def _cuda() -> bool:
 
 def main() -> int:
     given = arguments()
+    if given.device == "cuda" and not _cuda():  # the command is right, and stands in documents; this machine is not
+        Parser(script=__file__).error(
+            "--device cuda: torch sees no GPU here; --device cpu tries the script without one")
     if given.part:
         print(json.dumps(HIDDEN[given.part](given)))
         return 0

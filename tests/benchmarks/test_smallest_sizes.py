@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.benchmarks.test_command_lines import BENCHMARKS, ROOT, SCRIPTS
 
@@ -115,6 +116,14 @@ def test_gpu_keeps_the_numbers_of_the_other_parts_where_one_fails(tmp_path: Path
     assert failed.startswith("round 1: free failed: ") and re.fullmatch(f"round 1: bare {POSITIVE}", bare)
     assert ["service, free environments, 64 per message", "not measured", ""] in [
         [cell.strip(" |") for cell in row] for row in rows(done.stdout)], done.stdout
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_gpu_without_a_gpu_says_so_in_one_line_and_measures_nothing():
+    done = started("gpu.py", "--rounds 1", results=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("benchmarks/gpu.py: --device cuda: torch sees no GPU here; --device cpu tries")
 
 
 def test_all_parts_of_gpu_say_a_number_on_a_cpu():
