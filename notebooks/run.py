@@ -15,8 +15,13 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbclient import NotebookClient
 
 CELL_TIMEOUT_S = 900
 
@@ -31,27 +36,21 @@ def main() -> int:
     options = parser.parse_args()
     parameters = {name: ast.literal_eval(value) for name, _, value in (one.partition("=") for one in options.set)}
     executed = options.output.absolute() / f"{options.notebook.stem}.executed.ipynb"
-    failure = execute(options.notebook, executed, parameters, share=options.share)
+    with kernel() as client:
+        failure = execute(options.notebook, executed, parameters, client=client, share=options.share)
     print(f"\nexecuted notebook: {executed}")
     return 1 if failure else 0
 
 
-def execute(notebook: Path, executed: Path, parameters: dict[str, Any], *, share: float = 1.0) -> str:
-    """Run the cells, or the first `share` of them, and write the executed notebook.
-
-    Returns "", or the traceback of the cell that failed.
-    """
+@contextmanager
+def kernel() -> Iterator[NotebookClient]:
+    """A kernel in an empty working directory, and the client by which notebooks are executed in it."""
     # jsonschema, which these import, builds 39 grammars of that package for a second; it does without where it is none.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import nbclient
     import nbformat
     from traitlets.config import Config
 
-    cells = nbformat.read(notebook, as_version=4)
-    _insert(cells, parameters)
-    cells.cells = cells.cells[:math.ceil(share * len(cells.cells))]
-    executed.parent.mkdir(parents=True, exist_ok=True)
-    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nb-") as folder:
         os.environ.update(JUPYTER_RUNTIME_DIR=folder, JUPYTER_PREFER_ENV_PATH="1", PYDEVD_DISABLE_FILE_VALIDATION="1")
         os.environ.pop("JUPYTER_PATH", None)
@@ -59,21 +58,41 @@ def execute(notebook: Path, executed: Path, parameters: dict[str, Any], *, share
         config.KernelManager.transport = "ipc"
         config.KernelManager.ip = f"{folder}/ipc"  # absolute: the kernel's working directory is not ours
         client = nbclient.NotebookClient(
-            cells, timeout=CELL_TIMEOUT_S, startup_timeout=120, kernel_name="python3", config=config,
-            resources={"metadata": {"path": folder}}, on_cell_executed=_report,
+            nbformat.v4.new_notebook(), timeout=CELL_TIMEOUT_S, startup_timeout=120, kernel_name="python3",
+            config=config, resources={"metadata": {"path": folder}}, on_cell_executed=_report,
         )
-        try:
-            client.execute()
-        except nbclient.exceptions.CellExecutionError as error:
-            print(error, file=sys.stderr)
-            return str(error)
-        finally:
-            for cell in cells.cells:
-                if cell.cell_type == "code":
-                    cell.outputs = _joined(cell.outputs)
-            cells.metadata.pop("widgets", None)  # nbclient needs the state while it runs, for widgets with outputs
-            nbformat.write(cells, executed)
-            print(f"\n{time.monotonic() - started:.0f} s in the notebook", flush=True)
+        with client.setup_kernel():
+            yield client
+
+
+def execute(
+    notebook: Path, executed: Path, parameters: dict[str, Any], *, client: NotebookClient, share: float = 1.0
+) -> str:
+    """Run the cells, or the first `share` of them, and write the executed notebook.
+
+    Returns "", or the traceback of the cell that failed.
+    """
+    import nbclient
+    import nbformat
+
+    cells = nbformat.read(notebook, as_version=4)
+    _insert(cells, parameters)
+    cells.cells = cells.cells[:math.ceil(share * len(cells.cells))]
+    executed.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    client.nb = cells
+    try:
+        client.execute(cleanup_kc=False)
+    except nbclient.exceptions.CellExecutionError as error:
+        print(error, file=sys.stderr)
+        return str(error)
+    finally:
+        for cell in cells.cells:
+            if cell.cell_type == "code":
+                cell.outputs = _joined(cell.outputs)
+        cells.metadata.pop("widgets", None)  # nbclient needs the state while it runs, for widgets with outputs
+        nbformat.write(cells, executed)
+        print(f"\n{time.monotonic() - started:.0f} s in the notebook", flush=True)
     return ""
 
 

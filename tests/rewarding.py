@@ -15,6 +15,7 @@ class Rewarding(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
     length: ClassVar[int] = 50
+    step_s: ClassVar[float] = 0.001  # of waiting: the processor is for others, too
 
     def __init__(self) -> None:
         self.steps = 0  # of all episodes
@@ -25,7 +26,7 @@ class Rewarding(gymnasium.Env):
 
     def step(self, action: int) -> Any:
         self.steps += 1
-        time.sleep(0.001)  # the processor is for others, too
+        time.sleep(self.step_s)
         over = self.length > 0 and self.steps % self.length == 0
         return np.zeros(2, np.float32), self.reward(), False, over, {}
 

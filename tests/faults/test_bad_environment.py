@@ -117,7 +117,7 @@ class Leaking(CountingEnv):
     """Keeps 500 kB of every step."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(step_ms=5.0)
         self._kept: list[bytes] = []
 
     def step(self, action):
