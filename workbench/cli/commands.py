@@ -312,6 +312,7 @@ def _environments(given: argparse.Namespace) -> int:
 def _status(given: argparse.Namespace) -> int:
     import dataclasses
 
+    from workbench.metrics.status_facts import FACTS
     from workbench.running.handle import attach
     from workbench.supervisor import stopping_rules
 
@@ -323,8 +324,9 @@ def _status(given: argparse.Namespace) -> int:
     print(f"{status.name}: {status.line()}")
     for actor in status.actors:
         life = "alive" if actor.alive else "dead"
-        print(f"  actor {actor.index}: {life}, {actor.steps_per_second:,.0f} steps/s, {actor.restarts} restarts")
-    spent = ", ".join(stopping_rules.spent(handle.config, vars(status)))
+        speed = FACTS["steps_per_second"].with_unit(actor.steps_per_second)
+        print(f"  actor {actor.index}: {life}, {speed}, {actor.restarts} restarts")
+    spent = ", ".join(stopping_rules.spent(handle.config, status))
     for text in (spent, status.hint, status.warning, status.error):
         if text:
             print(text)

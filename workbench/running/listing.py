@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from workbench import imports, rundir
 from workbench.errors import MissingPackage, RunNotFound, StorageFailed
+from workbench.metrics.status_facts import FACTS
 from workbench.running.connection import stored_status
 from workbench.tables import Columns, Table, duration
 
@@ -41,9 +42,10 @@ _COLUMNS: Columns = {
     "age": lambda row: duration(row.age_s) if row.created else "",
     "environment": lambda row: row.environment,
     "algorithm": lambda row: row.algorithm,
-    "frames": lambda row: "" if row.problem else f"{row.frames:,}",
-    "frames/s": lambda row: f"{row.frames_per_second:,.0f}" if row.state == "training" else "",
-    "return": lambda row: "" if row.episode_return is None else f"{row.episode_return:.4g}",
+    FACTS["frames"].title: lambda row: "" if row.problem else FACTS["frames"].written(row.frames),
+    FACTS["frames_per_second"].title: lambda row: (
+        FACTS["frames_per_second"].written(row.frames_per_second) if row.state == "training" else ""),
+    FACTS["episode_return"].title: lambda row: FACTS["episode_return"].written(row.episode_return),
 }
 
 
@@ -67,8 +69,8 @@ def runs() -> Runs:
 
     In a notebook it goes on following the runs, can be sorted, and stops, resumes, deletes or shows a run by a button.
     """
-    found, damaged = rundir.listed()
-    rows = [row for directory in (*found, *damaged) if (row := summary(directory)) is not None]
+    directories, damaged = rundir.listed()
+    rows = [row for directory in (*directories, *damaged) if (row := summary(directory)) is not None]
     return Runs(rows, _COLUMNS, empty=f"no runs in {rundir.home() / 'runs'}")
 
 

@@ -11,10 +11,11 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import ENDED, lock
 from workbench.running.connection import Control
 from workbench.running.progress import Progress, interactive
-from workbench.running.status import RunStatus
 from workbench.supervisor.stopping_rules import LEAST_EPISODES
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def until(
         "frames": frames, "updates": updates, "episode_return": episode_return, "evaluation_return": evaluation_return,
         "episode_score": episode_score, "evaluation_score": evaluation_score, "seconds": seconds,
     }  # fmt: skip
-    targets |= {one.name: one.check(targets[one.name]) for one in _BOUNDED}
+    targets |= {setting.name: setting.check(targets[setting.name]) for setting in _BOUNDED}
     wanted = {key: value for key, value in targets.items() if value is not None}
     status = control.status()
     with _bar(control, status, wanted, interactive() if progress is None else progress) as bar:
@@ -102,7 +103,7 @@ def until(
             if late:
                 break
     raise WaitTimeout(
-        f"{status.name} has not reached {_said(wanted)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
+        f"{status.name} has not reached {_targets(wanted)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
     )
 
 
@@ -117,7 +118,7 @@ def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: b
 
 def _unit(wanted: dict[str, float]) -> str:
     """What the bar counts: the first of these that is a target."""
-    return next((one for one in ("frames", "updates", "seconds") if one in wanted), "frames")
+    return next((unit for unit in ("frames", "updates", "seconds") if unit in wanted), "frames")
 
 
 def _so_far(status: RunStatus, unit: str, waited_s: float) -> float:
@@ -126,7 +127,7 @@ def _so_far(status: RunStatus, unit: str, waited_s: float) -> float:
 
 def _first_of(seconds: float | None, timeout_s: float | None) -> float | None:
     """When to look for the last time."""
-    return min((one for one in (seconds, timeout_s) if one is not None), default=None)
+    return min((limit_s for limit_s in (seconds, timeout_s) if limit_s is not None), default=None)
 
 
 def _reached(status: RunStatus, wanted: dict[str, float], waited_s: float) -> bool:
@@ -151,12 +152,12 @@ def _ended(control: Control, status: RunStatus, wanted: dict[str, float]) -> Run
         raise RunFailed(f"{status.name} failed: {type(error).__name__}: {error}") from error
     if status.state == "dead" or wanted:
         remedy = status.reason if status.state == "dead" else f"wb.resume({status.name!r}) continues it."
-        before = f"at {status.frames:,} frames, before {_said(wanted)}"
+        before = f"at {FACTS['frames'].said(status)}, before {_targets(wanted)}"
         raise RunNotAlive(f"{status.name} is {status.state} {before}. {remedy}")
     return status
 
 
-def _said(wanted: dict[str, float]) -> str:
+def _targets(wanted: dict[str, float]) -> str:
     return " or ".join(f"{name}={value:,g}" for name, value in wanted.items()) or "its end"
 
 
@@ -173,5 +174,5 @@ def until_ended(control: Control, timeout_s: float) -> RunStatus:
 
 def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
     """A checkpoint that the run writes now, for a reason; see `Run.checkpoint`."""
-    told = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
-    return checkpoints.at(told["path"])
+    answer = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
+    return checkpoints.at(answer["path"])

@@ -17,12 +17,13 @@ from workbench import checkpoints, tables
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory
 from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
-from workbench.running.status import RunStatus
 from workbench.running.tuning import changes
 
 POINTS = 300  # of a curve, at most: each is a mean
@@ -144,9 +145,8 @@ def _changed(config: RunConfig, name: str, value: Any) -> RunConfig | None:
 
 
 def _summary(status: RunStatus, config: RunConfig) -> str:
-    gained = "" if status.episode_return is None else f", mean return {status.episode_return:.4g}"
-    return (f"{config.algorithm} on {config.environment}, seed {config.seed}: {status.state} after "
-            f"{status.frames:,} frames{gained}.")
+    reached = ", ".join(text for name in ("frames", "episode_return") if (text := FACTS[name].said(status)))
+    return f"{config.algorithm} on {config.environment}, seed {config.seed}: {status.state} after {reached}."
 
 
 def _curve(reader: MetricsReader, config: RunConfig) -> str:

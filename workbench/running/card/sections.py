@@ -11,9 +11,10 @@ from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import scores_of
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.playing.evaluating import evaluation_log
 from workbench.rundir import RunDirectory, sealed
-from workbench.running.status import FACTS, RunStatus, exact
 from workbench.supervisor import stopping_rules
 
 Row = tuple[str, str, str]
@@ -22,8 +23,8 @@ Row = tuple[str, str, str]
 _TOLD = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
 _MOST_EVENTS = 50
 _PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
-_ON_CARD = ("frames", "steps", "updates", "episodes", "time_s", "episode_return", "episode_score", "evaluation_return",
-            "evaluation_score")
+_RESULT = ("frames", "steps", "updates", "episodes", "episode_return", "episode_score", "evaluation_return",
+           "evaluation_score", "time_s")
 _ELSEWHERE = ("environment", "environment_options", "wrappers", "algorithm", "network", "seed", *_PREPROCESSING)
 UNITS = (
     ("frames", "emulator frames: steps times the action repeats of the environment, of all environments together", ""),
@@ -38,23 +39,23 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
     """How far the run came, and how it does."""
     yield "state", status.state, next(iter((status.error or status.reason).splitlines()), "")
     beside = {"frames": f"of {config.total_frames:,}", "episodes": "of training"}
-    for name, fact in FACTS.items():
-        if name in _ON_CARD and (value := fact.shown(status, exact)):
+    for fact in map(FACTS.__getitem__, _RESULT):
+        if value := fact.shown(status):
             behind = fact.behind(status)
-            yield fact.title, value, beside.get(name, f"last {behind} episodes" if behind else "")
-    for said in stopping_rules.spent(config, vars(status)):
-        yield "rule", said, ""
-    if status.best_return is not None:
-        yield "best mean return", f"{status.best_return:.4g}", f"at {status.best_return_frames or 0:,} frames"
+            yield fact.title, value, beside.get(fact.title, f"last {behind} episodes" if behind else "")
+    for rule in stopping_rules.spent(config, status):
+        yield "rule", rule, ""
+    if best := FACTS["best_return"].shown(status):
+        yield FACTS["best_return"].title, best, f"at {FACTS['frames'].with_unit(status.best_return_frames or 0)}"
     for kept in evaluation_log.kept(directory):
-        one = kept.evaluation
-        low, high = one.confidence_interval
-        sure = f", no interval: {one.no_interval}" if one.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"
-        human = "" if one.human_normalized is None else f", {100 * one.human_normalized:.3g} % human-normalized"
-        how = f", {one.protocol}{f' with {one.differs}' if one.differs else ''}" if one.protocol else ""
-        yield (f"evaluated at {one.checkpoint_frames:,} frames", f"{one.mean:.4g}{sure}{human}",
-               f"{len(one.returns)} episodes, IQM {one.iqm:.4g}, seed {one.seed}, "
-               f"{'likeliest actions' if one.greedy else 'sampled actions'}{how}")
+        result = kept.evaluation
+        low, high = result.confidence_interval
+        sure = f", no interval: {result.no_interval}" if result.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"
+        human = "" if result.human_normalized is None else f", {100 * result.human_normalized:.3g} % human-normalized"
+        how = f", {result.protocol}{f' with {result.differs}' if result.differs else ''}" if result.protocol else ""
+        yield (f"evaluated at {result.checkpoint_frames:,} frames", f"{result.mean:.4g}{sure}{human}",
+               f"{len(result.returns)} episodes, IQM {result.iqm:.4g}, seed {result.seed}, "
+               f"{'likeliest actions' if result.greedy else 'sampled actions'}{how}")
 
 
 def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
@@ -137,6 +138,6 @@ def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
 
 def machine(record: Mapping[str, Any], status: RunStatus) -> Iterator[Row]:
     """Where it ran, and with which versions."""
-    yield "device of the learner", FACTS["device"].shown(status, exact) or "not known", ""
+    yield "device of the learner", FACTS["device"].shown(status) or "not known", ""
     yield from ((name, str(value), "where it was launched") for name, value in record.get("machine", {}).items())
     yield from ((name, str(version), "") for name, version in record.get("versions", {}).items())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from workbench.running.status import RunStatus
+from workbench.metrics.status import RunStatus
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.panel.controls import as_text
 from workbench.widgets.panel.layout import PanelView

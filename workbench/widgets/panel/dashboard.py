@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workbench.metrics import History
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
-from workbench.running.status import RunStatus
 from workbench.tables import number
 from workbench.widgets.charts import charts
 from workbench.widgets.charts.axes import Axis, Series
