@@ -7,34 +7,33 @@ How a status is shown stands in `status_facts`.
 
 from __future__ import annotations
 
+import math
 import re
 import types
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from itertools import islice
-from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from workbench.metrics.status_facts import FACTS
 from workbench.tables import duration, number, plain
 
-ALIVE = ("starting", "training", "paused", "stopping")
+_ALIVE = ("starting", "training", "paused", "stopping")
 _LARGEST = 2.0**63
 _MOST = 4096  # actors, or parts of anything
 _SHORTEST_S = 1e-3  # of training, that has a mean speed
 _INDEX = re.compile(r"[0-9]{1,6}")
 _ALSO = {int: float, float: int}  # what JSON writes for it
 _ODD = object()  # what cannot be of a field
-Moving = TypeVar("Moving", bound="Plain")
 
 
-@dataclass(frozen=True)
 class Plain:
     """A dataclass that travels as JSON, under the names of its fields; parts that have an index as an object by it."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` is its inverse."""
-        return {name: _plain(value) for name, value in vars(self).items()}
+        return {name: _plain(kind, getattr(self, name)) for name, kind in _kinds(type(self)).items()}
 
     @classmethod
     def from_json(cls, data: Any, **known: Any) -> Self:
@@ -44,41 +43,32 @@ class Plain:
         have other fields.
         """
         data = data if isinstance(data, dict) else {}
-        kinds = _kinds(cls)  # type: ignore[arg-type]  # a class is hashable, which mypy doubts of Self
-        values = {name: _read(data[name], kind) for name, kind in kinds.items() if name in data}
+        values = {name: _read(kind, data[name]) for name, kind in _kinds(cls).items() if name in data}
         return cls(**{**{name: value for name, value in values.items() if value is not _ODD}, **known})
 
 
-@cache
-def _kinds(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
+_kinds: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        parts = any(isinstance(part, Plain) for part in value)
-        return {str(part.index): part.to_json() for part in value} if parts else list(value)
-    return dict(value) if isinstance(value, Mapping) else value
+def _plain(kind: Any, value: Any) -> Any:
+    if get_origin(kind) is not tuple:
+        return value
+    return {str(part.index): part.to_json() for part in value} if is_dataclass(get_args(kind)[0]) else list(value)
 
 
-def _read(value: Any, kind: Any) -> Any:
-    """`value` as one of that type, or _ODD."""
+def _read(kind: Any, value: Any) -> Any:
+    """`value` as one of that type, or _ODD; of several, the first _MOST without those of another type."""
     origin, inner = get_origin(kind), get_args(kind)
+    if origin is Mapping and isinstance(value, dict):
+        parts = {key: _read(inner[1], part) for key, part in islice(value.items(), _MOST)}
+        return {key: part for key, part in parts.items() if part is not _ODD}
     if origin is tuple and is_dataclass(inner[0]):
         return parts_from_json(inner[0], value)
-    if origin is tuple:
-        return tuple(_those_of(inner[0], enumerate(value)).values()) if isinstance(value, list | tuple) else _ODD
-    if origin is Mapping:
-        return _those_of(inner[1], value.items()) if isinstance(value, dict) else _ODD
+    if origin is tuple and isinstance(value, list):
+        return tuple(part for part in (_read(inner[0], part) for part in value[:_MOST]) if part is not _ODD)
     kinds = inner if origin is types.UnionType else (kind,)
     fits = type(value) in kinds or _ALSO.get(type(value)) in kinds
     return value if fits and (not isinstance(value, int | float) or abs(value) <= _LARGEST) else _ODD
-
-
-def _those_of(kind: Any, items: Any) -> dict[Any, Any]:
-    """The first _MOST, without those of another type."""
-    values = {key: _read(value, kind) for key, value in islice(items, _MOST)}
-    return {key: value for key, value in values.items() if value is not _ODD}
 
 
 def parts_from_json(cls: Any, data: Any) -> tuple[Any, ...]:
@@ -187,11 +177,8 @@ class LearnerStatus(Plain):
 
     def standing_still(self) -> Self:
         """The same with all speeds 0, those of its actors too."""
-        return replace(_without_speed(self), actors=tuple(map(_without_speed, self.actors)))
-
-
-def _without_speed(status: Moving) -> Moving:
-    return replace(status, **{part.name: 0.0 for part in fields(status) if part.name.endswith("_per_second")})
+        actors = tuple(replace(actor, steps_per_second=0.0, frames_per_second=0.0) for actor in self.actors)
+        return replace(self, frames_per_second=0.0, steps_per_second=0.0, updates_per_second=0.0, actors=actors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +224,7 @@ class RunStatus(LearnerStatus, Spent):
     @property
     def alive(self) -> bool:
         """Whether the run goes on: it can be steered."""
-        return self.state in ALIVE
+        return self.state in _ALIVE
 
     @property
     def replay(self) -> str:
@@ -248,22 +235,19 @@ class RunStatus(LearnerStatus, Spent):
         return f"{self.replay_unrolls:,.0f}{most} unrolls"
 
     @property
-    def speeds(self) -> tuple[float, float]:
-        """Frames and steps per second: those of now while it trains, the averages once it has ended; else 0."""
-        if self.state == "training":
-            return self.frames_per_second, self.steps_per_second
-        return (0.0, 0.0) if self.alive else self.mean_speed
+    def speeds(self) -> tuple[float, float] | tuple[None, None]:
+        """Frames and steps per second: those of now while it trains, the averages once it has ended."""
+        frames, steps = self.frames_per_second, self.steps_per_second
+        if self.state != "training":
+            seconds = math.inf if self.alive or self.time_s <= _SHORTEST_S else self.time_s
+            frames, steps = self.frames / seconds, self.steps / seconds
+        return (frames, steps) if frames else (None, None)
 
     @property
     def speed(self) -> str:
         """The speeds in words; "" where there are none."""
         frames, steps = (FACTS[f"{name}_per_second"].said(self) for name in ("frames", "steps"))
         return frames and f"{'' if self.state == 'training' else 'on average '}{frames} ({steps})"
-
-    @property
-    def mean_speed(self) -> tuple[float, float]:
-        """Frames and steps per second of training, over the whole run."""
-        return (self.frames / self.time_s, self.steps / self.time_s) if self.time_s > _SHORTEST_S else (0.0, 0.0)
 
     @property
     def memory(self) -> str:

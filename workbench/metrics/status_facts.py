@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from workbench.tables import duration, number
@@ -15,20 +14,10 @@ from workbench.tables import duration, number
 if TYPE_CHECKING:
     from workbench.metrics.status import RunStatus
 
-Form = Callable[[float], str]
-
 
 def exact(value: float) -> str:
     """A number for the record: all digits of a count, four of a mean."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-
-
-def _whole(value: float) -> str:
-    return number(round(value))
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.3g}"
 
 
 @dataclass(frozen=True)
@@ -36,82 +25,82 @@ class Fact:
     """One thing that a status says.
 
     Attributes:
-        title: what it is called.
+        name: in the table, and of the status's attribute where `of` says nothing else.
         of: its value; None or "": nothing is to be said.
-        unit: of its value, or "".
         form: of its numbers in all places; None: that of the place.
-        behind: of a mean, the episodes behind it; None: not known.
-        score: of a mean return, the mean score that is said with it.
-        note: what stands behind the title of this status.
+        behind: of a mean, the attribute that says how many episodes are behind it.
+        score: of a mean return, the attribute with the mean score that is said beside it.
+        note: what stands behind the title for this status.
     """
 
+    name: str
     title: str
-    of: Callable[[RunStatus], float | str | None]
     unit: str = ""
-    form: Form | None = None
-    behind: Callable[[RunStatus], int | None] = lambda status: None
-    score: Callable[[RunStatus], float | None] = lambda status: None
+    of: Callable[[RunStatus], float | str | None] | None = None
+    form: Callable[[float], str] | None = None
+    behind: str = ""
+    score: str = ""
     note: Callable[[RunStatus], str] = lambda status: ""
+
+    def episodes(self, status: RunStatus) -> int | None:
+        """The episodes behind a mean; None: not known, or no mean."""
+        return getattr(status, self.behind) if self.behind else None
 
     def named(self, status: RunStatus) -> str:
         """The title with its unit, and with the episodes behind a mean: "evaluation return (40 episodes)"."""
         unit = f", {self.unit}" if self.unit not in ("", self.title) else ""
-        behind = self.behind(status)
-        return f"{self.title}{unit}{f' ({number(behind)} episodes)' if behind else self.note(status)}"
+        episodes = self.episodes(status)
+        return f"{self.title}{unit}{f' ({number(episodes)} episodes)' if episodes else self.note(status)}"
 
-    def written(self, value: float | str | None, form: Form = exact) -> str:
-        """A value as people read it; "" where nothing is to be said."""
-        return (self.form or form)(value) if isinstance(value, int | float) else value or ""
+    def written(self, value: float | str | None, form: Callable[[float], str] = exact, *, unit: bool = False) -> str:
+        """A value as people read it, such as "1,000", or "1,000 frames" with its `unit`; "" for None."""
+        text = (self.form or form)(value) if isinstance(value, int | float) else value or ""
+        return f"{text} {self.unit}".rstrip() if unit and text else text
 
-    def with_unit(self, value: float | str | None, form: Form = exact) -> str:
-        """A value with its unit, such as "1,000 frames"; "" where nothing is to be said."""
-        text = self.written(value, form)
-        return text and f"{text} {self.unit}".rstrip()
+    def shown(self, status: RunStatus, form: Callable[[float], str] = exact, *, unit: bool = False) -> str:
+        """The same of the value in that status; "" where nothing is to be said."""
+        return self.written(self.of(status) if self.of else getattr(status, self.name), form, unit=unit)
 
-    def shown(self, status: RunStatus, form: Form = exact) -> str:
-        """The value in that status, as people read it; "" where nothing is to be said."""
-        return self.written(self.of(status), form)
-
-    def said(self, status: RunStatus, form: Form = exact) -> str:
-        """The value in a sentence: "1,000 frames", "mean return 3 (score 0.25)"; "" where nothing is to be said."""
-        text, score = self.with_unit(self.of(status), form), self.score(status)
+    def said(self, status: RunStatus, form: Callable[[float], str] = exact) -> str:
+        """It in a sentence: "1,000 frames", "mean return 3 (score 0.25)"; "" where nothing is to be said."""
+        text, score = self.shown(status, form, unit=True), FACTS[self.score].shown(status, form) if self.score else ""
         title = "" if self.title == self.unit else f"{self.title} "
-        return text and f"{title}{text}{'' if score is None else f' (score {form(score)})'}"
+        return text and f"{title}{text}{f' (score {score})' if score else ''}"
+
+
+def _whole(value: float) -> str:
+    return number(round(value))
 
 
 def _average(status: RunStatus) -> str:
     return "" if status.state == "training" else ", on average"
 
 
-FACTS: Mapping[str, Fact] = {
-    "frames": Fact("frames", attrgetter("frames"), "frames"),
-    "steps": Fact("steps", attrgetter("steps"), "steps"),
-    "updates": Fact("updates", attrgetter("updates"), "updates"),
-    "speed": Fact("speed", attrgetter("speed")),
-    "frames_per_second": Fact(
-        "frames/s", lambda status: status.speeds[0] or None, "frames/s", form=_whole, note=_average),
-    "steps_per_second": Fact(
-        "steps/s", lambda status: status.speeds[1] if status.speeds[0] else None, "steps/s", form=_whole,
-        note=_average),
-    "updates_per_second": Fact(
-        "updates/s", lambda status: (status.updates_per_second or None) if status.state == "training" else None,
-        "updates/s"),
-    "episodes": Fact("episodes", attrgetter("episodes"), "episodes"),
-    "episode_return": Fact("mean return", attrgetter("episode_return"), behind=attrgetter("episodes_in_mean"),
-                           score=attrgetter("episode_score")),
-    "episode_score": Fact("mean score", attrgetter("episode_score"), behind=attrgetter("episodes_in_mean")),
-    "evaluation_return": Fact("evaluation return", attrgetter("evaluation_return"),
-                              behind=attrgetter("evaluation_episodes"), score=attrgetter("evaluation_score")),
-    "evaluation_score": Fact("evaluation score", attrgetter("evaluation_score"),
-                             behind=attrgetter("evaluation_episodes")),
-    "best_return": Fact("best mean return", attrgetter("best_return")),
-    "policy_lag": Fact("policy lag", attrgetter("policy_lag"), "updates"),
-    "learning_rate": Fact("learning rate", attrgetter("learning_rate"), form="{:.2g}".format),
-    "replay": Fact("replay", attrgetter("replay")),
-    "memory": Fact("memory", attrgetter("memory"), note=lambda status: (
-        f" of {'the learner (cpu)' if status.device == 'cpu' else status.device}")),
-    "time_s": Fact("training time", lambda status: status.time_s or None, form=duration),
-    "alive_s": Fact("hours", attrgetter("alive_s"), "h", form=_hours),
-    "cost": Fact("cost", attrgetter("cost"), form="{:.2f}".format),
-    "device": Fact("device", lambda status: f"{status.device} {status.precision}".strip()),
-}  # fmt: skip
+def _memory_of(status: RunStatus) -> str:
+    return f" of {'the learner (cpu)' if status.device == 'cpu' else status.device}"
+
+
+FACTS: Mapping[str, Fact] = {fact.name: fact for fact in (
+    Fact("frames", "frames", "frames"),
+    Fact("steps", "steps", "steps"),
+    Fact("updates", "updates", "updates"),
+    Fact("speed", "speed"),
+    Fact("frames_per_second", "frames/s", "frames/s", lambda status: status.speeds[0], _whole, note=_average),
+    Fact("steps_per_second", "steps/s", "steps/s", lambda status: status.speeds[1], _whole, note=_average),
+    Fact("updates_per_second", "updates/s", "updates/s",
+         lambda status: status.updates_per_second or None if status.state == "training" else None),
+    Fact("episodes", "episodes", "episodes"),
+    Fact("episode_return", "mean return", behind="episodes_in_mean", score="episode_score"),
+    Fact("episode_score", "mean score", behind="episodes_in_mean"),
+    Fact("evaluation_return", "evaluation return", behind="evaluation_episodes", score="evaluation_score"),
+    Fact("evaluation_score", "evaluation score", behind="evaluation_episodes"),
+    Fact("best_return", "best mean return"),
+    Fact("policy_lag", "policy lag", "updates"),
+    Fact("learning_rate", "learning rate", form="{:.2g}".format),
+    Fact("replay", "replay"),
+    Fact("memory", "memory", note=_memory_of),
+    Fact("time_s", "training time", of=lambda status: status.time_s or None, form=duration),
+    Fact("alive_s", "hours", "h", form=lambda seconds: f"{seconds / 3600:.3g}"),
+    Fact("cost", "cost", form="{:.2f}".format),
+    Fact("device", "device", of=lambda status: f"{status.device} {status.precision}".strip()),
+)}  # fmt: skip

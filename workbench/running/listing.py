@@ -36,16 +36,16 @@ class RunSummary:
     problem: str = ""
 
 
+_FRAMES, _SPEED, _RETURN = (FACTS[name] for name in ("frames", "frames_per_second", "episode_return"))
 _COLUMNS: Columns = {
     "name": lambda row: row.name,
     "state": lambda row: row.state,
     "age": lambda row: duration(row.age_s) if row.created else "",
     "environment": lambda row: row.environment,
     "algorithm": lambda row: row.algorithm,
-    FACTS["frames"].title: lambda row: "" if row.problem else FACTS["frames"].written(row.frames),
-    FACTS["frames_per_second"].title: lambda row: (
-        FACTS["frames_per_second"].written(row.frames_per_second) if row.state == "training" else ""),
-    FACTS["episode_return"].title: lambda row: FACTS["episode_return"].written(row.episode_return),
+    _FRAMES.title: lambda row: "" if row.problem else _FRAMES.written(row.frames),
+    _SPEED.title: lambda row: _SPEED.written(row.frames_per_second) if row.state == "training" else "",
+    _RETURN.title: lambda row: _RETURN.written(row.episode_return),
 }
 
 
@@ -91,14 +91,5 @@ def _summary(directory: rundir.RunDirectory) -> RunSummary:
         if type(config.get(name)) is not str:
             raise StorageFailed(f"{directory.record} is damaged: its config has no {name}.")
     return RunSummary(
-        directory.name,
-        status.state,
-        max(0.0, time.time() - created),
-        config["environment"],
-        config["algorithm"],
-        status.frames,
-        status.frames_per_second,
-        status.episode_return,
-        status.steps_per_second,
-        created,
-    )
+        directory.name, status.state, max(0.0, time.time() - created), config["environment"], config["algorithm"],
+        status.frames, status.frames_per_second, status.episode_return, status.steps_per_second, created)

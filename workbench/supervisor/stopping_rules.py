@@ -13,6 +13,8 @@ it goes on from there when a run is resumed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workbench.config import RunConfig
 from workbench.metrics.status import LearnerStatus, RunStatus, Spent
 from workbench.metrics.status_facts import FACTS, exact
@@ -24,35 +26,22 @@ _HOUR_S = 3600.0
 
 
 class Budget:
-    """What a run has spent so far, and how far its best return reached.
-
-    Args:
-        spent: in the run's earlier lives.
-        now: monotonic time, s.
-    """
+    """Counts what a run has spent so far, `spent`, from that of its earlier lives and the monotonic time `now` on."""
 
     def __init__(self, spent: Spent, now: float) -> None:
-        self._alive_s, self._cost = spent.alive_s, spent.cost
-        self._best, self._best_frames = spent.best_return, spent.best_return_frames
-        self._at = now
+        self.spent, self._at = spent, now
 
     def spend(self, now: float, price_per_hour: float) -> None:
         """Count the time since the last call."""
         passed_s, self._at = now - self._at, now
-        self._alive_s += passed_s
-        self._cost += passed_s / _HOUR_S * price_per_hour
+        self.spent = replace(self.spent, alive_s=self.spent.alive_s + passed_s,
+                             cost=self.spent.cost + passed_s / _HOUR_S * price_per_hour)
 
     def saw(self, config: RunConfig, status: LearnerStatus) -> None:
         """Take in a status of the learner."""
-        mean = mean_return(config, status)
-        if self._best_frames is None or (mean is not None and (self._best is None or mean > self._best)):
-            self._best, self._best_frames = mean, status.frames
-
-    @property
-    def spent(self) -> Spent:
-        """As the status has it."""
-        return Spent(alive_s=self._alive_s, cost=self._cost, best_return=self._best,
-                     best_return_frames=self._best_frames)
+        mean, best = mean_return(config, status), self.spent.best_return
+        if self.spent.best_return_frames is None or (mean is not None and (best is None or mean > best)):
+            self.spent = replace(self.spent, best_return=mean, best_return_frames=status.frames)
 
 
 def mean_return(config: RunConfig, status: LearnerStatus) -> float | None:

@@ -85,7 +85,7 @@ class Supervisor:
         self._paused: str | None = None  # why; run.json has it too, for a learner that starts anew
         self._to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # actor, whether by force
         self._news = News()
-        self._budget = Budget(_last_status(run) if self._life > 1 else Spent(), time.monotonic())
+        self._budget = Budget(_spent(run) if self._life > 1 else Spent(), time.monotonic())
         self._asked_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
 
@@ -97,16 +97,12 @@ class Supervisor:
             status, outcome = self._counted(), self._outcome
             error = outcome.error if outcome else None
             return replace(
-                status,
-                eta_s=stopping_rules.seconds_left(self.config, status),
+                status, eta_s=stopping_rules.seconds_left(self.config, status),
                 reason=outcome.message if outcome else reason(self.state, self._news, self._crew, self._endings),
                 warning=status.warning or self._ledger.warning,
-                error=f"{error['type']}: {error['message']}" if error else None,
-                supervisor_pid=self._pid(),
-                learner_pid=self._crew.learner.pid,
-                learner_pids=tuple(learner.pid for learner in self._crew.learners),
-                actors=tuple(self._actors(status)),
-            )
+                error=f"{error['type']}: {error['message']}" if error else None, supervisor_pid=self._pid(),
+                learner_pid=self._crew.learner.pid, learner_pids=tuple(life.pid for life in self._crew.learners),
+                actors=tuple(self._actors(status)))
 
     def _counted(self) -> RunStatus:
         """What the learner last said, and what was spent."""
@@ -385,17 +381,11 @@ class Supervisor:
     def _record(self) -> None:
         """Write what run.json says of the run, if that has changed."""
         with self._guard:
-            self._ledger.record(
-                {
-                    "state": self.state,
-                    "error": self._outcome.error if self._outcome else None,
-                    "supervisor_pid": self._pid(),
-                    "lives": self._life,
-                    "paused": self._paused,
-                    "config": self.config.to_json(),
-                    "config_before": self._config_before,
-                }
-            )
+            self._ledger.record({
+                "state": self.state, "error": self._outcome.error if self._outcome else None,
+                "supervisor_pid": self._pid(), "lives": self._life, "paused": self._paused,
+                "config": self.config.to_json(), "config_before": self._config_before,
+            })
 
     def _wind_up(self, outcome: Outcome) -> None:
         """End the learner, which writes a last checkpoint, then the actors, in bounded time."""
@@ -439,11 +429,11 @@ class Supervisor:
             self._publish()
 
 
-def _last_status(run: RunDirectory) -> RunStatus:
-    """That of the run's life before this one; an empty one where it cannot be read, which the log says."""
+def _spent(run: RunDirectory) -> Spent:
+    """In the run's lives before this one; nothing where that cannot be read, which the log says."""
     try:
         row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
+        return Spent.from_json(row)
     except WorkbenchError as error:
         log(f"what the run spent so far is not known, and is counted from 0: {error}")
-        row = {}
-    return RunStatus.from_json(row, name=run.name)
+        return Spent()

@@ -20,7 +20,8 @@ from workbench.supervisor import stopping_rules
 Row = tuple[str, str, str]
 
 # Events on a card.
-_TOLD = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
+_STEERING = ("tune", "scale")
+_EVENTS = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
 _MOST_EVENTS = 50
 _PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
 _RESULT = ("frames", "steps", "updates", "episodes", "episode_return", "episode_score", "evaluation_return",
@@ -41,12 +42,13 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
     beside = {"frames": f"of {config.total_frames:,}", "episodes": "of training"}
     for fact in map(FACTS.__getitem__, _RESULT):
         if value := fact.shown(status):
-            behind = fact.behind(status)
-            yield fact.title, value, beside.get(fact.title, f"last {behind} episodes" if behind else "")
+            episodes = fact.episodes(status)
+            yield fact.title, value, beside.get(fact.name, f"last {episodes} episodes" if episodes else "")
     for rule in stopping_rules.spent(config, status):
         yield "rule", rule, ""
     if best := FACTS["best_return"].shown(status):
-        yield FACTS["best_return"].title, best, f"at {FACTS['frames'].with_unit(status.best_return_frames or 0)}"
+        at = FACTS["frames"].written(status.best_return_frames or 0, unit=True)
+        yield FACTS["best_return"].title, best, f"at {at}"
     for kept in evaluation_log.kept(directory):
         result = kept.evaluation
         low, high = result.confidence_interval
@@ -62,8 +64,8 @@ def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
     """What the agent plays, and what is made of it before the network sees it."""
     yield "environment", config.environment, ""
     options = _options(config)
-    for name, (value, said) in options.items():
-        yield f"option {name}", value, said
+    for name, (value, about) in options.items():
+        yield f"option {name}", value, about
     if config.wrappers:
         yield "wrappers", config.wrappers, "innermost first"
     if newest is not None:
@@ -84,13 +86,13 @@ def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
 
 def _options(config: RunConfig) -> dict[str, tuple[str, str]]:
     """Options of the environment, those of Atari with their defaults: value, and what it is."""
-    given = config.environment_options
+    changed = config.environment_options
     spec = known_ids().get(config.environment)
     if spec is None or not str(spec.entry_point).startswith("ale_py.env"):
-        return {name: (str(value), "") for name, value in given.items()}
-    options = atari_options(spec.kwargs, given)
-    return {name: (f"{getattr(options, name)} {one.unit}".strip(), one.help)
-            for name, one in settings(AtariOptions).items()}
+        return {name: (str(value), "") for name, value in changed.items()}
+    options = atari_options(spec.kwargs, changed)
+    return {name: (f"{getattr(options, name)} {setting.unit}".strip(), setting.help)
+            for name, setting in settings(AtariOptions).items()}
 
 
 def run(
@@ -114,26 +116,26 @@ def run(
 def hyperparameters(config: RunConfig) -> Iterator[Row]:
     """Every field that stands nowhere else, with its unit; and its default, where that is another one."""
     defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
-    for name, one in config.all_settings().items():
+    for name, setting in config.all_settings().items():
         if name in _ELSEWHERE:
             continue
         value, default = config.value(name), defaults.value(name)
-        said = one.help if value == default else f"{one.help} (default: {default})"
-        yield name, f"{value} {one.unit if value is not None else ''}".strip(), said
+        about = setting.help if value == default else f"{setting.help} (default: {default})"
+        yield name, f"{value} {setting.unit if value is not None else ''}".strip(), about
 
 
 def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """What was changed, and what else there is to know, oldest first."""
-    told = [one for one in events if one["kind"] in (*_TOLD, "tune", "scale")]
-    left_out = len(told) - _MOST_EVENTS
+    shown = [event for event in events if event["kind"] in (*_EVENTS, *_STEERING)]
+    left_out = len(shown) - _MOST_EVENTS
     if left_out > 0:
-        steering = [one for one in told if one["kind"] in ("tune", "scale")]
-        rest = [one for one in told if one["kind"] not in ("tune", "scale")][-_MOST_EVENTS:]
-        told = sorted([*steering, *rest], key=lambda one: int(one["id"]))
+        steering = [event for event in shown if event["kind"] in _STEERING]
+        rest = [event for event in shown if event["kind"] not in _STEERING][-_MOST_EVENTS:]
+        shown = sorted([*steering, *rest], key=lambda event: int(event["id"]))
         yield "", f"{left_out} earlier events are left out", "see run.events"
-    for one in told:
-        where = "" if one["frames"] is None else f"at {one['frames']:,} frames"
-        yield one["kind"], (one["message"].splitlines() or [""])[0], where
+    for event in shown:
+        where = "" if event["frames"] is None else f"at {FACTS['frames'].written(event['frames'], unit=True)}"
+        yield event["kind"], (event["message"].splitlines() or [""])[0], where
 
 
 def machine(record: Mapping[str, Any], status: RunStatus) -> Iterator[Row]:

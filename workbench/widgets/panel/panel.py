@@ -121,8 +121,8 @@ class RunPanel:
         """Remove the panel; the run goes on."""
         with self._lock:
             self._closed = True
-            for one in (self, self._drawing, self._keeping, self._vigil):
-                REFRESHER.remove(one)
+            for part in (self, self._drawing, self._keeping, self._vigil):
+                REFRESHER.remove(part)
             closing.close(self.view)
 
     @property

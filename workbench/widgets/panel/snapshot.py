@@ -80,7 +80,7 @@ def _latest(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def progress(snapshot: Snapshot) -> str:
     """How far the run is, such as "1.2 M of 10 M frames (12.0%)"."""
     frames, total, fact = snapshot.status.frames, snapshot.config.total_frames, FACTS["frames"]
-    return f"{fact.written(frames, number)} of {fact.with_unit(total, number)} ({frames / total:.1%})"
+    return f"{fact.written(frames, number)} of {fact.written(total, number, unit=True)} ({frames / total:.1%})"
 
 
 def sentence(snapshot: Snapshot) -> str:
