@@ -49,6 +49,7 @@ from workbench.learner.training.data_parallel import Group, Word
 from workbench.learner.training.exact_resume import EXACT, Stretches
 from workbench.learner.training.trainer import MAX_BAD_UPDATES, Trainer
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.metrics.status import LearnerPhase
 from workbench.policies import frozen_opponent, roles
 from workbench.policies.player import load_opponent
 from workbench.replay import batch_source
@@ -581,13 +582,11 @@ class Learner:
     def status(self) -> dict[str, Any]:
         """Counters as they are now, speeds and means of the last second, all of one state; see the recorder."""
         while True:
-            state = self.state
-            told: dict[str, Any] = {"state": state, "reason": self.reason, "writing_replay": self._writing_replay,
-                                    "held": bool(self._held), "floods": self._floods[:]}
-            if self._ready.is_set():
-                told = {**self.recorder.status, **told, **asdict(self.progress)}
-            if self.state == state:  # else it changed between: counters of training are none of a pause
-                return told
+            phase = LearnerPhase(self.state, self.reason, bool(self._held), self._writing_replay, tuple(self._floods))
+            ready = self._ready.is_set()
+            known = replace(self.recorder.status, **asdict(self.progress)).to_json() if ready else {}
+            if self.state == phase.state:  # else it changed between: counters of training are none of a pause
+                return {**known, **phase.to_json()}
 
     @property
     def state(self) -> str:

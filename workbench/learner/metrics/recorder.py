@@ -18,6 +18,7 @@ from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.learner_report import Look, Rates, joined, unpacked_episode
 from workbench.learner.metrics.meters import Sums
 from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
@@ -184,7 +185,7 @@ class Recorder:
     """Once a second: metrics of all learners to the store, and the status that calls return."""
 
     def __init__(self, learner: Learner, writer: MetricsWriter, peers: Sequence[Peer] = ()) -> None:
-        self.status: dict[str, Any] = {}
+        self.status = LearnerStatus()
         self._learner, self._writer, self._peers = learner, writer, peers
         self._rates = Rates()
         self._closed = threading.Event()
@@ -229,17 +230,17 @@ class Recorder:
         for name, (bins, counts) in look.histograms.items():
             self._writer.distribution(name, progress, bins, counts)
         unrolls, capacity = look.kept or (None, None)
-        self.status = {
-            **counters, **speeds, **episodes, "time_s": progress.time_s,
-            "replay_unrolls": unrolls, "replay_capacity": capacity,
-            "policy_lag": scalars.get("policy_lag_mean"), "learning_rate": scalars["learning_rate"],
-            "device": learner.device.kind, "precision": learner.device.precision, "learner_threads": learner.threads,
-            "actors": look.actors, "bottleneck": parts,
-            **memory(scalars, accelerator_total_gb=total_gb),
-            "warning": self._stored(),
-            "hint": hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.look(),
-                         threads=learner.threads),
-        }
+        known: dict[str, Any] = {
+            **counters, **speeds, **episodes, **memory(scalars, accelerator_total_gb=total_gb)}
+        self.status = LearnerStatus(
+            **known, time_s=progress.time_s, replay_unrolls=unrolls, replay_capacity=capacity,
+            policy_lag=scalars.get("policy_lag_mean"), learning_rate=scalars["learning_rate"],
+            device=learner.device.kind, precision=learner.device.precision, learner_threads=learner.threads,
+            actors=parts_from_json(ActorStatus, look.actors), bottleneck=parts,
+            warning=self._stored(),
+            hint=hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.look(),
+                      threads=learner.threads),
+        )
 
     def _stored(self) -> str:
         """Commit; in words, what the disk refuses (what waits is kept and tried again)."""
