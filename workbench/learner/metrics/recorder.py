@@ -6,46 +6,27 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import psutil
 
 from workbench.errors import WorkbenchError
 from workbench.learner.devices.idle_cores import IdleCores
-from workbench.learner.disk_guard import METRICS, PLACE
+from workbench.learner.disk_guard import METRICS, PLACE, Storage
 from workbench.learner.inference.inference import Episode
-from workbench.learner.metrics.learner_report import Look, Rates, joined, unpacked_episode
+from workbench.learner.metrics.learner_report import LearnerReport, Look, Rates, joined, unpacked_episode
 from workbench.learner.metrics.meters import Sums
+from workbench.learner.run_state import RunState
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
-if TYPE_CHECKING:
-    from workbench.learner.learner import Learner
-
 _INTERVAL_S = 1.0
 _ASK_S = 2.0  # for another learner to tell what it did
 _SILENT_S = 5.0
 _WHOLE_CORE = 0.9  # idle, below which another thread takes from actors and inference
-
-
-class Clock:
-    """Seconds of training; stands still while paused."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self._before = seconds
-        self._since: float | None = None
-
-    def run(self, running: bool) -> None:
-        """Start it, or stop it."""
-        self._before, self._since = self.seconds, (time.monotonic() if running else None)
-
-    @property
-    def seconds(self) -> float:
-        """What it shows."""
-        return self._before + (time.monotonic() - self._since if self._since is not None else 0.0)
 
 
 class EpisodeLog:
@@ -181,11 +162,20 @@ class Peer:
 
 
 class Recorder:
-    """Once a second: metrics of all learners to the store, and the status that calls return."""
+    """Once a second: metrics of all learners to the store, and the status that calls return.
 
-    def __init__(self, learner: Learner, writer: MetricsWriter, peers: Sequence[Peer] = ()) -> None:
+    Args:
+        report, state: of the learner that leads.
+        peers: the others.
+    """
+
+    def __init__(
+        self, run: RunDirectory, writer: MetricsWriter, storage: Storage, report: LearnerReport, state: RunState,
+        episodes: EpisodeLog, peers: Sequence[Peer],
+    ) -> None:
         self.status: dict[str, Any] = {}
-        self._learner, self._writer, self._peers = learner, writer, peers
+        self._run, self._writer, self._storage = run, writer, storage
+        self._report, self._state, self._episodes, self._peers = report, state, episodes, peers
         self._rates = Rates()
         self._closed = threading.Event()
         self._idle_cores = IdleCores()
@@ -207,11 +197,11 @@ class Recorder:
         return ", ".join(peer.silence for peer in self._peers if peer.silence)
 
     def _look(self) -> None:
-        learner = self._learner
-        look = joined([learner.looking.look(), *(peer.look() for peer in self._peers)])
+        state, learner = self._state, self._state.parts
+        look = joined([self._report.look(), *(peer.look() for peer in self._peers)])
         for episode in look.episodes:
-            learner.episodes.add(*unpacked_episode(episode))
-        progress = learner.progress
+            self._episodes.add(*unpacked_episode(episode))
+        progress = state.progress
         counters = {"frames": progress.frames, "steps": progress.steps, "updates": progress.updates}
         speeds = {f"{name}_per_second": speed for name, speed in self._rates.of(counters).items()}
         sums = Sums.joined([look.meters])
@@ -219,9 +209,9 @@ class Recorder:
                        learners=1 + len(self._peers))
         total_gb = look.scalars["accelerator_total_gb"]
         measured = {name: value for name, value in look.scalars.items() if name != "accelerator_total_gb"}
-        scalars = {**speeds, **latencies(sums, max_batch=learner.batcher.max_batch), **machine_load(), **measured,
-                   "learning_rate": learner.learning_rate, **{f"time_{name}": value for name, value in parts.items()}}
-        episodes = learner.episodes.status()
+        scalars = {**speeds, **latencies(sums, max_batch=state.max_batch), **machine_load(), **measured,
+                   "learning_rate": state.learning_rate, **{f"time_{name}": value for name, value in parts.items()}}
+        episodes = self._episodes.status()
         for name in ("episode_return", "evaluation_return", "episode_score", "evaluation_score"):
             if episodes[name] is not None:
                 scalars[f"{name}_mean"] = episodes[name]
@@ -243,7 +233,6 @@ class Recorder:
 
     def _stored(self) -> str:
         """Commit; in words, what the disk refuses (what waits is kept and tried again)."""
-        storage, run = self._learner.storage, self._learner.run_directory
-        storage.store(PLACE, run.check_place)
-        storage.store(METRICS, self._writer.commit)
-        return storage.warning
+        self._storage.store(PLACE, self._run.check_place)
+        self._storage.store(METRICS, self._writer.commit)
+        return self._storage.warning

@@ -11,6 +11,7 @@ import torch
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt
 from workbench.learner.training.trainer import Trainer
+from workbench.metrics import Progress
 from workbench.trajectory import Array
 
 
@@ -31,6 +32,11 @@ class Counters:
             frames=checkpoint.frames, steps=checkpoint.steps, updates=checkpoint.updates,
             episodes=int(checkpoint.meta["episodes"]), time_s=checkpoint.time_s,
         )
+
+    @property
+    def progress(self) -> Progress:
+        """The same, without episodes."""
+        return Progress(self.frames, self.steps, self.updates, self.time_s)
 
 
 def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[str, Array]]:
