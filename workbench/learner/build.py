@@ -18,9 +18,8 @@ from workbench.learner.inference.inference import Episode, Inference
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.metrics.run_log import AnyLog
-from workbench.learner.parts import Parts
-from workbench.learner.run_state import RunState
+from workbench.learner.metrics.recorder import Log
+from workbench.learner.run_state import Parts, RunState
 from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.restoring import Restoring
@@ -44,7 +43,7 @@ class Builder:
     """
 
     def __init__(
-        self, run: RunDirectory, spec: EnvironmentSpec, *, state: RunState, log: AnyLog, meters: Meters, newest: Newest
+        self, run: RunDirectory, spec: EnvironmentSpec, *, state: RunState, log: Log, meters: Meters, newest: Newest
     ) -> None:
         self._run, self._spec, self._newest = run, spec, newest
         self._state, self._learners, self._log, self._meters = state, state.learners, log, meters
@@ -74,8 +73,7 @@ class Builder:
         generator = acting.generator(state.seed(1))
         counters = Restoring(self._run, newest=self._newest, state=state, log=self._log, trainer=trainer,
                              experience=experience, generator=generator).restore()
-        trainer.join(learners)
-        learners.begin(steps=counters.steps, seed=state.seed(4, counters.updates))
+        learners.begin(trainer.join, steps=counters.steps, seed=state.seed(4, counters.updates))
         policy = PublishedPolicy(trainer.network, version=trainer.updates, device=acting)
         inference = Inference(
             spec, config=lambda: state.config, algorithm=trainer.algorithm, policy=policy,
@@ -113,8 +111,12 @@ class Builder:
     def _opponent(self, device: Device) -> Opponent | None:
         if self._state.config.opponent is None:
             return None
-        with self._learners.leader_first():  # it makes the run's copy of the opponent
-            checkpoint = frozen_opponent.kept(self._run, self._state.config.opponent)
+        learners = self._learners
+        if not learners.leads:
+            learners.from_leader()  # it has made the run's copy of the opponent
+        checkpoint = frozen_opponent.kept(self._run, self._state.config.opponent)
+        if learners.leads:
+            learners.from_leader()
         policy = load_opponent(checkpoint, self._spec)
         return Opponent(policy, device=device, num_envs=self._state.environments, seed=self._state.seed(3))
 

@@ -12,7 +12,7 @@ from workbench.learner.command_queue import Commands
 from workbench.learner.disk_guard import Storage
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.metrics.learner_report import LearnerReport
-from workbench.learner.metrics.run_log import RunLog
+from workbench.learner.metrics.recorder import Recorder
 from workbench.learner.orders import Orders
 from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter
@@ -68,7 +68,7 @@ class LeaderCalls(MemberCalls):
     """What the learner that leads answers to the supervisor."""
 
     def __init__(
-        self, state: RunState, streams: ActorStreams, *, log: RunLog, storage: Storage, orders: Orders,
+        self, state: RunState, streams: ActorStreams, *, log: Recorder, storage: Storage, orders: Orders,
         commands: Commands, checkpoints: CheckpointWriter,
     ) -> None:
         super().__init__(state, streams)
@@ -88,7 +88,7 @@ class LeaderCalls(MemberCalls):
             status: dict[str, Any] = {"state": state, "reason": self.reason, "writing_replay": run.writing_replay,
                                       "held": bool(run.held), "floods": self.floods[:]}
             if run.ready.is_set():
-                status = {**self._log.recorder.status, **status, **asdict(run.progress)}
+                status = {**self._log.status, **status, **asdict(run.progress)}
             if self.state == state:  # else it changed between: counters of training are none of a pause
                 return status
 
@@ -117,7 +117,7 @@ class LeaderCalls(MemberCalls):
             return hold
         if run.writing_replay:
             return "writing a checkpoint with its replay"
-        if run.ready.is_set() and (silence := self._log.recorder.silence):
+        if run.ready.is_set() and (silence := self._log.silence):
             return silence
         if self.state != "waiting":
             return run.parts.experience.filling if self.state == "training" else ""

@@ -23,12 +23,12 @@ from workbench.learner.disk_guard import Storage
 from workbench.learner.inference.actor_streams import ActorStreams, check_same_environment
 from workbench.learner.metrics.learner_report import LearnerReport
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.metrics.run_log import ForwardedLog, RunLog
+from workbench.learner.metrics.recorder import Forwarder, Log, Recorder
 from workbench.learner.orders import Orders
 from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.concurrent import Concurrent
-from workbench.learner.training.data_parallel import learners_of
+from workbench.learner.training.data_parallel import Alone, Group, Learners
 from workbench.learner.training.exact_resume import ExactResume, Schedule
 from workbench.learner.training.loop import POLL_S, TrainingLoop
 from workbench.rundir import RunDirectory
@@ -46,14 +46,14 @@ class Learner:
     """
 
     schedule: Schedule
-    log: RunLog | ForwardedLog
+    log: Log
     calls: MemberCalls
     checkpoints: CheckpointWriter | NoCheckpoints
 
     def __init__(self, run: RunDirectory, rank: int = 0) -> None:
         self.run_directory = run
         config = run.config()
-        self.learners = learners_of(run, config, rank)
+        self.learners: Learners = Group(run, config, rank) if config.learners > 1 else Alone()
         self.state = RunState(config, learners=self.learners, paused=run.read().get("paused"))
         self.meters, self.commands = Meters(), Commands()
         self.streams = ActorStreams(
@@ -70,7 +70,7 @@ class Learner:
     def _lead(self, storage: Storage) -> None:
         """Write the run's log and checkpoints, and answer the supervisor."""
         run, state, commands = self.run_directory, self.state, self.commands
-        self.log = log = RunLog(run, storage)
+        self.log = log = Recorder(run, storage)
         self.orders = Orders(state, log)
         self.checkpoints = checkpoints = CheckpointWriter(
             run, state=state, storage=storage, log=log, orders=self.orders, commands=commands)
@@ -78,8 +78,8 @@ class Learner:
                                  checkpoints=checkpoints)
 
     def _follow(self) -> None:
-        """Leave that to the first learner."""
-        self.log = ForwardedLog(self.learners)
+        """Leave that to the leader."""
+        self.log = Forwarder(self.learners)
         self.orders = Orders(self.state, self.log)
         self.checkpoints = NoCheckpoints()
         self.calls = MemberCalls(self.state, self.streams)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.config import RunConfig
-from workbench.learner.metrics.run_log import AnyLog
+from workbench.learner.metrics.recorder import Log
 from workbench.learner.run_state import RunState
 from workbench.learner.training.data_parallel import Word
 
@@ -16,7 +16,7 @@ from workbench.learner.training.data_parallel import Word
 class Orders:
     """The orders of one learner and to it. Called by the training thread."""
 
-    def __init__(self, state: RunState, log: AnyLog) -> None:
+    def __init__(self, state: RunState, log: Log) -> None:
         self._state, self._learners, self._log = state, state.learners, log
 
     def agree(self) -> None:
@@ -53,7 +53,8 @@ class Orders:
         """
         state = self._state
         state.raise_failure()
-        word = Word(ready, state.stopping, state.own_steps, log_largest)
+        steps = state.parts.inference.steps if state.ready.is_set() else 0
+        word = Word(ready, state.stopping, steps, log_largest)
         return self._learners.meet(word, obey=self._obey, over=lambda: state.over)
 
     def _obey(self, order: str, **arguments: Any) -> None:

@@ -7,12 +7,40 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 
 from workbench.config import RunConfig
+from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher
-from workbench.learner.parts import Parts
+from workbench.learner.inference.inference import Inference
+from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training.data_parallel import Learners
+from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
+from workbench.replay.batch_source import Experience
+from workbench.trajectory import EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What depends on the environment, and waits for the first actor: the network, and what acts by it and trains it.
+
+    Attributes:
+        device: that trains.
+        threads: of torch, in the thread that trains.
+        network_name: as a person knows it.
+        experience: what training takes its batches from.
+        policy: the weights that inference uses.
+    """
+
+    spec: EnvironmentSpec
+    device: Device
+    threads: int
+    network_name: str
+    trainer: Trainer
+    experience: Experience
+    policy: PublishedPolicy
+    inference: Inference
 
 
 class Clock:
@@ -143,11 +171,6 @@ class RunState:
         return self.ready.is_set() and self.progress.frames >= self.config.total_frames
 
     @property
-    def own_steps(self) -> int:
-        """Steps of this learner's environments."""
-        return self.parts.inference.steps if self.ready.is_set() else 0
-
-    @property
     def progress(self) -> Progress:
         """Frames, steps and updates of all learners, and training time, so far."""
         parts = self.parts
@@ -163,5 +186,3 @@ class RunState:
         if hyperparameters.learning_rate_schedule == "linear":
             rate *= max(0.0, 1.0 - progress.frames / self.config.total_frames)
         return rate
-
-

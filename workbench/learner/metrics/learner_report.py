@@ -16,7 +16,7 @@ import psutil
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.meters import Meters, Sums
-from workbench.learner.parts import Parts
+from workbench.learner.run_state import Parts
 from workbench.metrics import Progress
 from workbench.trajectory import Array
 

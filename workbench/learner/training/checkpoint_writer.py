@@ -13,7 +13,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.errors import StorageFailed
 from workbench.learner.command_queue import Commands
 from workbench.learner.disk_guard import CHECKPOINT, OLD_CHECKPOINTS, Storage
-from workbench.learner.metrics.run_log import RunLog
+from workbench.learner.metrics.recorder import Recorder
 from workbench.learner.orders import Orders
 from workbench.learner.run_state import RunState
 from workbench.learner.training import checkpointing
@@ -31,7 +31,7 @@ class CheckpointWriter:
     _schedule: Schedule
 
     def __init__(
-        self, run: RunDirectory, *, state: RunState, storage: Storage, log: RunLog, orders: Orders, commands: Commands
+        self, run: RunDirectory, *, state: RunState, storage: Storage, log: Recorder, orders: Orders, commands: Commands
     ) -> None:
         self._run, self._state, self._storage, self._log = run, state, storage, log
         self._orders, self._commands = orders, commands

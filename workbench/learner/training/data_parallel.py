@@ -18,7 +18,7 @@ import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,50 +75,27 @@ class Alone:
         """Nobody to order."""
 
     def meet(self, word: Word, *, obey: Obey, over: Callable[[], bool]) -> bool:
-        """Whether it is ready itself."""
         return word.ready
 
     def stops(self, stopping: bool) -> bool:
-        """Whether it wants to stop itself."""
         return stopping
 
     def steps(self, own: int) -> int:
-        """Its own."""
         return own
 
     def from_leader(self, value: Any = None) -> Any:
-        """The value itself."""
         return value
 
-    def leader_first(self) -> AbstractContextManager[None]:
-        """Nobody waits for the block."""
-        return nullcontext()
-
-    def begin(self, *, steps: int, seed: int) -> None:
-        """Torch's random numbers go on as they are, from a checkpoint or from the run's seed."""
+    def begin(self, join: Callable[[Group], None], *, steps: int, seed: int) -> None:
+        """Nobody to join; torch's random numbers go on as they are."""
 
     def batch(self, draw: Draw) -> Batch:
-        """The batch as it was drawn."""
         return draw.batch
 
-    def averaged(self, network: nn.Module) -> nn.Module:
-        """The network itself."""
-        return network
-
-    def average(self, tensor: Tensor) -> Tensor:
-        """The tensor itself."""
-        return tensor
-
-    def backward(self, total: Tensor) -> None:
-        """The gradients of `total`."""
-        total.backward()  # type: ignore[no-untyped-call]
-
     def share(self, hyperparameters: Any) -> Any:
-        """All of it."""
         return hyperparameters
 
     def seed(self, seed: int, *more: int) -> int:
-        """The seed itself."""
         return seed
 
 
@@ -241,19 +218,11 @@ class Group:
         _, heard = self._exchange(Word(), [{"value": value}] if self.leads else [])
         return value if self.leads else heard[0]["value"]
 
-    @contextmanager
-    def leader_first(self) -> Iterator[None]:
-        """The others wait until the leader has done the block."""
-        if not self.leads:
-            self.from_leader()
-        yield
-        if self.leads:
-            self.from_leader()
-
     # ---- what they train --------------------------------------------------------------------------------------------
 
-    def begin(self, *, steps: int, seed: int) -> None:
-        """Begin training after so many steps of all learners; from then on torch's random numbers are this one's."""
+    def begin(self, join: Callable[[Group], None], *, steps: int, seed: int) -> None:
+        """Let a trainer `join`, after so many steps of all learners; torch's random numbers are this one's own."""
+        join(self)
         self._steps = steps
         torch.manual_seed(seed)
 
@@ -278,11 +247,6 @@ class Group:
             dist.all_reduce(tensor)
         return tensor.div_(self.size)
 
-    def backward(self, total: Tensor) -> None:
-        """The gradients of the mean of all learners' totals, in the network that was `averaged`."""
-        # One that is not finite makes all its gradients so, and their means: all learners skip the same updates.
-        total.backward(1 + 0 * total.detach())  # type: ignore[no-untyped-call]
-
     def share(self, hyperparameters: Any) -> Any:
         """This learner's part of a run's hyperparameters: of batches, queues and replay it has 1/size."""
         parts = {name: -(-getattr(hyperparameters, name) // self.size) for name in _SHARED
@@ -306,11 +270,6 @@ class Group:
 
 
 Learners = Alone | Group
-
-
-def learners_of(run: RunDirectory, config: RunConfig, rank: int) -> Learners:
-    """The learners of a run, as the one of that rank meets them."""
-    return Group(run, config, rank) if config.learners > 1 else Alone()
 
 
 def own_gpus(seen: Sequence[str], place: int, learners: int) -> Sequence[str]:

@@ -9,7 +9,7 @@ from workbench.algorithms.interface import Loss
 from workbench.errors import OutOfBounds
 from workbench.learner.command_queue import Commands
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.metrics.run_log import AnyLog
+from workbench.learner.metrics.recorder import Log
 from workbench.learner.orders import Orders
 from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
@@ -28,7 +28,7 @@ class TrainingLoop:
     """
 
     def __init__(
-        self, state: RunState, *, orders: Orders, commands: Commands, log: AnyLog, meters: Meters,
+        self, state: RunState, *, orders: Orders, commands: Commands, log: Log, meters: Meters,
         schedule: Schedule, checkpoints: CheckpointWriter | NoCheckpoints,
     ) -> None:
         self._state, self._parts = state, state.parts

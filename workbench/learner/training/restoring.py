@@ -11,10 +11,10 @@ import torch
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt
-from workbench.learner.metrics.run_log import AnyLog
+from workbench.learner.metrics.recorder import Log
 from workbench.learner.run_state import RunState
 from workbench.learner.training import checkpointing
-from workbench.learner.training.checkpointing import Counters
+from workbench.learner.training.checkpointing import AT_THE_START, Counters
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import MetricsReader
 from workbench.replay.batch_source import Experience
@@ -30,7 +30,7 @@ class Restoring:
 
     def __init__(
         self, run: RunDirectory, *, newest: Callable[[], tuple[Checkpoint | None, list[str]]], state: RunState,
-        log: AnyLog, trainer: Trainer, experience: Experience, generator: torch.Generator,
+        log: Log, trainer: Trainer, experience: Experience, generator: torch.Generator,
     ) -> None:
         self._run, self._newest, self._state, self._log = run, newest, state, log
         self._trainer, self._experience, self._generator = trainer, experience, generator
@@ -44,7 +44,7 @@ class Restoring:
         learners = self._state.learners
         if not learners.leads:
             source = learners.from_leader()
-            return Counters() if source is None else self._restore_as_leader(**source)
+            return AT_THE_START if source is None else self._restore_as_leader(**source)
         counters = self._restore()
         learners.from_leader(self._source)
         return counters
@@ -66,11 +66,10 @@ class Restoring:
             raise CheckpointCorrupt("none of its checkpoints can be read, and it would begin at 0 frames. Put "
                                     f"one back, or launch a new run. {' '.join(wrong)}")
         if MetricsReader(self._run.metrics).names():  # of a life that left no checkpoint
-            self._log.event("restore", "there is no checkpoint yet: begins again at 0 frames",
-                            progress=Counters().progress)
+            self._log.event("restore", "there is no checkpoint yet: begins again at 0 frames", progress=AT_THE_START)
         parent = self._run.parent()
         if parent is None:
-            return Counters()
+            return AT_THE_START
         if parent["take"] == "all":
             raise CheckpointCorrupt("the fork's checkpoint is gone; fork again.")
         return self._load(checkpoints.at(Path(parent["checkpoint"])), weights_only=True)[0]
@@ -86,12 +85,12 @@ class Restoring:
         if not sampling_goes_on:
             self._generator.manual_seed(self._state.seed(1) + counters.updates)
             message += "; the device is of another kind, and the random numbers of actions begin anew"
-        self._log.event("fork" if forked else "restore", message, progress=counters.progress, data=forked)
+        self._log.event("fork" if forked else "restore", message, progress=counters, data=forked)
         return counters
 
     def _load(self, checkpoint: Checkpoint, *, weights_only: bool) -> tuple[Counters, bool]:
         """Its counters, and whether random numbers of actions go on where the checkpoint's were."""
-        counters = Counters() if weights_only else Counters.of(checkpoint)
+        counters = AT_THE_START if weights_only else Counters.of(checkpoint)
         goes_on = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only)
         self._source = {"path": str(checkpoint.path), "weights_only": weights_only}
         self._trainer.updates = counters.updates

@@ -21,7 +21,7 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network
 from workbench.learner.devices.device import Device
-from workbench.learner.training.data_parallel import Alone, Learners
+from workbench.learner.training.data_parallel import Group
 from workbench.networks.normalization import Observed
 from workbench.trajectory import Array
 
@@ -82,7 +82,7 @@ class Trainer:
         self._recorder = device.recorder()
         self._rate = torch.zeros((), device=device.torch)  # the learning rate, where updates are recorded
         self._model = network  # as the loss calls it
-        self._learners: Learners = Alone()
+        self._group: Group | None = None
         self._lock = threading.Lock()  # of the sums, which another thread drains
         self._sums, self._summed = torch.zeros(0), 0  # the newest of `_names` of that many updates
         self._names: list[str] = []
@@ -90,9 +90,9 @@ class Trainer:
         self._samples: dict[str, torch.Tensor] = {}
         self._lags: list[Array] = []
 
-    def join(self, learners: Learners) -> None:
+    def join(self, group: Group) -> None:
         """From now on train on the batches of all learners together, whose weights are the same."""
-        self._learners, self._model = learners, learners.averaged(self.network)
+        self._group, self._model = group, group.averaged(self.network)
 
     @property
     def device(self) -> Device:
@@ -125,8 +125,7 @@ class Trainer:
             self.updates += 1
             if isinstance(self.network, Observed) and len(self.network.statistics):
                 stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
-                peers = self._learners if self._learners.size > 1 else None
-                self.network.observe(stacked[:-1], peers)  # the last step is the next unroll's first
+                self.network.observe(stacked[:-1], self._group)  # the last step is the next unroll's first
             self.algorithm.updated(self.network, updates=self.updates, config=config)
             self._add(loss, lags)
         return loss
@@ -140,7 +139,7 @@ class Trainer:
 
     def _recorded(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
         """`_judged`, launched as a whole where the device records work. Of several learners it is not: they talk."""
-        if self._recorder is None or self._learners.size > 1:
+        if self._recorder is None or self._group is not None:
             return self._judged(batch, config)
 
         def work(settings: Any, *given: torch.Tensor) -> tuple[Loss, torch.Tensor]:
@@ -212,11 +211,15 @@ class Trainer:
             one.copy_(torch.where(finite, one, old))
 
     def _backward(self, total: torch.Tensor) -> None:
-        """The gradients of the mean of all learners' totals."""
-        self._learners.backward(total)
+        """The gradients of `total`, or of the mean of all learners' totals."""
+        if self._group is None:
+            total.backward()  # type: ignore[no-untyped-call]
+            return
+        # One that is not finite makes all its gradients so, and their means: all learners skip the same updates.
+        total.backward(1 + 0 * total.detach())  # type: ignore[no-untyped-call]
         for parameter in self.algorithm.parameters():
             if parameter.grad is not None:
-                self._learners.average(parameter.grad)
+                self._group.average(parameter.grad)
 
     def _clip_gradients(self, max_norm: float) -> torch.Tensor:
         """The global norm before it was clipped."""
