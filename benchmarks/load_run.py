@@ -129,13 +129,14 @@ class InspectedLearner(ThreadLearner):
 
     def _build(self) -> None:
         super()._build()
-        put = self.experience.queue.put
+        queue = self.state.parts.experience.queue
+        put = queue.put
 
         def inspected(unroll: Unroll) -> bool:
             self.inspection.look(unroll)
             return put(unroll)
 
-        self.experience.queue.put = inspected  # type: ignore[method-assign]
+        queue.put = inspected  # type: ignore[method-assign]
 
 
 class MixedPlace(InlinePlace):

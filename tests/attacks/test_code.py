@@ -113,7 +113,7 @@ def test_every_call_that_unpickles_is_among_these() -> None:
     assert found == {
         "environments/adapters/code_by_value.py",
         "environments/spread/worker.py",  # from its own parent, by a pipe
-        "actor/main.py", "learner/learner.py",  # of their own run, after launch, fork or resume
+        "actor/main.py", "learner/build.py",  # of their own run, after launch, fork or resume
         "policies/player.py",  # evaluate, rollout, play, load_policy, export_policy
     }
 

@@ -176,8 +176,9 @@ class Streams:
         life = self.learner.streams.lives[0]
         if not life.alive or life.hello.run_id != 99:
             raise Fault("a stranger is the live actor now")
-        if self.learner.state == "paused":  # ten updates in a row were not finite, from rewards that are none
-            self.learner.resume()
+        calls = self.learner.calls
+        if calls.state == "paused":  # ten updates in a row were not finite, from rewards that are none
+            calls.resume()
 
     def close(self) -> None:
         self.learner.stop()
@@ -236,7 +237,7 @@ class Calls:
         self._thread.start()
         self._supervisor = Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=0))
         self._supervisor.state = "training"
-        calls = {"learner": self._learner.calls(), "supervisor": Service(self._supervisor).calls()}
+        calls = {"learner": self._learner.calls.methods(), "supervisor": Service(self._supervisor).calls()}
         self._methods = {server: sorted(known) for server, known in calls.items()}
         addresses = {"learner": run.learner_address(), "supervisor": run.supervisor_address}
         self._servers = [serve(addresses[name], self._token, calls=known) for name, known in calls.items()]
@@ -245,8 +246,8 @@ class Calls:
     def _obey(self) -> None:
         """The learner's main thread, as it is before there is an actor."""
         while not self._over.is_set():
-            self._learner._commands.wait(0.5)
-            self._learner._commands.run_pending()
+            self._learner.commands.wait(0.5)
+            self._learner.commands.run_pending()
 
     def seeds(self) -> list[bytes]:
         bodies = {"tune": {"changes": {"learning_rate": 1e-3}}, "scale": {"actors": 3},
@@ -301,7 +302,7 @@ class Calls:
 
     def close(self) -> None:
         self._over.set()
-        self._learner._commands.close()
+        self._learner.commands.close()
         for channel in self._channels.values():
             channel.close()
         for server in self._servers:
@@ -309,8 +310,7 @@ class Calls:
         self._thread.join(240)
         self._supervisor.close()
         with suppress(Exception):
-            assert self._learner.writer is not None
-            self._learner.writer.close()
+            self._learner.log.close()
         time.sleep(0.1)
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -82,8 +82,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     path, rank, what = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     config = config_of(what, 2)
-    joined = Group.join(RunDirectory(path), config, rank, stopping=lambda: False)
-    assert joined is not None
-    np.savez(path / f"{rank}.npz", **trained(what, config, joined))
-    joined.close()
+    group = Group(RunDirectory(path), config, rank)
+    assert group.join(stopping=lambda: False)
+    np.savez(path / f"{rank}.npz", **trained(what, config, group))
+    group.close()
     leave(0)

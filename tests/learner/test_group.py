@@ -58,7 +58,7 @@ def test_two_learners_have_the_weights_of_one_with_the_joint_batch(tmp_path: Pat
 
 def group_of(size: int, rank: int = 0, folder: Path = Path("/nowhere")) -> Group:
     config = RunConfig.build("vector", learners=size, actors=size, batch_size=8 * size)
-    return Group(RunDirectory(folder), config, rank, ["here"] * size)
+    return Group(RunDirectory(folder), config, rank)
 
 
 def test_a_learner_has_its_part_of_batches_queues_and_replay() -> None:

@@ -11,7 +11,8 @@ from workbench.learner.devices.idle_cores import IdleCores
 from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.learner_report import Rates, histogram, lag_summary
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.metrics.recorder import Clock, EpisodeLog, hint, latencies, memory, shares
+from workbench.learner.metrics.recorder import EpisodeLog, hint, latencies, memory, shares
+from workbench.learner.run_state import Clock
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,

@@ -9,7 +9,7 @@ import pytest
 
 from workbench.errors import ConnectionLost
 from workbench.learner.inference.batcher import Batcher, Request
-from workbench.learner.training.exact_resume import Interrupted, Stretches
+from workbench.learner.training.exact_resume import ExactResume, Interrupted
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
 
@@ -45,12 +45,14 @@ def test_a_whole_batch_has_nothing_of_other_lives() -> None:
 
 def test_an_actor_that_comes_back_inside_a_stretch_ends_the_learner() -> None:
     raised: list[BaseException] = []
-    learner = SimpleNamespace(config=SimpleNamespace(seed=3), fail=raised.append)
-    stretches = Stretches(learner)
+    parts = SimpleNamespace(trainer=SimpleNamespace(updates=0))
+    state = SimpleNamespace(config=SimpleNamespace(seed=3), parts=parts, fail=raised.append)
+    stretches = ExactResume(state, streams=None)
     first, other = (stretches.admit(SimpleNamespace(actor=actor, run_id=actor + 10)) for actor in (0, 1))
     assert first != other and not raised
     with pytest.raises(ConnectionLost):
         stretches.admit(SimpleNamespace(actor=0, run_id=99))
     (error,) = raised
     assert isinstance(error, Interrupted) and "actor 0 came back after update 0" in str(error)
-    assert Stretches(learner).admit(SimpleNamespace(actor=0, run_id=5)) == first, "the seed is that of the stretch"
+    again = ExactResume(state, streams=None).admit(SimpleNamespace(actor=0, run_id=5))
+    assert again == first, "the seed is that of the stretch"

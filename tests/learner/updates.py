@@ -21,8 +21,7 @@ def trainer_on(device: Device, config: RunConfig, spec: EnvironmentSpec) -> Trai
     algorithm = algorithms.build(config, spec=spec).to(device.torch)
     network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0).to(device.torch)
     trainer = Trainer(network, algorithm, device, config.hyperparameters)
-    with device.tracing():
-        pass
+    device.compute_traced()
     return trainer
 
 

@@ -25,4 +25,4 @@ class ThreadLearner(Learner):
 
     def leave(self) -> None:
         """End after the update of now, without a checkpoint: `run` raises `Left`."""
-        self.fail(Left())
+        self.state.fail(Left())

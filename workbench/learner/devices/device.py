@@ -77,6 +77,9 @@ class Device:
         """The context in which a thread computes; on XLA one thread at a time, and a graph each."""
         return nullcontext()
 
+    def compute_traced(self) -> None:
+        """Begins to compute what was asked of it so far, which XLA has only traced where no `tracing` was around it."""
+
     def acting(self) -> AbstractContextManager[Any]:
         """The context of what needs no gradient."""
         return torch.inference_mode()

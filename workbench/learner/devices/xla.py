@@ -118,6 +118,11 @@ class XlaDevice(Device):
         """What is computed inside becomes one graph, which is under way at the end of the outermost such context."""
         return self._traced()
 
+    def compute_traced(self) -> None:
+        """See `Device`."""
+        with self._traced():
+            pass
+
     def acting(self) -> AbstractContextManager[Any]:
         """The context of what needs no gradient; torch_xla cannot compute with tensors of torch's inference mode."""
         return torch.no_grad()

@@ -8,21 +8,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import psutil
 
+from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.inference.inference import Episode
-from workbench.learner.metrics.meters import Sums
+from workbench.learner.metrics.meters import Meters, Sums
+from workbench.learner.run_state import Parts
 from workbench.metrics import Progress
 from workbench.trajectory import Array
 
-if TYPE_CHECKING:
-    from workbench.learner.learner import Learner
-
 T = TypeVar("T")
 Histogram = tuple[list[float], list[int]]  # edges and counts
+Packed = list[Any]  # an episode and its progress, see `packed_episode`
 _LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # one by one, then in steps of 19 %
 _SUMMED = ("replay_unrolls", "replay_gb", "learner_memory_gb", "accelerator_memory_gb", "accelerator_total_gb",
            "xla_compilations", "xla_fallbacks")
@@ -67,7 +67,7 @@ class Look:
     connected: int = 0
     groups: int = 0
     actors: dict[str, dict[str, float]] = field(default_factory=dict)
-    episodes: list[list[Any]] = field(default_factory=list)
+    episodes: list[Packed] = field(default_factory=list)
     first_episode: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -83,17 +83,17 @@ class Unsent:
     """
 
     def __init__(self, most: int) -> None:
-        self._episodes: deque[list[Any]] = deque()
+        self._episodes: deque[Packed] = deque()
         self._most, self._first, self._lock = most, 0, threading.Lock()
 
-    def append(self, episode: list[Any]) -> None:
+    def append(self, episode: Packed) -> None:
         """Add one that has ended."""
         with self._lock:
             self._episodes.append(episode)
             if len(self._episodes) > self._most:
                 self._forget(self._first + 1)
 
-    def after(self, heard: int) -> tuple[list[list[Any]], int]:
+    def after(self, heard: int) -> tuple[list[Packed], int]:
         """Those from number `heard` on, and the number of the first of them; those before are forgotten."""
         with self._lock:
             self._forget(heard)
@@ -105,11 +105,18 @@ class Unsent:
             self._first += 1
 
 
-class Looking:
-    """Looks at one learner; each look begins where the last one ended."""
+class LearnerReport:
+    """Looks at one learner; each look begins where the last one ended.
 
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
+    Args:
+        unsent: as `Unsent.after`.
+    """
+
+    def __init__(
+        self, parts: Parts, *, meters: Meters, streams: ActorStreams,
+        unsent: Callable[[int], tuple[list[Packed], int]],
+    ) -> None:
+        self._parts, self._meters, self._streams, self._unsent = parts, meters, streams, unsent
         self._actor_rates = Rates()
         self._process = psutil.Process()
 
@@ -122,28 +129,28 @@ class Looking:
 
     def look(self, heard: int = 0) -> Look:
         """What happened since the last one, and episodes from number `heard` on."""
-        learner = self._learner
-        means, lags, samples = learner.trainer.drain()
-        replay, histograms = learner.experience.look()
+        trainer, experience, device = self._parts.trainer, self._parts.experience, self._parts.device
+        means, lags, samples = trainer.drain()
+        replay, histograms = experience.look()
         scalars = {
             **means, **lag_summary(lags), **replay,
-            "queue_occupancy": len(learner.experience.queue) / learner.experience.queue.capacity,
+            "queue_occupancy": len(experience.queue) / experience.queue.capacity,
             "learner_memory_gb": self._memory_gb(),
-            "accelerator_memory_gb": learner.device.memory_gb(),
-            "accelerator_total_gb": learner.device.total_memory_gb(),
-            **learner.device.counters(),
+            "accelerator_memory_gb": device.memory_gb(),
+            "accelerator_total_gb": device.total_memory_gb(),
+            **device.counters(),
         }
-        edges = learner.trainer.algorithm.histogram_edges
+        edges = trainer.algorithm.histogram_edges
         histograms.update({name: histogram(values, edges[name]) for name, values in samples.items()})
         if len(lags):
             histograms["policy_lag"] = histogram(lags, _LAG_EDGES)
         return Look(
-            learner.meters.drain().plain(), scalars, histograms, learner.experience.kept, learner.streams.connected,
-            learner.streams.groups, self._actors(), *learner.unsent.after(heard),
+            self._meters.drain().plain(), scalars, histograms, experience.kept, self._streams.connected,
+            self._streams.groups, self._actors(), *self._unsent(heard),
         )
 
     def _actors(self) -> dict[str, dict[str, float]]:
-        lives = dict(self._learner.streams.lives)
+        lives = dict(self._streams.lives)
         made = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
         speeds = {number: max(0.0, made[str(number)]) for number in lives}
         now = time.monotonic()
@@ -206,7 +213,7 @@ def lag_summary(lags: Array) -> dict[str, float]:
     return {"policy_lag_mean": float(lags.mean()), "policy_lag_max": float(lags.max())} if len(lags) else {}
 
 
-def packed_episode(episode: Episode, progress: Progress) -> list[Any]:
+def packed_episode(episode: Episode, progress: Progress) -> Packed:
     """An episode and the progress at its end as plain data."""
     return [*progress.columns(), episode.kind, episode.env_id, episode.episode_return, episode.length_steps,
             episode.score]

@@ -5,48 +5,41 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 import psutil
 
 from workbench.errors import WorkbenchError
 from workbench.learner.devices.idle_cores import IdleCores
-from workbench.learner.disk_guard import METRICS, PLACE
+from workbench.learner.disk_guard import METRICS, PLACE, Storage
 from workbench.learner.inference.inference import Episode
-from workbench.learner.metrics.learner_report import Look, Rates, joined, unpacked_episode
+from workbench.learner.metrics.learner_report import (
+    LearnerReport,
+    Look,
+    Packed,
+    Rates,
+    Unsent,
+    joined,
+    packed_episode,
+    unpacked_episode,
+)
 from workbench.learner.metrics.meters import Sums
+from workbench.learner.run_state import RunState
+from workbench.learner.training.data_parallel import Learners
 from workbench.metrics import MetricsWriter, Progress
 from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
-if TYPE_CHECKING:
-    from workbench.learner.learner import Learner
-
 _INTERVAL_S = 1.0
 _ASK_S = 2.0  # for another learner to tell what it did
 _SILENT_S = 5.0
+_MOST_UNSENT = 100_000  # episodes; as many as may wait for a disk
 _WHOLE_CORE = 0.9  # idle, below which another thread takes from actors and inference
-
-
-class Clock:
-    """Seconds of training; stands still while paused."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self._before = seconds
-        self._since: float | None = None
-
-    def run(self, running: bool) -> None:
-        """Start it, or stop it."""
-        self._before, self._since = self.seconds, (time.monotonic() if running else None)
-
-    @property
-    def seconds(self) -> float:
-        """What it shows."""
-        return self._before + (time.monotonic() - self._since if self._since is not None else 0.0)
 
 
 class EpisodeLog:
@@ -182,25 +175,60 @@ class Peer:
 
 
 class Recorder:
-    """Once a second: metrics of all learners to the store, and the status that calls return."""
+    """The log of a run, which the leader writes: events, episodes, and once a second the metrics of all learners.
 
-    def __init__(self, learner: Learner, writer: MetricsWriter, peers: Sequence[Peer] = ()) -> None:
-        self.status = LearnerStatus()
-        self._learner, self._writer, self._peers = learner, writer, peers
-        self._rates = Rates()
+    Attributes:
+        status: as calls return it, of the last second; it is there since `begin`, and so are `episodes`.
+    """
+
+    episodes: EpisodeLog
+    status: LearnerStatus
+
+    def __init__(self, run: RunDirectory, storage: Storage) -> None:
+        self._run, self._storage = run, storage
+        self._writer = MetricsWriter(run.metrics, tensorboard=run.tensorboard)
         self._closed = threading.Event()
-        self._idle_cores = IdleCores()
+
+    def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
+        """Record what `report` says of this learner, after so many episodes of the run, and what the others say."""
+        self.episodes = EpisodeLog(self._writer, episodes)
+        self._report, self._state = report, state
+        self._peers = [Peer(self._run, rank) for rank in range(1, state.config.learners)]
+        self._rates, self._idle_cores = Rates(), IdleCores()
         self._look()
 
-    def loop(self) -> None:
+    @property
+    def loops(self) -> dict[str, Callable[[], None]]:
+        """What runs in a thread of its own, by the thread's name, until `stop`."""
+        return {"recorder": self._loop}
+
+    def event(self, kind: str, message: str, **more: Any) -> None:
+        """Write an event; see `MetricsWriter.event`."""
+        self._storage.store(METRICS, partial(self._writer.event, kind, message, **more))
+
+    event_of_all = event  # that each learner sees
+
+    def episode(self, episode: Episode, progress: Progress) -> None:
+        """Write an episode that has ended."""
+        self.episodes.add(episode, progress)
+
+    def unsent(self, heard: int) -> tuple[list[Packed], int]:
+        """None: all of its own are written."""
+        return [], 0
+
+    def _loop(self) -> None:
         """Look once a second until closed, and a last time then."""
         while not self._closed.wait(_INTERVAL_S):
             self._look()
         self._look()
 
-    def close(self) -> None:
-        """Let the loop end."""
+    def stop(self) -> None:
+        """Let `loops` end."""
         self._closed.set()
+
+    def close(self) -> None:
+        """Write what waits."""
+        self._storage.store(METRICS, self._writer.close)
 
     @property
     def silence(self) -> str:
@@ -208,11 +236,11 @@ class Recorder:
         return ", ".join(peer.silence for peer in self._peers if peer.silence)
 
     def _look(self) -> None:
-        learner = self._learner
-        look = joined([learner.looking.look(), *(peer.look() for peer in self._peers)])
+        state, learner = self._state, self._state.parts
+        look = joined([self._report.look(), *(peer.look() for peer in self._peers)])
         for episode in look.episodes:
-            learner.episodes.add(*unpacked_episode(episode))
-        progress = learner.progress
+            self.episodes.add(*unpacked_episode(episode))
+        progress = state.progress
         counters = {"frames": progress.frames, "steps": progress.steps, "updates": progress.updates}
         speeds = {f"{name}_per_second": speed for name, speed in self._rates.of(counters).items()}
         sums = Sums.joined([look.meters])
@@ -220,9 +248,9 @@ class Recorder:
                        learners=1 + len(self._peers))
         total_gb = look.scalars["accelerator_total_gb"]
         measured = {name: value for name, value in look.scalars.items() if name != "accelerator_total_gb"}
-        scalars = {**speeds, **latencies(sums, max_batch=learner.batcher.max_batch), **machine_load(), **measured,
-                   "learning_rate": learner.learning_rate, **{f"time_{name}": value for name, value in parts.items()}}
-        episodes = learner.episodes.status()
+        scalars = {**speeds, **latencies(sums, max_batch=state.max_batch), **machine_load(), **measured,
+                   "learning_rate": state.learning_rate, **{f"time_{name}": value for name, value in parts.items()}}
+        episodes = self.episodes.status()
         for name in ("episode_return", "evaluation_return", "episode_score", "evaluation_score"):
             if episodes[name] is not None:
                 scalars[f"{name}_mean"] = episodes[name]
@@ -244,7 +272,46 @@ class Recorder:
 
     def _stored(self) -> str:
         """Commit; in words, what the disk refuses (what waits is kept and tried again)."""
-        storage, run = self._learner.storage, self._learner.run_directory
-        storage.store(PLACE, run.check_place)
-        storage.store(METRICS, self._writer.commit)
-        return storage.warning
+        self._storage.store(PLACE, self._run.check_place)
+        self._storage.store(METRICS, self._writer.commit)
+        return self._storage.warning
+
+
+class Forwarder:
+    """What another learner has in the recorder's place: it forwards events as orders, and episodes with its report."""
+
+    def __init__(self, learners: Learners) -> None:
+        self._learners = learners
+        self._unsent = Unsent(_MOST_UNSENT)
+
+    def event(self, kind: str, message: str, **more: Any) -> None:
+        """Let the leader write an event; only the message is forwarded."""
+        self._learners.order("event", kind=kind, message=f"{learner_name(self._learners.rank)}: {message}")
+
+    def event_of_all(self, kind: str, message: str, **more: Any) -> None:
+        """The leader sees it, too."""
+
+    def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
+        """Nothing to record."""
+
+    def episode(self, episode: Episode, progress: Progress) -> None:
+        """Keep an episode that has ended until the leader has it."""
+        self._unsent.append(packed_episode(episode, progress))
+
+    def unsent(self, heard: int) -> tuple[list[Packed], int]:
+        """Episodes from number `heard` on, and the number of the first of them."""
+        return self._unsent.after(heard)
+
+    @property
+    def loops(self) -> dict[str, Callable[[], None]]:
+        """Nothing to run."""
+        return {}
+
+    def stop(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+Log = Recorder | Forwarder

@@ -11,26 +11,24 @@ import torch
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt
 from workbench.learner.training.trainer import Trainer
+from workbench.metrics import Progress
 from workbench.trajectory import Array
 
 
 @dataclass(frozen=True)
-class Counters:
-    """Where a run stands; `time_s` is training time, pauses excluded."""
+class Counters(Progress):
+    """Where a run stands."""
 
-    frames: int = 0
-    steps: int = 0
-    updates: int = 0
-    episodes: int = 0
-    time_s: float = 0.0
+    episodes: int
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Counters:
         """The counters that a checkpoint was written with."""
-        return cls(
-            frames=checkpoint.frames, steps=checkpoint.steps, updates=checkpoint.updates,
-            episodes=int(checkpoint.meta["episodes"]), time_s=checkpoint.time_s,
-        )
+        return cls(checkpoint.frames, checkpoint.steps, checkpoint.updates, checkpoint.time_s,
+                   int(checkpoint.meta["episodes"]))
+
+
+AT_THE_START = Counters(0, 0, 0, 0.0, 0)
 
 
 def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[str, Array]]:

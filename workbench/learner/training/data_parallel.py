@@ -1,10 +1,11 @@
 """Several learners that train one network: how they find each other, agree before each update, and average gradients.
 
-Each learner is a rank of torch.distributed, with inference, actors and unrolls of its own. Before every update all of
-them `meet`: a small collective on the CPU tells each who is ready and who wants to stop, and passes on orders (JSON as
-bytes, no pickle), which all therefore carry out between the same two updates. DistributedDataParallel then averages
-the gradients during the backward pass. Whoever loses the others raises `PeersLost`; the supervisor ends the whole group
-and starts it again.
+`Alone` is the one learner of a run, and has the methods of the `Group` of several. In a group each learner is a rank of
+torch.distributed, with inference, actors and unrolls of its own. Before every update all of them `meet`: a small
+collective on the CPU tells each who is ready and who wants to stop, and passes on orders (JSON as bytes, no pickle),
+which all therefore carry out between the same two updates. DistributedDataParallel then averages the gradients during
+the backward pass. A learner that loses the others raises `PeersLost`; the supervisor ends the whole group and starts it
+again.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
 Order = dict[str, Any]
+Obey = Callable[..., None]  # (order, **arguments)
 JOIN_S = 120.0  # for all learners to start
 _PATIENCE_S = 300.0  # for a learner that is busy: the first one writes the checkpoints
 _POLL_S = 0.05
@@ -57,59 +59,96 @@ class Word(NamedTuple):
     log_largest: float = 0.0
 
 
+class Alone:
+    """The one learner of a run. It does all by itself and waits for nobody; each method is described in `Group`."""
+
+    rank, size, here, leads = 0, 1, 1, True
+
+    def join(self, *, stopping: Callable[[], bool]) -> bool:
+        """Nobody to wait for."""
+        return True
+
+    def close(self) -> None:
+        """Nobody to leave."""
+
+    def order(self, order: str, **arguments: Any) -> None:
+        """Nobody to order."""
+
+    def meet(self, word: Word, *, obey: Obey, over: Callable[[], bool]) -> bool:
+        return word.ready
+
+    def stops(self, stopping: bool) -> bool:
+        return stopping
+
+    def steps(self, own: int) -> int:
+        return own
+
+    def from_leader(self, value: Any = None) -> Any:
+        return value
+
+    def begin(self, join: Callable[[Group], None], *, steps: int, seed: int) -> None:
+        """Nobody to join; torch's random numbers go on as they are."""
+
+    def batch(self, draw: Draw) -> Batch:
+        return draw.batch
+
+    def share(self, hyperparameters: Any) -> Any:
+        return hyperparameters
+
+    def seed(self, seed: int, *more: int) -> int:
+        return seed
+
+
 class Group:
-    """This learner among the `size` learners of a run; rank 0 leads: it alone writes metrics and checkpoints.
+    """This learner among all those of a run; rank 0 leads: it alone writes metrics and checkpoints.
 
     Attributes:
-        here: learners on this machine.
-        steps: of all learners, when they met last.
-        stops: whether one of them wanted to stop then.
+        size: learners.
+        here: learners on this machine; all of them, until it has joined.
     """
 
-    def __init__(self, run: RunDirectory, config: RunConfig, rank: int, machines: Sequence[str]) -> None:
-        self.rank, self.size = rank, len(machines)
+    def __init__(self, run: RunDirectory, config: RunConfig, rank: int) -> None:
+        self.rank, self.size = rank, config.learners
         self.leads = rank == 0
-        self.here = machines.count(machines[rank])
-        self.steps, self.stops = 0, False
+        self.here = self.size
+        self._run, self._config = run, config
+        self._steps, self._stops = 0, False  # of all learners; whether one of them wanted to stop, when they met last
         self._log_largest = 0.0  # importance weight of all batches
         self._orders: list[Order] = []
-        self._replay = run.replay(rank)
         self._replay_gb: float | None = None
 
     # ---- how they find each other -----------------------------------------------------------------------------------
 
-    @classmethod
-    def join(
-        cls, run: RunDirectory, config: RunConfig, rank: int, *, stopping: Callable[[], bool]
-    ) -> Group | None:
-        """The group, once all its learners are there; None if this one is told to stop before. Raises PeersLost.
+    def join(self, *, stopping: Callable[[], bool]) -> bool:
+        """Wait until all learners are there; False if this one is told to stop before. Raises PeersLost.
 
         They meet in a file of the run's directory, which the supervisor removes before it starts a group.
         """
-        store = dist.FileStore(str(run.rendezvous), config.learners)  # type: ignore[attr-defined]
-        names = [f"learner-{one}" for one in range(config.learners)]
-        store.set(names[rank], _machine())
+        store = dist.FileStore(str(self._run.rendezvous), self.size)  # type: ignore[attr-defined]
+        names = [f"learner-{rank}" for rank in range(self.size)]
+        store.set(names[self.rank], _machine())
         deadline = time.monotonic() + JOIN_S
         while not store.check(names):
             if stopping():
-                return None
+                self._stops = True
+                return False
             if time.monotonic() > deadline:
                 missing = [name for name in names if not store.check([name])]
                 raise PeersLost(f"{', '.join(missing)} did not come within {JOIN_S:g} s")
             time.sleep(_POLL_S)
         machines = [store.get(name).decode() for name in names]
-        group = cls(run, config, rank, machines)
-        group._connect(store, config, machines)
-        return group
+        self.here = machines.count(machines[self.rank])
+        self._connect(store, machines)
+        return True
 
-    def _connect(self, store: Any, config: RunConfig, machines: Sequence[str]) -> None:
+    def _connect(self, store: Any, machines: Sequence[str]) -> None:
         if len(set(machines)) == 1:  # what they say to each other stays on this machine
             os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
-        busy_s = REPLAY_S if config.replays else _PATIENCE_S
+        busy_s = REPLAY_S if self._config.replays else _PATIENCE_S
         with _together():
             dist.init_process_group(
-                _backend(config, self._take_gpus(config, machines)), store=store, rank=self.rank,
-                world_size=self.size, timeout=timedelta(seconds=busy_s),
+                _backend(self._take_gpus(self._config, machines)), store=store, rank=self.rank, world_size=self.size,
+                timeout=timedelta(seconds=busy_s),
             )
 
     def _take_gpus(self, config: RunConfig, machines: Sequence[str]) -> bool:
@@ -137,12 +176,23 @@ class Group:
         """Tell the other learners to do this, when they meet next."""
         self._orders.append({"order": order, **arguments})
 
-    def meet(self, word: Word) -> tuple[bool, list[Order]]:
-        """Whether all are ready, and what the others order. Waits for all. Raises PeersLost."""
+    def meet(self, word: Word, *, obey: Obey, over: Callable[[], bool]) -> bool:
+        """Whether all are ready, now that they know of each other and have done what was ordered, and training is not
+        `over`. Waits for all. Raises PeersLost."""
         orders, self._orders = self._orders, []
         (ready, stop, steps, log_largest), heard = self._exchange(word, orders)
-        self.steps, self.stops, self._log_largest = int(steps.sum()), bool(stop.any()), float(log_largest.max())
-        return bool(ready.all()), heard
+        self._steps, self._stops, self._log_largest = int(steps.sum()), bool(stop.any()), float(log_largest.max())
+        for order in heard:
+            obey(**order)
+        return bool(ready.all()) and not over()
+
+    def stops(self, stopping: bool) -> bool:
+        """Whether one of them wanted to stop when they met last; this one's own wish is heard at the next meeting."""
+        return self._stops
+
+    def steps(self, own: int) -> int:
+        """Steps of all learners when they met last; this one has made `own` by now."""
+        return self._steps
 
     def _exchange(self, word: Word, orders: Sequence[Order]) -> tuple[Array, list[Order]]:
         """Everyone's words, float64 [4, size], and the others' orders."""
@@ -153,8 +203,8 @@ class Group:
     def _messages(self, message: bytes, longest: int) -> list[Order]:
         """The orders of all but this one, in the order of their ranks."""
         padded = torch.from_numpy(np.frombuffer(message.ljust(longest), np.uint8).copy())
-        told = [bytes(row).strip() for row in self._gather(padded).numpy()]
-        return [order for rank, text in enumerate(told) if text and rank != self.rank for order in json.loads(text)]
+        texts = [bytes(row).strip() for row in self._gather(padded).numpy()]
+        return [order for rank, text in enumerate(texts) if text and rank != self.rank for order in json.loads(text)]
 
     def _gather(self, mine: Tensor) -> Tensor:
         """[size, ...] of everyone's tensor, which has the same shape everywhere."""
@@ -163,10 +213,18 @@ class Group:
             dist.all_gather(list(every), mine)
         return every
 
-    def given(self, said: Any = None) -> Any:
-        """What the leader says, plain data, for all of them."""
-        _, heard = self._exchange(Word(), [{"said": said}] if self.leads else [])
-        return said if self.leads else heard[0]["said"]
+    def from_leader(self, value: Any = None) -> Any:
+        """The leader's `value`, plain data, for all of them."""
+        _, heard = self._exchange(Word(), [{"value": value}] if self.leads else [])
+        return value if self.leads else heard[0]["value"]
+
+    # ---- what they train --------------------------------------------------------------------------------------------
+
+    def begin(self, join: Callable[[Group], None], *, steps: int, seed: int) -> None:
+        """Let a trainer `join`, after so many steps of all learners; torch's random numbers are this one's own."""
+        join(self)
+        self._steps = steps
+        torch.manual_seed(seed)
 
     def batch(self, draw: Draw) -> Batch:
         """The batch of this learner's draw, with weights relative to the largest of what all of them draw."""
@@ -174,8 +232,6 @@ class Group:
             return draw.batch
         scale = math.exp(draw.sample.log_largest - self._log_largest)
         return dataclasses.replace(draw.batch, weight=draw.batch.weight * scale)
-
-    # ---- what they train --------------------------------------------------------------------------------------------
 
     def averaged(self, network: nn.Module) -> DistributedDataParallel:
         """`network`, whose gradients are those of all learners' batches together after each backward pass."""
@@ -205,12 +261,15 @@ class Group:
         """GiB that this learner's replay may take; 0: as many as its size needs."""
         if hyperparameters.replay_memory_gb or hyperparameters.replay_size:
             return float(hyperparameters.replay_memory_gb / self.size)
-        return free_bytes(hyperparameters, self._replay) / 2 / self.here / 2**30
+        return free_bytes(hyperparameters, self._run.replay(self.rank)) / 2 / self.here / 2**30
 
     def seed(self, seed: int, *more: int) -> int:
         """A seed that no other learner has; the leader's is `seed` itself."""
         mixed = np.random.SeedSequence([seed, self.rank, *more]).generate_state(1)[0] >> 2
         return seed if self.leads else int(mixed)
+
+
+Learners = Alone | Group
 
 
 def own_gpus(seen: Sequence[str], place: int, learners: int) -> Sequence[str]:
@@ -219,7 +278,7 @@ def own_gpus(seen: Sequence[str], place: int, learners: int) -> Sequence[str]:
     return seen[place * each : (place + 1) * each] if each else [seen[place % len(seen)]]
 
 
-def _backend(config: RunConfig, gpus: bool) -> str:
+def _backend(gpus: bool) -> str:
     return "cpu:gloo,cuda:nccl" if gpus and dist.is_nccl_available() else "gloo"
 
 

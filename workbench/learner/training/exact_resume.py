@@ -11,18 +11,20 @@ environments cannot: the learner ends with `Interrupted`, is started again, and 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import ConnectionLost
+from workbench.learner.inference.actor_streams import ActorStreams
+from workbench.learner.run_state import RunState
+from workbench.learner.training.concurrent import Concurrent
 from workbench.replay.batch_source import Draw
+from workbench.rundir import RunDirectory
 from workbench.wire.messages import Hello
-
-if TYPE_CHECKING:
-    from workbench.learner.learner import Learner
 
 EXACT = "exact"  # of the checkpoints at which stretches end
 
@@ -31,86 +33,105 @@ class Interrupted(Exception):
     """An actor came back inside a stretch."""
 
 
-class Stretches:
+class ExactResume:
     """The stretches of one learner. `admit` comes from other threads, the rest from the one that trains.
 
     Attributes:
+        first_checkpoint_s: after which a checkpoint is written in this life, at most.
+        longest_interval_s: between two checkpoints, at most.
+        keeps_its_end: whether a run that stops writes a checkpoint; here it goes back anyway.
         begun: updates at which this stretch began.
     """
 
-    def __init__(self, learner: Learner) -> None:
-        self.begun = 0
-        self._learner = learner
+    first_checkpoint_s = longest_interval_s = 0.0
+    keeps_its_end = False
+
+    def __init__(self, state: RunState, streams: ActorStreams) -> None:
+        self.begun = state.parts.trainer.updates
+        self._state, self._streams = state, streams
         self._lock = threading.Lock()
         self._actors: set[int] = set()  # that came in this stretch
         self._run_ids: set[int] = set()  # of their lives
+
+    @staticmethod
+    def newest(run: RunDirectory, *, replays: bool) -> tuple[Checkpoint | None, list[str]]:
+        """The newest good checkpoint that a stretch, or a fork, begins with; and what is wrong with newer ones.
+
+        Where there are only others, the newest good one of those, and that this is so.
+        """
+
+        def exact(checkpoint: Checkpoint) -> bool:
+            ends_a_stretch = checkpoint.meta.get("reason") == EXACT and (checkpoint.has_replay or not replays)
+            return "fork" in checkpoint.meta or ends_a_stretch
+
+        checkpoint, wrong = checkpoints.newest_good(run.checkpoints, only=exact)
+        if checkpoint is None:
+            checkpoint, wrong = checkpoints.newest_good(run.checkpoints, replay=False)
+            if checkpoint is not None:
+                wrong.append("all of those from which this run would go on exactly; it goes on from another one")
+        return checkpoint, wrong
+
+    @property
+    def loops(self) -> dict[str, Callable[[], None]]:
+        """Nothing runs in a thread of its own."""
+        return {}
 
     def admit(self, hello: Hello) -> int:
         """The seed of an actor's life in this stretch; for a second one the learner ends. Raises ConnectionLost."""
         with self._lock:
             if hello.actor in self._actors:
-                self._learner.fail(Interrupted(
+                self._state.fail(Interrupted(
                     f"actor {hello.actor} came back after update {self.begun}; its environments are not where they "
                     f"were. The run goes back to that update, as exact_resume_updates asks."))
                 raise ConnectionLost("the learner goes back to its last checkpoint")
             self._actors.add(hello.actor)
             self._run_ids.add(hello.run_id)
-            entropy = [self._learner.config.seed, hello.actor, self.begun]
+            entropy = [self._state.config.seed, hello.actor, self.begun]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
 
     def next(self, *, timeout_s: float) -> Draw | None:
         """The next batch to train on; None where there is none, and then all environments may have made a step."""
-        learner, waiting = self._learner, -1
-        queue = learner.experience.queue
-        while waiting != len(queue):  # else it only stopped for whoever wants to pause
-            waiting = len(queue)
-            draw = learner.experience.next(learner.hyperparameters, timeout_s=0.0)
+        experience, waiting = self._state.parts.experience, -1
+        while waiting != len(experience.queue):  # else it only stopped for whoever wants to pause
+            waiting = len(experience.queue)
+            draw = experience.next(self._state.hyperparameters, timeout_s=0.0)
             if draw is not None:
                 return draw
         self._act(timeout_s)
         return None
 
     def _act(self, timeout_s: float) -> None:
-        learner = self._learner
-        environments = learner.config.actors * learner.config.envs_per_actor
-        requests = learner.batcher.whole(environments, self._run_ids, timeout_s=timeout_s)
+        state, queue = self._state, self._state.parts.experience.queue
+        environments = state.config.actors * state.config.envs_per_actor
+        requests = state.batcher.whole(environments, self._run_ids, timeout_s=timeout_s)
         if not requests:
-            learner.streams.close(but=self._run_ids)  # one may have come in just before this stretch began
+            self._streams.close(but=self._run_ids)  # one may have come in just before this stretch began
             return
-        queue = learner.experience.queue
         queue.capacity = max(queue.capacity, len(queue) + environments)  # nobody takes while this thread puts
-        learner.inference.answer(requests)
+        state.parts.inference.answer(requests)
+
+    def skipped(self) -> None:
+        """Nothing to do: each batch is used once."""
 
     @property
-    def over(self) -> bool:
-        """Whether this stretch has all of its updates."""
-        return self._learner.trainer.updates >= self.begun + self._learner.config.exact_resume_updates
+    def at_checkpoint(self) -> bool:
+        """Whether a checkpoint may be written now: this stretch has all of its updates."""
+        return self._state.parts.trainer.updates >= self.begun + self._state.config.exact_resume_updates
 
-    def begin(self) -> None:
+    @property
+    def checkpoint(self) -> dict[str, Any]:
+        """The arguments of `CheckpointWriter.write` for a checkpoint that is due."""
+        return {"reason": EXACT, "replay": self._state.config.replays}
+
+    def checkpointed(self) -> None:
         """Begin the next stretch, after the checkpoint of this one."""
-        learner = self._learner
         with self._lock:
-            self.begun = learner.trainer.updates
+            self.begun = self._state.parts.trainer.updates
             self._actors.clear()
             self._run_ids.clear()
-        learner.streams.close(but=self._run_ids)
-        queue = learner.experience.queue
+        self._streams.close(but=self._run_ids)
+        queue = self._state.parts.experience.queue
         queue.take(len(queue), timeout_s=0.0)
 
-    def newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest good checkpoint that a stretch, or a fork, begins with; and what is wrong with newer ones.
 
-        Where there are only others, the newest good one of those, and that this is so.
-        """
-        folder, replays = self._learner.run_directory.checkpoints, self._learner.config.replays
-
-        def exact(one: Checkpoint) -> bool:
-            return "fork" in one.meta or (one.meta.get("reason") == EXACT and (one.has_replay or not replays))
-
-        found, wrong = checkpoints.newest_good(folder, only=exact)
-        if found is not None:
-            return found, wrong
-        found, wrong = checkpoints.newest_good(folder, replay=False)
-        if found is not None:
-            wrong.append("all of those from which this run would go on exactly; it goes on from another one")
-        return found, wrong
+Schedule = Concurrent | ExactResume

@@ -1,0 +1,128 @@
+"""Builds what depends on the environment: network, algorithm, tables and unrolls, on a device, from a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from workbench import algorithms, networks
+from workbench.checkpoints import Checkpoint
+from workbench.config import chosen, hardware
+from workbench.environments.adapters.code_by_value import Factory, load_factory
+from workbench.learner.devices.choose import choose, for_inference
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.actor_streams import check_same_environment
+from workbench.learner.inference.inference import Episode, Inference
+from workbench.learner.inference.opponent import Opponent
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.metrics.meters import Meters
+from workbench.learner.metrics.recorder import Log
+from workbench.learner.run_state import Parts, RunState
+from workbench.learner.training import checkpointing
+from workbench.learner.training.checkpointing import Counters
+from workbench.learner.training.restoring import Restoring
+from workbench.learner.training.trainer import Trainer
+from workbench.policies import frozen_opponent, roles
+from workbench.policies.player import load_opponent
+from workbench.replay import batch_source
+from workbench.replay.assembler import UnrollAssembler
+from workbench.replay.unroll_fields import UnrollLayout
+from workbench.rundir import RunDirectory
+from workbench.trajectory import EnvironmentSpec
+
+Newest = Callable[[], tuple[Checkpoint | None, list[str]]]
+
+
+class Builder:
+    """Builds the parts of one learner for the environment `spec`; they act and train as `state` says.
+
+    Args:
+        newest: see `Restoring`.
+    """
+
+    def __init__(
+        self, run: RunDirectory, spec: EnvironmentSpec, *, state: RunState, log: Log, meters: Meters, newest: Newest
+    ) -> None:
+        self._run, self._spec, self._newest = run, spec, newest
+        self._state, self._learners, self._log, self._meters = state, state.learners, log, meters
+
+    def build(self) -> tuple[Parts, Counters]:
+        """The parts, restored, and the counters that the run goes on from. In a group all learners build at once.
+
+        Raises what the environment, the network, the device or the checkpoint do not allow.
+        """
+        state, learners, spec, config = self._state, self._learners, self._spec, self._state.config
+        check_same_environment(EnvironmentSpec.from_json(learners.from_leader(spec.to_json())), spec)
+        roles.check(config, spec)
+        threads = chosen.training_threads(config.learner_threads, cores=hardware.cores(), learners=learners.here)
+        torch.set_num_threads(threads)
+        torch.manual_seed(config.seed)
+        factory = load_factory(self._run.code / "network.pkl")
+        device = choose(config, spec, own_network=factory is not None)
+        trainer = self._trainer(device, factory)
+        layout = self._layout(trainer)
+        experience = batch_source.build(
+            trainer.algorithm, layout, config=state.hyperparameters, folder=self._run.replay(learners.rank),
+            seed=state.seed(2), pin_memory=device.kind == "cuda",
+        )
+        acting = for_inference(config, device, own_network=factory is not None)
+        for each in (device, acting):
+            each.tell = lambda sentence: self._log.event("error", sentence, progress=state.progress)
+        generator = acting.generator(state.seed(1))
+        counters = Restoring(self._run, newest=self._newest, state=state, log=self._log, trainer=trainer,
+                             experience=experience, generator=generator).restore()
+        learners.begin(trainer.join, steps=counters.steps, seed=state.seed(4, counters.updates))
+        policy = PublishedPolicy(trainer.network, version=trainer.updates, device=acting)
+        inference = Inference(
+            spec, config=lambda: state.config, algorithm=trainer.algorithm, policy=policy,
+            assembler=UnrollAssembler(layout, num_envs=state.environments, stagger=True), queue=experience.queue,
+            device=acting, num_envs=state.environments, generator=generator, meters=self._meters,
+            on_episode=self._log_episode, opponent=self._opponent(acting), rank=learners.rank,
+        )
+        inference.steps = counters.steps if learners.leads else 0
+        device.compute_traced()
+        if device.kind == "xla":
+            checkpointing.groups_of(trainer, generator)  # the first checkpoint would compile it
+        name = config.network or ("typed in a cell" if factory else "default")
+        return Parts(spec, device, threads, name, trainer, experience, policy, inference), counters
+
+    def _trainer(self, device: Device, factory: Factory | None) -> Trainer:
+        """The network and the algorithm, on the device."""
+        config, hyperparameters = self._state.config, self._state.hyperparameters
+        algorithm = algorithms.build(config, spec=self._spec).to(device.torch)
+        network = networks.build(
+            config.network, spec=self._spec, heads=algorithm.heads, factory=factory, seed=config.seed,
+            normalise=hyperparameters.normalize_observations,
+        ).to(device.torch)
+        with device.autocast():
+            networks.check(network, spec=self._spec, output=algorithm.heads.output)
+        return Trainer(network, algorithm, device, hyperparameters)
+
+    def _layout(self, trainer: Trainer) -> UnrollLayout:
+        algorithm = trainer.algorithm
+        state: tuple[torch.Tensor, ...] = trainer.network.initial_state(1)  # type: ignore[operator]
+        return UnrollLayout(
+            self._spec, unroll_length=self._state.hyperparameters.unroll_length, overlap=algorithm.overlap,
+            behaviour=algorithm.behaviour_fields(), state_shapes=tuple(tuple(part.shape[1:]) for part in state),
+        )
+
+    def _opponent(self, device: Device) -> Opponent | None:
+        if self._state.config.opponent is None:
+            return None
+        learners = self._learners
+        if not learners.leads:
+            learners.from_leader()  # it has made the run's copy of the opponent
+        checkpoint = frozen_opponent.kept(self._run, self._state.config.opponent)
+        if learners.leads:
+            learners.from_leader()
+        policy = load_opponent(checkpoint, self._spec)
+        return Opponent(policy, device=device, num_envs=self._state.environments, seed=self._state.seed(3))
+
+    def _log_episode(self, episode: Episode) -> None:
+        """Log an episode by the number that its environment has in the run."""
+        config, learners = self._state.config, self._learners
+        row, env = divmod(episode.env_id, config.envs_per_actor)
+        number = (row * config.learners + learners.rank) * config.envs_per_actor + env
+        self._log.episode(replace(episode, env_id=number), self._state.progress)

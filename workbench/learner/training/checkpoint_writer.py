@@ -1,0 +1,144 @@
+"""The checkpoints of a run: when they are written, with which replay, and what happens where the disk refuses them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from workbench import checkpoints
+from workbench.checkpoints import Checkpoint
+from workbench.errors import StorageFailed
+from workbench.learner.command_queue import Commands
+from workbench.learner.disk_guard import CHECKPOINT, OLD_CHECKPOINTS, Storage
+from workbench.learner.metrics.recorder import Recorder
+from workbench.learner.orders import Orders
+from workbench.learner.run_state import RunState
+from workbench.learner.training import checkpointing
+from workbench.learner.training.exact_resume import Schedule
+from workbench.metrics import Progress
+from workbench.rundir import RunDirectory
+from workbench.trajectory import Array
+
+_TRY_AGAIN_S = 2.0  # to write a checkpoint that the disk refused
+
+
+class CheckpointWriter:
+    """The checkpoints that the leader writes between two updates. Called by the training thread."""
+
+    _schedule: Schedule
+
+    def __init__(
+        self, run: RunDirectory, *, state: RunState, storage: Storage, log: Recorder, orders: Orders, commands: Commands
+    ) -> None:
+        self._run, self._state, self._storage, self._log = run, state, storage, log
+        self._orders, self._commands = orders, commands
+
+    def begin(self, schedule: Schedule) -> None:
+        """Count the time from now; `schedule` says when a checkpoint may be written."""
+        self._schedule = schedule
+        self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
+
+    # ---- when -------------------------------------------------------------------------------------------------------
+
+    def hold_for_disk(self) -> None:
+        """Hold all learners while the disk takes nothing, and let them go on when it does."""
+        if (hold := self._storage.hold) != self._state.held:
+            self._orders.hold(hold)
+
+    def write_if_due(self) -> None:
+        """Write one where `checkpoint_interval_s`, as it is now, has passed, unless the run is paused."""
+        state, schedule = self._state, self._schedule
+        due_at = self._written_at + min(state.config.checkpoint_interval_s, self._longest_s)
+        if state.paused is not None or not schedule.at_checkpoint or time.monotonic() <= due_at:
+            return
+        stored = self._storage.store(CHECKPOINT, lambda: self.write(**schedule.checkpoint))
+        self._written_at, self._longest_s = time.monotonic(), schedule.longest_interval_s if stored else _TRY_AGAIN_S
+        if stored:
+            schedule.checkpointed()
+
+    def write_last(self) -> None:
+        """Write one at the end; a run that has finished waits until the disk has room. Raises StorageFailed in one that
+        stops."""
+        state = self._state
+        if not state.finished and not self._schedule.keeps_its_end:
+            return
+        while not self._storage.store(CHECKPOINT, lambda: self.write("finished" if state.finished else "stopped")):
+            if state.stopping or state.learners.size > 1:
+                raise StorageFailed(self._storage.warning)
+            self._commands.run_pending()
+            self._commands.wait(_TRY_AGAIN_S)
+
+    # ---- what -------------------------------------------------------------------------------------------------------
+
+    def write(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
+        """Write a checkpoint: {"path", "frames"}. Raises StorageFailed.
+
+        Args:
+            replay: with the replay; None: if the run's configuration says so and there is room.
+        """
+        state, parts = self._state, self._state.parts
+        progress = state.progress
+        meta = self._meta(reason, progress)
+        self._run.check_place()
+        groups = checkpointing.groups_of(parts.trainer, parts.inference.generator)
+        unrolls = parts.experience.arrays(state.config.hyperparameters, asked=replay)
+        write = partial(checkpoints.write, self._run.checkpoints, frames=progress.frames, meta=meta,
+                        requested=reason == "requested")
+        state.writing_replay = bool(unrolls)
+        try:
+            written = self._written(write, groups, unrolls, may_leave_out=not replay)
+        finally:
+            state.writing_replay = False
+        prune = partial(checkpoints.prune, self._run.checkpoints, keep=state.config.keep_checkpoints)
+        self._storage.store(OLD_CHECKPOINTS, prune)
+        self._log.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
+                        data={"path": str(written.path)})
+        return {"path": str(written.path), "frames": progress.frames}
+
+    def _meta(self, reason: str, progress: Progress) -> dict[str, Any]:
+        parts, network = self._state.parts, self._state.parts.trainer.network
+        episodes = self._log.episodes.status()
+        return {
+            **asdict(progress), "episodes": episodes["episodes"], "episode_return": episodes["episode_return"],
+            "environment": parts.spec.to_json(), "config": self._state.config.to_json(), "network": parts.network_name,
+            "parameters": sum(parameter.numel() for parameter in network.parameters()), "reason": reason,
+            "trained": [name for name, _ in network.named_parameters()],  # as the optimizer numbers them
+        }
+
+    def _written(
+        self, write: Callable[..., Checkpoint], groups: dict[str, Any], unrolls: dict[str, Array], *,
+        may_leave_out: bool,
+    ) -> Checkpoint:
+        """A checkpoint with the replay if there is one, or without it where the disk has no room and that will do."""
+        if not unrolls:
+            return write(groups=groups)
+        try:
+            return write(groups={**groups, "replay": unrolls})
+        except StorageFailed as error:
+            if not may_leave_out:
+                raise
+            checkpoints.drop_replays(self._run.checkpoints)  # of older ones; there may be room for one
+            try:
+                return write(groups={**groups, "replay": unrolls})
+            except StorageFailed:
+                self._log.event("error", f"a checkpoint without its replay: {error}", progress=self._state.progress)
+                return write(groups=groups)  # the weights are worth more than nothing
+
+
+class NoCheckpoints:
+    """Of a learner that does not lead: the leader writes the checkpoints of all, and says when the disk is full."""
+
+    def begin(self, schedule: Schedule) -> None:
+        """Nothing to do."""
+
+    def hold_for_disk(self) -> None:
+        """Nothing to do."""
+
+    def write_if_due(self) -> None:
+        """Nothing to do."""
+
+    def write_last(self) -> None:
+        """Nothing to do."""

@@ -1,0 +1,97 @@
+"""The training loop: between two updates it does what other threads asked for, meets the other learners, and waits."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from workbench.algorithms.interface import Loss
+from workbench.errors import OutOfBounds
+from workbench.learner.command_queue import Commands
+from workbench.learner.metrics.meters import Meters
+from workbench.learner.metrics.recorder import Log
+from workbench.learner.orders import Orders
+from workbench.learner.run_state import RunState
+from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
+from workbench.learner.training.exact_resume import Schedule
+from workbench.learner.training.trainer import MAX_BAD_UPDATES
+from workbench.replay.batch_source import Draw
+
+POLL_S = 0.1
+
+
+class TrainingLoop:
+    """Trains what `state.parts` holds.
+
+    Args:
+        schedule: gives the batches.
+    """
+
+    def __init__(
+        self, state: RunState, *, orders: Orders, commands: Commands, log: Log, meters: Meters,
+        schedule: Schedule, checkpoints: CheckpointWriter | NoCheckpoints,
+    ) -> None:
+        self._state, self._parts = state, state.parts
+        self._orders, self._commands, self._log, self._meters = orders, commands, log, meters
+        self._schedule, self._checkpoints = schedule, checkpoints
+        self._draw: Draw | None = None  # that waits until all learners have one
+        self._learning: deque[tuple[Draw, Callable[[], Loss | None]]] = deque()  # updates that are on their way
+
+    def run(self) -> None:
+        """Train until the run is over. Raises what this learner, or a meeting with the others, fails with."""
+        with self._parts.device.own_stream(ahead=False):
+            while not self._state.over:
+                self._commands.run_pending()
+                self._checkpoints.hold_for_disk()
+                self._train()
+                self._checkpoints.write_if_due()
+
+    def _train(self) -> None:
+        """Make one update, where there is a batch and all learners have one."""
+        if self._state.stands_still:
+            self._commands.wait(POLL_S)
+        elif self._draw is None:
+            self._draw = self._next_draw()
+        draw = self._draw
+        log_largest = draw.sample.log_largest if draw is not None and draw.sample is not None else 0.0
+        ready = draw is not None and not self._state.stands_still
+        if self._orders.meet(ready, log_largest=log_largest) and draw is not None:
+            self._draw = None
+            self._update(draw)
+
+    def _next_draw(self) -> Draw | None:
+        try:
+            with self._meters.timing("training_wait"):
+                return self._schedule.next(timeout_s=POLL_S)
+        except OutOfBounds as error:  # no memory is left for the replay to fill
+            self._log.event("error", str(error), progress=self._state.progress)
+            self._orders.pause(str(error))
+            return None
+
+    def _update(self, draw: Draw) -> None:
+        state, parts, trainer = self._state, self._parts, self._parts.trainer
+        batch = state.learners.batch(draw)
+        with self._meters.timing("update"):
+            with parts.device.tracing():  # one graph
+                loss = trainer.update(batch, config=state.hyperparameters, learning_rate=state.learning_rate,
+                                      on_bad=self._on_bad_update)
+                if loss is None:
+                    self._schedule.skipped()
+                else:
+                    parts.policy.publish(trainer.updates)
+            self._learning.append((draw, trainer.arriving(loss)))
+            if len(self._learning) > parts.device.lags:  # of a device that runs ahead, the update before this one
+                draw, arrived = self._learning.popleft()
+                parts.experience.learnt(draw, arrived())
+
+    def _on_bad_update(self, reason: str) -> None:
+        """Log an update that all learners skipped; after too many in a row, each of them pauses."""
+        trainer = self._parts.trainer
+        number = trainer.bad_updates
+        self._log.event_of_all("error", f"update skipped, not finite: {reason} ({number} in a row)",
+                               progress=self._state.progress)
+        if number >= MAX_BAD_UPDATES:
+            self._state.pause(f"{number} updates in a row were not finite ({reason}); lower learning_rate, bound "
+                              "rewards or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier "
+                              "checkpoint")
+            trainer.bad_updates = 0
