@@ -25,6 +25,7 @@ from workbench.launchers.inline import InlinePlace
 from workbench.launchers.inline.threads import ThreadLife
 from workbench.learner.in_thread import ThreadLearner
 from workbench.metrics import MetricsWriter
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.supervisor.hosts.host import ThisMachine
 from workbench.supervisor.hosts.local import Child
@@ -177,7 +178,7 @@ def sampled(supervisor: Supervisor, started: float) -> Sample:
                                      if child.pid is not None]
     memory = sum(one.memory_info().rss for one in actors)
     return Sample((time.monotonic() - started) / 60, own.memory_info().rss / 2**20, memory / 2**20, own.num_fds(),
-                  own.num_threads(), int(supervisor.status().get("steps") or 0))
+                  own.num_threads(), supervisor.status().steps)
 
 
 def read_for_ever(number: int) -> None:
@@ -249,7 +250,7 @@ def measure(arguments: argparse.Namespace) -> tuple[str, list[str]]:
 
 def _observed(arguments: argparse.Namespace, run: RunDirectory, supervisor: Supervisor, place: MixedPlace
               ) -> tuple[str, list[str]]:
-    while supervisor.status()["state"] != "training" or "episode_return_mean" not in _metrics(run):
+    while supervisor.status().state != "training" or "episode_return_mean" not in _metrics(run):
         assert supervisor.state not in ("failed", "stopping"), supervisor.status()
         time.sleep(0.5)
     command = [sys.executable, str(LOAD), "--read", str(arguments.readers)]
@@ -281,11 +282,11 @@ def _slope(samples: list[Sample], name: str) -> float:
     return float(np.polyfit([one.minutes for one in settled], [getattr(one, name) for one in settled], 1)[0] * 60)
 
 
-def report(arguments: argparse.Namespace, samples: list[Sample], status: dict[str, Any], seen: dict[str, Any],
+def report(arguments: argparse.Namespace, samples: list[Sample], status: RunStatus, seen: dict[str, Any],
            place: MixedPlace) -> tuple[str, list[str]]:
     """The tables, and what is not as it must be."""
     learner, environments = place.learners[-1], arguments.actors * arguments.envs
-    found, restarts = learner.inspection, sum(one["restarts"] for one in status["actors"].values())
+    found, restarts = learner.inspection, sum(actor.restarts for actor in status.actors)
     first, last = samples[0], samples[-1]
     speed = (last.steps - first.steps) / 60 / (last.minutes - first.minutes)
     wrong = [*found.wrong, *(f"a reader: {why}" for why in seen["failures"])]
@@ -300,7 +301,7 @@ def report(arguments: argparse.Namespace, samples: list[Sample], status: dict[st
         f"`python benchmarks/load.py --minutes {arguments.minutes:g} --actors {arguments.actors} --envs "
         f"{arguments.envs} --readers {arguments.readers}`", "",
         f"{hardware()}; load average {os.getloadavg()[0]:.1f}. {environments:,} environments from {arguments.actors} "
-        f"actors for {last.minutes:.1f} minutes at {speed:,.0f} steps/s, {status['updates']:,} updates.", "",
+        f"actors for {last.minutes:.1f} minutes at {speed:,.0f} steps/s, {status.updates:,} updates.", "",
         "| | measured | must be |", "|---|---|---|",
         f"| unrolls looked at | {found.unrolls:,} | |",
         f"| steps lost, repeated, or mixed up | {len(found.wrong)} | 0 |",

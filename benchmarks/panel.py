@@ -33,7 +33,7 @@ import workbench as wb
 
 if TYPE_CHECKING:
     from tests.browser.driver import Browser, Notebook
-    from workbench.running.status import RunStatus
+    from workbench.metrics.status import RunStatus
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 

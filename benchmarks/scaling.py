@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.config import RunConfig
-    from workbench.running.status import RunStatus
+    from workbench.metrics.status import RunStatus
     from workbench.wire.rpc import Caller
 
 COMMON = {"actors": 2, "envs_per_actor": 16, "unroll_length": 20, "batch_size": 32}

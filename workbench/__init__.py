@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.checkpoints import Checkpoint
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
+    from workbench.metrics.status import RunStatus
     from workbench.planning import plan
     from workbench.planning.recipes.recipe import recipe
     from workbench.playing.by_hand.game import Game, play
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from workbench.running.launch import launch, resume
     from workbench.running.listing import runs
     from workbench.running.machine_info import Machine, machine
-    from workbench.running.status import RunStatus
     from workbench.sweeping.handle import Sweep, SweepStatus
     from workbench.sweeping.sweep import attach_sweep, sweep, sweeps
     from workbench.widgets.views.compare import Comparison, compare
@@ -88,7 +88,7 @@ _HOMES = {
     "PretrainedPolicy": "workbench.playing.pretrained",
     "Rollout": "workbench.playing.rollout",
     "Run": "workbench.running.handle",
-    "RunStatus": "workbench.running.status",
+    "RunStatus": "workbench.metrics.status",
     "Sweep": "workbench.sweeping.handle",
     "SweepStatus": "workbench.sweeping.handle",
     "WorkbenchError": "workbench.errors",

@@ -18,8 +18,8 @@ from tests.widgets import swept
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.schema import _TABLES
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, files, sealed
-from workbench.running.status import RunStatus
 from workbench.running.tuning import changes
 from workbench.sweeping import folder as sweep_folder
 from workbench.widgets.panel import facts, snapshot
@@ -99,12 +99,12 @@ def test_an_actor_of_any_number_hides_no_run(good: RunDirectory, bad: RunDirecto
         writer.status({"actors": {index: {"pid": 1}, "3": {"pid": 7}}})
     with soon():
         assert {row.name for row in wb.runs()} == {"good", "bad"}
-    assert [one.index for one in RunStatus.from_told("bad", {"actors": {index: {}, "3": {}}}).actors] == [3]
+    assert [one.index for one in RunStatus.from_json({"actors": {index: {}, "3": {}}}, name="bad").actors] == [3]
 
 
 def test_of_a_million_actors_few_are_shown() -> None:
     with soon():
-        assert len(RunStatus.from_told("bad", {"actors": {str(one): {} for one in range(10**6)}}).actors) == 4096
+        assert len(RunStatus.from_json({"actors": {str(one): {} for one in range(10**6)}}, name="bad").actors) == 4096
 
 
 def test_a_run_of_no_time_has_no_speed(bad: RunDirectory) -> None:

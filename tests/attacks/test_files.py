@@ -26,13 +26,13 @@ from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
 from workbench.launchers import colab
 from workbench.metrics import MetricsReader, MetricsWriter
+from workbench.metrics.status import RunStatus
 from workbench.playing import film, store
 from workbench.playing import rollout as rollouts
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.rollout import Rollout
 from workbench.playing.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
-from workbench.running.status import RunStatus
 from workbench.sweeping import folder as sweep_folder
 from workbench.widgets.charts import static_render
 from workbench.widgets.episodes.player import RolloutPlayer
@@ -192,7 +192,7 @@ def test_a_database_with_other_types_raises_our_own_errors(good: RunDirectory, b
 @pytest.mark.parametrize("odd", [10**400, math.nan, *(pytest.param(one, marks=pytest.mark.full) for one in (
     None, math.inf, -math.inf, -1, 1e300, "<script>", [], {"0": 1}))], ids=lambda odd: str(odd)[:9])
 def test_a_status_of_anything_is_shown_and_hides_no_other_run(good: RunDirectory, bad: RunDirectory, odd: Any) -> None:
-    status = {name: value for name, value in vars(RunStatus("bad", "training")).items() if name != "name"}
+    status = {name: value for name, value in RunStatus("bad", "training").to_json().items() if name != "name"}
     told = {**status, **recorded.STATUS, "actors": {"0": {"pid": 1}}}
     for name in told:
         with closing(MetricsWriter(bad.metrics)) as writer:

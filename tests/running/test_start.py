@@ -20,10 +20,10 @@ from workbench import launchers, rundir
 from workbench.config import RunConfig
 from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
+from workbench.metrics.status import RunStatus
 from workbench.rundir import lock
 from workbench.running import waiting
 from workbench.running.starting import created, started, stem_of
-from workbench.running.status import RunStatus
 
 
 @pytest.mark.parametrize(

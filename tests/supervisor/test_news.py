@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus
 from workbench.supervisor import learner_status
 from workbench.supervisor.learner_status import News
 
@@ -19,40 +19,41 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def look(at: float, *, steps: int = 7, stepping: bool = True) -> dict[str, Any]:
+def look(at: float, *, steps: int = 7, stepping: bool = True) -> tuple[LearnerPhase, LearnerStatus]:
     """A learner's answer with a new look at its one actor."""
-    return {"frames": 7, "actors": {"0": {"steps": steps, "last_seen_s": at, "stepping": stepping}}}
+    actor = ActorStatus(0, steps=steps, last_seen_s=at, connected=True, stepping=stepping)
+    return LearnerPhase("training"), LearnerStatus(frames=7, actors=(actor,))
 
 
 def test_an_actor_that_does_not_answer_its_actions_is_hung(clock: list[float]) -> None:
-    told = News()
+    news = News()
     for second in range(31):
         clock[0] = float(second)
-        told.heard(look(clock[0]), alive={0})
-    assert told.stalls.hung(30.0) == [("0", 30.0)]
+        news.heard(*look(clock[0]), alive={0})
+    assert news.stalls.hung(30.0) == [("0", 30.0)]
 
 
 def test_an_actor_that_waits_for_actions_is_not(clock: list[float]) -> None:
-    told = News()
+    news = News()
     for second in range(31):
         clock[0] = float(second)
-        told.heard(look(clock[0], stepping=second == 30), alive={0})
-    assert told.stalls.hung(30.0) == []
+        news.heard(*look(clock[0], stepping=second == 30), alive={0})
+    assert news.stalls.hung(30.0) == []
 
 
 def test_what_stood_still_while_everything_slept_is_not_hung(clock: list[float]) -> None:
-    told = News()
-    told.heard(look(0.0), alive={0})
+    news = News()
+    news.heard(*look(0.0), alive={0})
     clock[0] = 3600.0
-    told.heard(look(3600.0), alive={0})
-    assert (told.stalls.hung(3600.0), told.stalls.frozen_s(3600.0)) == ([], 0.0)
+    news.heard(*look(3600.0), alive={0})
+    assert (news.stalls.hung(3600.0), news.stalls.frozen_s(3600.0)) == ([], 0.0)
 
 
 def test_an_answer_with_an_old_look_is_no_new_look(clock: list[float]) -> None:
-    told = News()
+    news = News()
     for second in range(31):
         clock[0] = float(second)
-        told.heard(look(0.0), alive={0})
+        news.heard(*look(0.0), alive={0})
     clock[0] = 31.0
-    told.heard(look(31.0), alive={0})
-    assert told.stalls.hung(31.0) == []
+    news.heard(*look(31.0), alive={0})
+    assert news.stalls.hung(31.0) == []

@@ -16,6 +16,7 @@ from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.running.tuning import changes, last
 from workbench.supervisor.hosts.host import ThisMachine
@@ -97,7 +98,7 @@ def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(
         eventually(supervisor._commanding.locked)
         learner.told["frames"] = 90
         supervisor._poll_learner()
-        assert supervisor.status()["frames"] == 90
+        assert supervisor.status().frames == 90
         assert not pause.done()
         learner.free.set()
         pause.result(240)
@@ -124,7 +125,7 @@ def test_nobody_sees_what_the_learner_counts_now_with_the_state_it_had_before(
     supervisor._poll_learner()
     follow = supervisor._follow
     with ThreadPoolExecutor(1) as pool:
-        looks: list[Future[dict[str, Any]]] = []
+        looks: list[Future[RunStatus]] = []
 
         def looked_at_before(*news: Any, **more: Any) -> None:
             looks.append(pool.submit(supervisor.status))
@@ -135,7 +136,7 @@ def test_nobody_sees_what_the_learner_counts_now_with_the_state_it_had_before(
         learner.told |= {"state": "training", "held": False, "frames": 90}
         supervisor._poll_learner()
         seen = looks[0].result(240)
-    assert (seen["state"], seen["frames"]) == ("training", 90)
+    assert (seen.state, seen.frames) == ("training", 90)
 
 
 def test_a_pause_that_the_learner_made_itself_is_kept_with_its_reason(
@@ -151,11 +152,11 @@ def test_a_pause_that_the_learner_made_itself_is_kept_with_its_reason(
 
 def test_counters_stay_and_speeds_go_while_no_learner_lives(supervisor: Supervisor, learner: Learner) -> None:
     supervisor._poll_learner()  # its process is not the supervisor's: none of those lives
-    assert supervisor.status()["frames_per_second"] == 0.0
+    assert supervisor.status().frames_per_second == 0.0
     learner.told = {"state": "waiting", "reason": "waiting for the first actor"}
     supervisor._poll_learner()
-    assert supervisor.status()["frames"] == 70
-    assert supervisor.status()["frames_per_second"] == 0.0
+    assert supervisor.status().frames == 70
+    assert supervisor.status().frames_per_second == 0.0
 
 
 def test_what_a_resume_changed_is_told_once_and_before_any_later_change(learner: Learner, run: RunDirectory) -> None:

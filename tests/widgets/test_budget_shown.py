@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.widgets import recorded
-from workbench.running.status import RunStatus
+from workbench.metrics.status import RunStatus
 from workbench.supervisor import stopping_rules
 from workbench.widgets.panel import facts, snapshot
 
@@ -16,9 +17,9 @@ SPENT = {"alive_s": 5400.0, "cost": 2.0, "best_return": -19.5, "best_return_fram
 def shown(name: str, **fields: Any) -> tuple[str, str]:
     """The progress bar's text, and the sentence of a saved notebook."""
     directory = recorded.new(name, **fields)
-    told = {**recorded.STATUS, **SPENT}
-    eta_s = stopping_rules.seconds_left(directory.config(), told)
-    now = snapshot.read(directory, status=RunStatus.from_told(name, {**told, "eta_s": eta_s}))
+    status = RunStatus.from_json({**recorded.STATUS, **SPENT}, name=name)
+    status = replace(status, eta_s=stopping_rules.seconds_left(directory.config(), status))
+    now = snapshot.read(directory, status=status)
     return facts.progress(now), snapshot.sentence(now)
 
 

@@ -25,9 +25,9 @@ from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.running.handle import Run
-from workbench.running.status import RunStatus
 from workbench.widgets.charts import static_render
 from workbench.widgets.kernel.refresher import Actions, Refresher
 from workbench.widgets.panel import facts, snapshot

@@ -41,19 +41,19 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Takes FIELD=VALUE behind options, too; argparse gives a list of words only the first row of them."""
-        given, rest = super().parse_known_args(args, namespace)
-        if hasattr(given, "changes"):
-            given.changes += [word for word in rest if not word.startswith("-")]
+        parsed, rest = super().parse_known_args(args, namespace)
+        if hasattr(parsed, "changes"):
+            parsed.changes += [word for word in rest if not word.startswith("-")]
             rest = [word for word in rest if word.startswith("-")]
-        return given, rest
+        return parsed, rest
 
 
 def run(arguments: Sequence[str]) -> int:
     """Do what `arguments` say. The exit code."""
-    given = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = given.command
+    args = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = args.command
     try:
-        return command(given)
+        return command(args)
     except WorkbenchError as error:
         first, *more = str(error).splitlines() or [type(error).__name__]
         where = " (workbench status NAME shows all of it)" if more else ""
@@ -82,8 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     train = add("train", _train, "launch a run and show its progress until it ends; an interrupt leaves it running")
     train.add_argument("--stop-on-interrupt", action="store_true", help="an interrupt stops the run")
     launch = add("launch", _launch, "launch a run in the background and print its name once it trains")
-    for one in (train, launch):
-        _add_run_options(one)
+    for starting in (train, launch):
+        _add_run_options(starting)
     fork = _add_name(add("fork", _fork, "start a run from a checkpoint of another and print its name once it trains"))
     fork.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4 total_frames=2e7")
     fork.add_argument("--checkpoint", help="folder of one of its checkpoints, or that folder's name; default: one made "
@@ -164,49 +164,49 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", help="folder of a checkpoint, or name of a run, whose weights to start from")
     parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
                         help="option of the environment, value as JSON or text; may be given several times")
-    for name, one in _all_settings().items():
+    for name, setting in _all_settings().items():
         if name not in _POSITIONAL:
-            parser.add_argument(_option(name), dest=name, metavar=one.kind.__name__.upper(), help=_help(one),
+            parser.add_argument(_option(name), dest=name, metavar=setting.kind.__name__.upper(), help=_help(setting),
                                 default=argparse.SUPPRESS)
 
 
 def _all_settings() -> dict[str, Setting]:
-    found = dict(settings(RunConfig))
+    known = dict(settings(RunConfig))
     for algorithm in ALGORITHMS.values():
-        found.update(settings(algorithm))
-    return found
+        known.update(settings(algorithm))
+    return known
 
 
 def _option(name: str) -> str:
     return "--" + name.strip("_").replace("_", "-")
 
 
-def _help(one: Setting) -> str:
-    choices = f", one of {', '.join(one.choices)}" if one.choices else ""
-    text = f"{one.help}{choices}{f', in {one.unit}' if one.unit else ''} (default: {_default(one)})"
+def _help(setting: Setting) -> str:
+    choices = f", one of {', '.join(setting.choices)}" if setting.choices else ""
+    text = f"{setting.help}{choices}{f', in {setting.unit}' if setting.unit else ''} (default: {_default(setting)})"
     return text.replace("%", "%%")
 
 
-def _default(one: Setting) -> str:
+def _default(setting: Setting) -> str:
     """The default, by algorithm where it is not the same for all."""
     known = {name: settings(config) for name, config in ALGORITHMS.items()}
-    by_algorithm = {name: fields[one.name].default for name, fields in known.items() if one.name in fields}
+    by_algorithm = {name: fields[setting.name].default for name, fields in known.items() if setting.name in fields}
     if not by_algorithm or (len(by_algorithm) == len(known) and len(set(by_algorithm.values())) == 1):
-        return str(one.default)
+        return str(setting.default)
     return ", ".join(f"{default} for {name}" for name, default in by_algorithm.items())
 
 
-def parse_value(one: Setting, text: str) -> Any:
+def parse_value(setting: Setting, text: str) -> Any:
     """`text` as the setting's type, within its bounds. Raises OutOfBounds."""
-    if one.optional and text.lower() == "none":
+    if setting.optional and text.lower() == "none":
         return None
     parse: Mapping[type, Callable[[str], Any]] = {int: _number, float: float, bool: _boolean, dict: json.loads}
     try:
-        return one.check(parse.get(one.kind, str)(text))
+        return setting.check(parse.get(setting.kind, str)(text))
     except (ValueError, TypeError) as error:
         if isinstance(error, WorkbenchError):
             raise
-        raise OutOfBounds(f"{one.name}={text!r} must be of type {one.kind.__name__}.") from None
+        raise OutOfBounds(f"{setting.name}={text!r} must be of type {setting.kind.__name__}.") from None
 
 
 def _number(text: str) -> float:
@@ -226,31 +226,31 @@ def _boolean(text: str) -> bool:
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def _started(given: argparse.Namespace, *, wait_ready: bool) -> Run:
+def _started(args: argparse.Namespace, *, wait_ready: bool) -> Run:
     from workbench.running.launch import launch
 
-    return launch(given.environment, wait_ready=wait_ready, **_run_fields(given))
+    return launch(args.environment, wait_ready=wait_ready, **_run_fields(args))
 
 
-def _run_fields(given: argparse.Namespace) -> dict[str, Any]:
+def _run_fields(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `wb.launch`, as `_add_run_options` reads them."""
     known = _all_settings()
-    fields = {name: parse_value(one, getattr(given, name)) for name, one in known.items()
-              if name not in _POSITIONAL and hasattr(given, name)}
-    options = dict(_pair(text) for text in given.options)
+    fields = {name: parse_value(setting, getattr(args, name)) for name, setting in known.items()
+              if name not in _POSITIONAL and hasattr(args, name)}
+    options = dict(_pair(text) for text in args.options)
     named = ("algorithm", "name", "network", "preset", "checkpoint")
-    return {**{name: getattr(given, name) for name in named},
+    return {**{name: getattr(args, name) for name in named},
             "environment_options": {name: _json_or_text(value) for name, value in options.items()}, **fields}
 
 
-def _sweep(given: argparse.Namespace) -> int:
+def _sweep(args: argparse.Namespace) -> int:
     from workbench.sweeping.sweep import sweep
 
     named = ("trials", "parallel", "metric", "goal", "sampler", "pruner", "generations")
-    how = {name: getattr(given, name) for name in named}
-    space = parsed_space(given.space, _all_settings(), parse_value)
-    made = sweep(given.environment, space=space, **how, **_run_fields(given))
-    if given.wait:
+    how = {name: getattr(args, name) for name in named}
+    space = parsed_space(args.space, _all_settings(), parse_value)
+    made = sweep(args.environment, space=space, **how, **_run_fields(args))
+    if args.wait:
         wait_for(made)
     else:
         print(made.name)
@@ -271,12 +271,12 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def _train(given: argparse.Namespace) -> int:
-    started = _started(given, wait_ready=False)  # so that an interrupt from here on knows the run
+def _train(args: argparse.Namespace) -> int:
+    started = _started(args, wait_ready=False)  # so that an interrupt from here on knows the run
     try:
         status = started.wait(progress=True)
     except KeyboardInterrupt:
-        if given.stop_on_interrupt:
+        if args.stop_on_interrupt:
             print(f"\nstopping {started.name} ...", file=sys.stderr)
             print(started.stop().line())
         else:
@@ -290,8 +290,8 @@ def _train(given: argparse.Namespace) -> int:
     return 0
 
 
-def _launch(given: argparse.Namespace) -> int:
-    print(_started(given, wait_ready=True).name)
+def _launch(args: argparse.Namespace) -> int:
+    print(_started(args, wait_ready=True).name)
     return 0
 
 
@@ -302,50 +302,52 @@ def _runs(_: argparse.Namespace) -> int:
     return 0
 
 
-def _environments(given: argparse.Namespace) -> int:
+def _environments(args: argparse.Namespace) -> int:
     from workbench.environments.catalogue import environments
 
-    print(environments(given.pattern))
+    print(environments(args.pattern))
     return 0
 
 
-def _status(given: argparse.Namespace) -> int:
+def _status(args: argparse.Namespace) -> int:
     import dataclasses
 
+    from workbench.metrics.status_facts import FACTS
     from workbench.running.handle import attach
     from workbench.supervisor import stopping_rules
 
-    handle = attach(given.name)
+    handle = attach(args.name)
     status = handle.status
-    if given.json:
-        print(json.dumps(dataclasses.asdict(status), indent=1))
+    if args.json:
+        print(json.dumps({"name": status.name, "state": status.state, **dataclasses.asdict(status)}, indent=1))
         return 0
     print(f"{status.name}: {status.line()}")
     for actor in status.actors:
         life = "alive" if actor.alive else "dead"
-        print(f"  actor {actor.index}: {life}, {actor.steps_per_second:,.0f} steps/s, {actor.restarts} restarts")
-    spent = ", ".join(stopping_rules.spent(handle.config, vars(status)))
+        speed = FACTS["steps_per_second"].written(actor.steps_per_second, unit=True)
+        print(f"  actor {actor.index}: {life}, {speed}, {actor.restarts} restarts")
+    spent = ", ".join(stopping_rules.spent(handle.config, status))
     for text in (spent, status.hint, status.warning, status.error):
         if text:
             print(text)
     return 0
 
 
-def _card(given: argparse.Namespace) -> int:
+def _card(args: argparse.Namespace) -> int:
     from workbench.running.handle import attach
 
-    card = attach(given.name).card()
-    print(card if given.output is None else card.save(given.output))
+    card = attach(args.name).card()
+    print(card if args.output is None else card.save(args.output))
     return 0
 
 
-def _tune(given: argparse.Namespace) -> int:
+def _tune(args: argparse.Namespace) -> int:
     from workbench.running.handle import attach
 
-    handle = attach(given.name)
-    told = handle.tune(**changes_of(given.changes, handle.config))
-    for name, new in told["new"].items():
-        print(f"{name}: {told['old'][name]} → {new}")
+    handle = attach(args.name)
+    changes = handle.tune(**changes_of(args.changes, handle.config))
+    for name, new in changes["new"].items():
+        print(f"{name}: {changes['old'][name]} → {new}")
     return 0
 
 
@@ -359,98 +361,98 @@ def changes_of(words: Sequence[str], config: RunConfig) -> dict[str, Any]:
     return changes
 
 
-def _fork(given: argparse.Namespace) -> int:
+def _fork(args: argparse.Namespace) -> int:
     from workbench.running.handle import attach
 
-    handle = attach(given.name)
-    made = handle.fork(given.checkpoint, name=given.new_name, replay=given.replay, launcher=given.launcher,
-                       address=given.address, **changes_of(given.changes, handle.config))
+    handle = attach(args.name)
+    made = handle.fork(args.checkpoint, name=args.new_name, replay=args.replay, launcher=args.launcher,
+                       address=args.address, **changes_of(args.changes, handle.config))
     print(made.name)
     return 0
 
 
-def _resume(given: argparse.Namespace) -> int:
+def _resume(args: argparse.Namespace) -> int:
     from workbench.running.handle import attach
     from workbench.running.launch import resume
 
-    handle = attach(given.name)
-    print(resume(handle, **changes_of(given.changes, handle.config)).name)
+    handle = attach(args.name)
+    print(resume(handle, **changes_of(args.changes, handle.config)).name)
     return 0
 
 
-def _checkpoints(given: argparse.Namespace) -> int:
+def _checkpoints(args: argparse.Namespace) -> int:
     from workbench.running.handle import attach
 
-    print(attach(given.name).checkpoints)
+    print(attach(args.name).checkpoints)
     return 0
 
 
-def _stop(given: argparse.Namespace) -> int:
+def _stop(args: argparse.Namespace) -> int:
     from workbench.running.handle import attach
 
-    status = attach(given.name).stop(timeout_s=given.timeout_s)
+    status = attach(args.name).stop(timeout_s=args.timeout_s)
     print(f"{status.name}: {status.line()}")
     return 0
 
 
-def _delete(given: argparse.Namespace) -> int:
+def _delete(args: argparse.Namespace) -> int:
     from workbench import rundir
     from workbench.running.deletion import delete
 
-    print(delete(rundir.find(given.name)))
+    print(delete(rundir.find(args.name)))
     return 0
 
 
-def _evaluate(given: argparse.Namespace) -> int:
+def _evaluate(args: argparse.Namespace) -> int:
     from workbench.playing.episodes import evaluate
 
-    print(evaluate(given.checkpoint, episodes=given.episodes, seed=given.seed, greedy=not given.sample,
-                   protocol=given.protocol, starts=given.starts))
+    print(evaluate(args.checkpoint, episodes=args.episodes, seed=args.seed, greedy=not args.sample,
+                   protocol=args.protocol, starts=args.starts))
     return 0
 
 
-def _export(given: argparse.Namespace) -> int:
+def _export(args: argparse.Namespace) -> int:
     from workbench.playing.export import export_policy
 
-    print(export_policy(given.checkpoint, target=given.target))
+    print(export_policy(args.checkpoint, target=args.target))
     return 0
 
 
-def _rollout(given: argparse.Namespace) -> int:
+def _rollout(args: argparse.Namespace) -> int:
     from workbench.playing import store
     from workbench.playing.episodes import rollout
 
-    asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(given, name)) is not None}
-    typed = [_option(name) for name in (*asked, *(["sample"] if given.sample else []))]
-    if typed and store.folder_of(Path(given.checkpoint).expanduser()):
-        raise InvalidInput(f"{given.checkpoint} is a rollout already, and {', '.join(typed)} would not change it. Give "
+    asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(args, name)) is not None}
+    typed = [_option(name) for name in (*asked, *(["sample"] if args.sample else []))]
+    if typed and store.folder_of(Path(args.checkpoint).expanduser()):
+        raise InvalidInput(f"{args.checkpoint} is a rollout already, and {', '.join(typed)} would not change it. Give "
                            "the checkpoint instead, to play another.")
-    played = rollout(given.checkpoint, greedy=not given.sample, render=given.output is not None, **asked)
+    played = rollout(args.checkpoint, greedy=not args.sample, render=args.output is not None, **asked)
     print(f"{played}\n{played.path}")
-    if given.output is not None:
-        print(played.save(given.output, fps=given.fps, overlay=played.saliency is not None))
+    if args.output is not None:
+        print(played.save(args.output, fps=args.fps, overlay=played.saliency is not None))
     return 0
 
 
-def _machine(given: argparse.Namespace) -> int:
+def _machine(args: argparse.Namespace) -> int:
     from workbench.running.machine_info import machine
 
     print(machine())
     return 0
 
 
-def _plan(given: argparse.Namespace) -> int:
+def _plan(args: argparse.Namespace) -> int:
     import inspect
 
     from workbench.planning import plan
 
     known = set(inspect.signature(plan).parameters) - {"environment"}
     fields: dict[str, Any] = {}
-    for name, text in map(_pair, given.fields):
+    for name, text in map(_pair, args.fields):
         if name not in known:
             raise UnknownName.among("argument of plan", name, known)
         fields[name] = text if name in ("algorithm", "accelerator") else _number_of(name, text)
-    print(plan(given.environment, **fields))
+    print(plan(args.environment, **fields))
     return 0
 
 
@@ -461,28 +463,28 @@ def _number_of(name: str, text: str) -> float:
         raise OutOfBounds(f"{name}={text!r} must be a number.") from None
 
 
-def _recipe(given: argparse.Namespace) -> int:
+def _recipe(args: argparse.Namespace) -> int:
     from workbench.planning.recipes import Cluster, recipe
 
     known, fields = settings(Cluster), {}
-    for name, text in map(_pair, given.fields):
+    for name, text in map(_pair, args.fields):
         if name not in known:
             raise UnknownName.among("field of a cluster", name, known)
         fields[name] = parse_value(known[name], text)
-    print(recipe(given.kind, **fields), end="")
+    print(recipe(args.kind, **fields), end="")
     return 0
 
 
-def _kernel(given: argparse.Namespace) -> int:
+def _kernel(args: argparse.Namespace) -> int:
     from workbench.cli.kernelspec import install
 
-    if given.prefix and given.sys_prefix:
+    if args.prefix and args.sys_prefix:
         raise InvalidInput("--prefix and --sys-prefix are two places. Give one.")
-    print(install(given.device, prefix=sys.prefix if given.sys_prefix else given.prefix))
+    print(install(args.device, prefix=sys.prefix if args.sys_prefix else args.prefix))
     return 0
 
 
-def _lab(given: argparse.Namespace) -> int:
+def _lab(args: argparse.Namespace) -> int:
     """Copies the lessons here that are not there, and becomes JupyterLab (bound to this machine, with a token)."""
     import importlib.util
 
@@ -493,5 +495,5 @@ def _lab(given: argparse.Namespace) -> int:
             shutil.copyfile(lesson, here)
     root = ["--allow-root"] if os.geteuid() == 0 else []  # the usual user of a container
     first = str(Path.cwd() / lessons.FIRST)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", first, *root, *given.arguments])
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", first, *root, *args.arguments])
 

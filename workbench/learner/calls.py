@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from workbench.learner.metrics.recorder import Recorder
 from workbench.learner.orders import Orders
 from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter
+from workbench.metrics.status import LearnerPhase
 from workbench.policies import roles
 from workbench.wire.rpc import Handler
 
@@ -84,13 +85,11 @@ class LeaderCalls(MemberCalls):
         """Counters as they are now, speeds and means of the last second, all of one state; see the recorder."""
         run = self._run
         while True:
-            state = self.state
-            status: dict[str, Any] = {"state": state, "reason": self.reason, "writing_replay": run.writing_replay,
-                                      "held": bool(run.held), "floods": self.floods[:]}
-            if run.ready.is_set():
-                status = {**self._log.status, **status, **asdict(run.progress)}
-            if self.state == state:  # else it changed between: counters of training are none of a pause
-                return status
+            phase = LearnerPhase(self.state, self.reason, bool(run.held), run.writing_replay, tuple(self.floods))
+            ready = run.ready.is_set()
+            known = replace(self._log.status, **asdict(run.progress)).to_json() if ready else {}
+            if self.state == phase.state:  # else it changed between: counters of training are none of a pause
+                return {**known, **phase.to_json()}
 
     @property
     def state(self) -> str:

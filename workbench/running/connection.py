@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 from workbench import rundir
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, WorkbenchError
 from workbench.metrics import MetricsReader
+from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, RunDirectory, lock
-from workbench.running.status import RunStatus
 from workbench.wire.endpoints import SUPERVISOR, reaching
 from workbench.wire.rpc import Caller
 
@@ -99,7 +100,7 @@ class Control:
         if state in ENDED or self.directory.owner:
             return stored_status(self.directory)
         try:
-            return RunStatus.from_told(name, self.call("status", timeout_s=5.0))
+            return RunStatus.from_json(self.call("status", timeout_s=5.0), name=name)
         except (RunNotAlive, ConnectionLost):
             return stored_status(self.directory)
 
@@ -108,31 +109,28 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     """The last known state, from files alone: no network, no secret. Raises RunNotFound."""
     record = directory.read()
     try:
-        kept = MetricsReader(directory.metrics).status()
+        stored = MetricsReader(directory.metrics).status()
     except WorkbenchError as damage:  # it must not hide how the run is
-        kept = ({"warning": str(damage)}, time.time())
-    told, told_at = kept or ({}, record.get("created", time.time()))
-    age_s = max(0.0, time.time() - told_at)
-    error = record.get("error")
-    better: dict[str, Any] = {"age_s": age_s, "error": f"{error['type']}: {error['message']}" if error else None}
-    state = record["state"]
-    owner = directory.owner
-    if owner:
-        better["reason"] = f"the run is {owner}: this is what its files say."
+        stored = ({"warning": str(damage)}, time.time())
+    row, stored_at = stored or ({}, record.get("created", time.time()))
+    state, error, owner = record["state"], record.get("error"), directory.owner
+    status = RunStatus.from_json(
+        {"state": state, **row}, name=directory.name, age_s=max(0.0, time.time() - stored_at),
+        error=f"{error['type']}: {error['message']}" if error else None)
+    better: dict[str, Any] = {"reason": f"the run is {owner}: this is what its files say."} if owner else {}
     # another user's lock cannot be asked; a supervisor that lives wrote its status just now
-    if state not in ENDED and not (age_s <= _STALE_S if owner else lock.is_alive(directory)):
+    if state not in ENDED and not (status.age_s <= _STALE_S if owner else lock.is_alive(directory)):
         if directory.read()["state"] in ENDED:  # it came to its end between the two looks
             return stored_status(directory)
-        state, better["reason"], better["actors"] = "dead", _dead(directory.name), ()
-        better["supervisor_pid"] = better["learner_pid"] = None
-    elif state not in ENDED and told.get("state") not in ENDED:  # else the row is of the life before
-        state = told.get("state", state)
-    elif state == "stopped" and not told and not record.get("lives"):
+        state = "dead"
+        better |= {"reason": _dead(directory.name), "actors": (), "supervisor_pid": None, "learner_pid": None}
+    elif state not in ENDED and status.state not in ENDED:  # else the row is of the life before
+        state = status.state
+    elif state == "stopped" and not row and not record.get("lives"):
         better["reason"] = f"not started yet. wb.resume({directory.name!r}) starts it."
-    if state in (*ENDED, "dead") or age_s > _STALE_S:
-        better |= dict.fromkeys(("frames_per_second", "steps_per_second", "updates_per_second"), 0.0)
-        better["eta_s"] = None
-    return RunStatus.from_told(directory.name, {**told, "state": state}, **better)
+    status = replace(status, state=state, **better)
+    old = state in (*ENDED, "dead") or status.age_s > _STALE_S
+    return replace(status.standing_still(), eta_s=None) if old else status
 
 
 def _dead(name: str) -> str:

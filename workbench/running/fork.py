@@ -17,6 +17,7 @@ from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
 from workbench.running.connection import Control
@@ -29,7 +30,6 @@ from workbench.running.starting import (
     started,
     with_opponent,
 )
-from workbench.running.status import RunStatus
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run

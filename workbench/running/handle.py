@@ -12,13 +12,13 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunNotAlive, UnknownName
 from workbench.metrics import MetricsReader
+from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, waiting
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import fork
-from workbench.running.status import RunStatus
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration
 
@@ -179,13 +179,11 @@ class Run:
         if evaluates and not self.config.evaluating_per_actor:
             raise InvalidInput(f"no environment of {self.name} evaluates. Wait for episode_return, or launch it with "
                                "evaluation_envs_per_actor=1 and at least two environments per actor.")
-        return self._seen(
-            waiting.until(
-                self._control, frames=frames, updates=updates, episode_return=episode_return,
-                evaluation_return=evaluation_return, episode_score=episode_score, evaluation_score=evaluation_score,
-                seconds=seconds, timeout_s=timeout_s, progress=progress,
-            )
-        )  # fmt: skip
+        targets = {
+            "frames": frames, "updates": updates, "episode_return": episode_return, "episode_score": episode_score,
+            "evaluation_return": evaluation_return, "evaluation_score": evaluation_score, "seconds": seconds,
+        }  # fmt: skip
+        return self._seen(waiting.until(self._control, targets, timeout_s=timeout_s, progress=progress))
 
     # --- steering -----------------------------------------------------------------------------------------------
 
@@ -252,8 +250,8 @@ class Run:
             raise OutOfBounds(f"total_frames={after.total_frames:,} would end {self.name} at once: it has {frames:,} "
                               "frames. run.stop() ends it with a last checkpoint.")
         checked_changes = {name: after.value(name) for name in changes}
-        told: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
-        return told
+        changed: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
+        return changed
 
     def undo(self, name: str | None = None) -> dict[str, Any]:
         """Take the last change back that `tune` or `scale` made and that was not taken back yet; {"old", "new"}.

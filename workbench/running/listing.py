@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from workbench import imports, rundir
 from workbench.errors import MissingPackage, RunNotFound, StorageFailed
+from workbench.metrics.status_facts import FACTS
 from workbench.running.connection import stored_status
 from workbench.tables import Columns, Table, duration
 
@@ -35,15 +36,16 @@ class RunSummary:
     problem: str = ""
 
 
+_FRAMES, _SPEED, _RETURN = (FACTS[name] for name in ("frames", "frames_per_second", "episode_return"))
 _COLUMNS: Columns = {
     "name": lambda row: row.name,
     "state": lambda row: row.state,
     "age": lambda row: duration(row.age_s) if row.created else "",
     "environment": lambda row: row.environment,
     "algorithm": lambda row: row.algorithm,
-    "frames": lambda row: "" if row.problem else f"{row.frames:,}",
-    "frames/s": lambda row: f"{row.frames_per_second:,.0f}" if row.state == "training" else "",
-    "return": lambda row: "" if row.episode_return is None else f"{row.episode_return:.4g}",
+    _FRAMES.title: lambda row: "" if row.problem else _FRAMES.written(row.frames),
+    _SPEED.title: lambda row: _SPEED.written(row.frames_per_second) if row.state == "training" else "",
+    _RETURN.title: lambda row: _RETURN.written(row.episode_return),
 }
 
 
@@ -67,8 +69,8 @@ def runs() -> Runs:
 
     In a notebook it goes on following the runs, can be sorted, and stops, resumes, deletes or shows a run by a button.
     """
-    found, damaged = rundir.listed()
-    rows = [row for directory in (*found, *damaged) if (row := summary(directory)) is not None]
+    directories, damaged = rundir.listed()
+    rows = [row for directory in (*directories, *damaged) if (row := summary(directory)) is not None]
     return Runs(rows, _COLUMNS, empty=f"no runs in {rundir.home() / 'runs'}")
 
 
@@ -89,14 +91,5 @@ def _summary(directory: rundir.RunDirectory) -> RunSummary:
         if type(config.get(name)) is not str:
             raise StorageFailed(f"{directory.record} is damaged: its config has no {name}.")
     return RunSummary(
-        directory.name,
-        status.state,
-        max(0.0, time.time() - created),
-        config["environment"],
-        config["algorithm"],
-        status.frames,
-        status.frames_per_second,
-        status.episode_return,
-        status.steps_per_second,
-        created,
-    )
+        directory.name, status.state, max(0.0, time.time() - created), config["environment"], config["algorithm"],
+        status.frames, status.frames_per_second, status.episode_return, status.steps_per_second, created)

@@ -31,11 +31,11 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
+from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, OfRun, Parent, RunDirectory, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import machine_info, waiting
 from workbench.running.connection import Control, checked, stored_status
-from workbench.running.status import RunStatus
 from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
@@ -189,7 +189,7 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
     if status.state == "finished" and status.frames >= config.total_frames:
         raise InvalidInput(f"{name} has finished: it reached total_frames={config.total_frames}. Give a larger one: "
                            f"wb.resume({name!r}, total_frames={2 * config.total_frames}).")
-    field, why = stopping_rules.reached(config, vars(status))
+    field, why = stopping_rules.reached(config, status)
     if field:
         raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "
                            f"{field}=None).")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import ENDED, lock
 from workbench.running.connection import Control
 from workbench.running.progress import Progress, interactive
-from workbench.running.status import RunStatus
 from workbench.supervisor.stopping_rules import LEAST_EPISODES
 
 if TYPE_CHECKING:
@@ -29,15 +30,13 @@ _BOUNDED = (
 )
 
 
-def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[tuple[RunStatus, bool]]:
-    """Looks at a run, every 0.2 s, each with whether time is up (then it is the last one)."""
+def _looks(look: Callable[[], RunStatus], timeout_s: float | None) -> Iterator[RunStatus]:
+    """Looks at a run, every 0.2 s, the last one when the time is up."""
     deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
-    while True:
-        late = time.monotonic() >= deadline
-        yield look(), late
-        if late:
-            return
+    while time.monotonic() < deadline:
+        yield look()
         time.sleep(min(_POLL_S, max(0.0, deadline - time.monotonic())))
+    yield look()
 
 
 def failure(control: Control) -> WorkbenchError:
@@ -51,7 +50,7 @@ def until_ready(control: Control, launched: Launched, timeout_s: float, *, progr
     name = control.directory.name
     shown = interactive() if progress is None else progress
     with Progress(name, shown=shown) as line:
-        for status, late in _looks(control.status, timeout_s):
+        for status in _looks(control.status, timeout_s):
             line.show(0, status.line())
             if status.state in ("training", "paused", "finished"):
                 return status
@@ -61,8 +60,6 @@ def until_ready(control: Control, launched: Launched, timeout_s: float, *, progr
                 raise RunNotAlive(f"{name} was stopped while it started.")
             if status.state == "dead" and launched.poll() is not None:
                 raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
-            if late:
-                break
     raise WaitTimeout(
         f"{name} does not train after {timeout_s:g} s: {status.reason or status.state}. "
         f"It goes on; wb.attach({name!r}).status tells more, and its logs are in {control.directory.logs}."
@@ -70,39 +67,23 @@ def until_ready(control: Control, launched: Launched, timeout_s: float, *, progr
 
 
 def until(
-    control: Control,
-    *,
-    frames: int | None,
-    updates: int | None,
-    episode_return: float | None,
-    evaluation_return: float | None,
-    episode_score: float | None,
-    evaluation_score: float | None,
-    seconds: float | None,
-    timeout_s: float | None,
-    progress: bool | None,
+    control: Control, targets: Mapping[str, float | None], *, timeout_s: float | None, progress: bool | None
 ) -> RunStatus:
     """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
     began = time.monotonic()
-    targets = {
-        "frames": frames, "updates": updates, "episode_return": episode_return, "evaluation_return": evaluation_return,
-        "episode_score": episode_score, "evaluation_score": evaluation_score, "seconds": seconds,
-    }  # fmt: skip
-    targets |= {one.name: one.check(targets[one.name]) for one in _BOUNDED}
-    wanted = {key: value for key, value in targets.items() if value is not None}
+    checked = {**targets, **{setting.name: setting.check(targets[setting.name]) for setting in _BOUNDED}}
+    wanted = {name: value for name, value in checked.items() if value is not None}
     status = control.status()
     with _bar(control, status, wanted, interactive() if progress is None else progress) as bar:
-        for status, late in _looks(control.status, _first_of(seconds, timeout_s)):
+        for status in _looks(control.status, _first_of(targets["seconds"], timeout_s)):
             waited_s = time.monotonic() - began
             bar.show(_so_far(status, _unit(wanted), waited_s), status.line())
             if _reached(status, wanted, waited_s) and status.state != "failed":
                 return status
             if status.state in (*ENDED, "dead"):
                 return _ended(control, status, wanted)
-            if late:
-                break
     raise WaitTimeout(
-        f"{status.name} has not reached {_said(wanted)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
+        f"{status.name} has not reached {_targets(wanted)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
     )
 
 
@@ -117,7 +98,7 @@ def _bar(control: Control, status: RunStatus, wanted: dict[str, float], shown: b
 
 def _unit(wanted: dict[str, float]) -> str:
     """What the bar counts: the first of these that is a target."""
-    return next((one for one in ("frames", "updates", "seconds") if one in wanted), "frames")
+    return next((unit for unit in ("frames", "updates", "seconds") if unit in wanted), "frames")
 
 
 def _so_far(status: RunStatus, unit: str, waited_s: float) -> float:
@@ -126,21 +107,17 @@ def _so_far(status: RunStatus, unit: str, waited_s: float) -> float:
 
 def _first_of(seconds: float | None, timeout_s: float | None) -> float | None:
     """When to look for the last time."""
-    return min((one for one in (seconds, timeout_s) if one is not None), default=None)
+    return min((limit_s for limit_s in (seconds, timeout_s) if limit_s is not None), default=None)
 
 
 def _reached(status: RunStatus, wanted: dict[str, float], waited_s: float) -> bool:
     if waited_s >= wanted.get("seconds", math.inf):
         return True
-    episodes = {
-        "episode_return": status.episodes_in_mean, "evaluation_return": status.evaluation_episodes,
-        "episode_score": status.episodes_in_mean, "evaluation_score": status.evaluation_episodes,
-    }
     return any(
         getattr(status, name) is not None and getattr(status, name) >= target
         for name, target in wanted.items()
         if name != "seconds"
-        if (behind := episodes.get(name)) is None or behind >= LEAST_EPISODES
+        if (episodes := FACTS[name].episodes(status)) is None or episodes >= LEAST_EPISODES
     )
 
 
@@ -151,27 +128,25 @@ def _ended(control: Control, status: RunStatus, wanted: dict[str, float]) -> Run
         raise RunFailed(f"{status.name} failed: {type(error).__name__}: {error}") from error
     if status.state == "dead" or wanted:
         remedy = status.reason if status.state == "dead" else f"wb.resume({status.name!r}) continues it."
-        before = f"at {status.frames:,} frames, before {_said(wanted)}"
+        before = f"at {FACTS['frames'].said(status)}, before {_targets(wanted)}"
         raise RunNotAlive(f"{status.name} is {status.state} {before}. {remedy}")
     return status
 
 
-def _said(wanted: dict[str, float]) -> str:
+def _targets(wanted: dict[str, float]) -> str:
     return " or ".join(f"{name}={value:,g}" for name, value in wanted.items()) or "its end"
 
 
 def until_ended(control: Control, timeout_s: float) -> RunStatus:
     """The status once the run has ended and none of its processes is left. Raises WaitTimeout."""
     held = lock.of_supervisor(control.directory)
-    for status, late in _looks(control.status, timeout_s):
+    for status in _looks(control.status, timeout_s):
         if status.state in (*ENDED, "dead") and not lock.is_held(held):
             return status
-        if late:
-            break
     raise WaitTimeout(f"{status.name} has not ended after {timeout_s:g} s: {status.line()}")
 
 
 def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
     """A checkpoint that the run writes now, for a reason; see `Run.checkpoint`."""
-    told = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
-    return checkpoints.at(told["path"])
+    answer = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
+    return checkpoints.at(answer["path"])

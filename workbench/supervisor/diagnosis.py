@@ -24,8 +24,8 @@ def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]
         learner_down=down,
         learner_silent_s=news.silent_s(),
         learner_mute=news.mute,
-        learner_reason=str(news.told.get("reason") or ""),
-        dead_actors=[(str(index), endings.get(index, "")) for index, one in crew.actors.items() if not one.alive],
+        learner_reason=news.phase.reason,
+        dead_actors=[(str(index), endings.get(index, "")) for index, actor in crew.actors.items() if not actor.alive],
         actors=len(crew.actors),
         hung=news.stalls.hung(now) if training else [],
         late=_late(news, crew, now) if training else [],
@@ -56,8 +56,8 @@ def _late(news: News, crew: Crew, now: float) -> list[tuple[str, float]]:
 
 def _actors_that_wait(crew: Crew, now: float) -> str:
     """Which actors have had no process for some seconds, and what for, or ""."""
-    late = [one for one in crew.actors.values() if now - one.started_at > STALLED_AFTER_S and one.waits_for()]
+    late = [actor for actor in crew.actors.values() if now - actor.started_at > STALLED_AFTER_S and actor.waits_for()]
     if not late:
         return ""
-    waited_s = now - min(one.started_at for one in late)
+    waited_s = now - min(actor.started_at for actor in late)
     return f"{len(late)} of {len(crew.actors)} actors waiting {waited_s:.0f} s for {late[0].waits_for()}"

@@ -1,21 +1,25 @@
-"""What a supervisor knows of its learner's work: what it was last told, and when."""
+"""What a supervisor knows of its learner's work: its last status, and when that came."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Set
-from typing import Any
+from collections.abc import Sequence, Set
 
 from workbench.metrics import Progress
+from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus
 from workbench.supervisor.hosts.host import Life
 from workbench.supervisor.stalls import STALLED_AFTER_S, Stalls
 
 
 class News:
-    """The learner's last status, and what follows from all of them. Whoever uses it sees to locking.
+    """The learner's last status, and what follows from all of them.
+
+    Not thread-safe: callers hold the supervisor's lock.
 
     Attributes:
-        told: the last status; counters and means stay when a learner is new and knows none yet.
+        phase: what the learner did then.
+        status: its last one; counters and means stay when a learner is new and knows none yet. None: none has come in
+            this life of the supervisor.
         at: when it came, on the monotonic clock.
         mute: why an answer was no status, or "".
         stepped: actors that made a step in this life of the supervisor.
@@ -24,7 +28,8 @@ class News:
     """
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = {}
+        self.phase = LearnerPhase()
+        self.status: LearnerStatus | None = None
         self.at = time.monotonic()
         self.mute = ""
         self.stepped: set[int] = set()
@@ -34,28 +39,29 @@ class News:
         self._furthest = 0  # updates
         self._looked_at = self.at  # when the learner last looked at its actors
 
-    def heard(self, told: dict[str, Any], *, alive: Set[int]) -> None:
-        """Take in a status; `alive` are the actors whose processes live."""
-        looked = "actors" not in told or told["actors"] != self.told.get("actors")
-        self.told, self.at, self.mute = {**standing_still(self.told), **told}, time.monotonic(), ""
-        if self.told.get("updates", 0) > self._furthest:
-            self._furthest, self.fruitless = self.told["updates"], 0
-        if looked:
-            self._look({int(index): said for index, said in told.get("actors", {}).items()}, alive)
+    def heard(self, phase: LearnerPhase, status: LearnerStatus | None, *, alive: Set[int]) -> None:
+        """Take in a learner's answer, without a status where it knows none yet; `alive`: actors whose processes live.
+        """
+        before = self.status
+        self.phase, self.at, self.mute = phase, time.monotonic(), ""
+        self.status = status or (before and before.standing_still())
+        if self.progress.updates > self._furthest:
+            self._furthest, self.fruitless = self.progress.updates, 0
+        if status is None or before is None or status.actors != before.actors:
+            self._look(() if status is None else status.actors, alive)
 
-    def _look(self, said: dict[int, dict[str, Any]], alive: Set[int]) -> None:
+    def _look(self, actors: Sequence[ActorStatus], alive: Set[int]) -> None:
         """Take in what the learner saw of its actors. What stood still while nobody looked may have been meant to."""
         if self.at - self._looked_at > STALLED_AFTER_S:
             self.stalls.moved(self.at)
             self.unconnected = {}
         self._looked_at = self.at
-        connected = {index for index, one in said.items() if one.get("connected", True)}
+        connected = {actor.index for actor in actors if actor.connected}
         self.unconnected = {index: self.unconnected.get(index, self.at) for index in alive - connected}
-        steps = {index: int(one["steps"]) for index, one in said.items()}
-        self.stepped |= {index for index, made in steps.items() if index in alive and made > 0}
-        waiting = {str(index) for index, one in said.items() if not one.get("stepping", True)}
-        self.stalls.saw(
-            self.at, self.told.get("frames", 0), {str(index): steps[index] for index in alive & set(steps)}, waiting)
+        steps = {actor.index: actor.steps for actor in actors if actor.index in alive}
+        self.stepped |= {index for index, made in steps.items() if made > 0}
+        waiting = {str(actor.index) for actor in actors if not actor.stepping}
+        self.stalls.saw(self.at, self.progress.frames, {str(index): made for index, made in steps.items()}, waiting)
 
     def has_come(self, index: int, started_at: float) -> bool:
         """Whether what the learner said last of an actor is of the process that was started then."""
@@ -73,23 +79,13 @@ class News:
         """Seconds since the last status."""
         return time.monotonic() - self.at
 
-    def current(self, learner: Life) -> dict[str, Any]:
+    def current(self, learner: Life) -> LearnerStatus:
         """The last status, without speeds if they may no longer be true."""
-        fresh = self.is_of(learner) and self.silent_s() <= STALLED_AFTER_S
-        return self.told if fresh else standing_still(self.told)
+        status = self.status or LearnerStatus()
+        return status if self.is_of(learner) and self.silent_s() <= STALLED_AFTER_S else status.standing_still()
 
     @property
     def progress(self) -> Progress:
         """How far the run is."""
-        frames, steps, updates = (int(self.told.get(key, 0)) for key in ("frames", "steps", "updates"))
-        return Progress(frames, steps, updates, float(self.told.get("time_s", 0.0)))
-
-
-def standing_still(told: dict[str, Any]) -> dict[str, Any]:
-    """What a learner told, with all speeds 0."""
-    actors = {index: _without_speed(said) for index, said in told.get("actors", {}).items()}
-    return {**_without_speed(told), "actors": actors}
-
-
-def _without_speed(said: dict[str, Any]) -> dict[str, Any]:
-    return {key: 0.0 if key.endswith("_per_second") else value for key, value in said.items()}
+        status = self.status or LearnerStatus()
+        return Progress(int(status.frames), int(status.steps), int(status.updates), float(status.time_s))

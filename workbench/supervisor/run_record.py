@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import RunNotFound
 from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import to_append
 
@@ -45,10 +46,10 @@ class Ledger:
                 self._run.write(**facts)
                 self._recorded = facts
 
-    def status(self, status: dict[str, Any]) -> None:
+    def status(self, status: RunStatus) -> None:
         """Write the status row, and whatever events wait."""
         with self._tried("metrics"):
-            self._writer.status(status)
+            self._writer.status(status.to_json())
             self._writer.commit()
 
     def event(self, kind: str, message: str, *, progress: Progress | None, data: dict[str, Any] | None = None) -> None:

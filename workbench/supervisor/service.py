@@ -43,7 +43,7 @@ class Service:
 
     def status(self) -> dict[str, Any]:
         """How the run is."""
-        return self._supervisor.status()
+        return self._supervisor.status().to_json()
 
     def pause(self) -> None:
         """Stop training until `resume`; environments wait."""
@@ -82,7 +82,7 @@ class Service:
         """
         if not isinstance(changes, dict):
             raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
-        updates = self._supervisor.status().get("updates", 0)
+        updates = self._supervisor.status().updates
         with self._supervisor.commanding():
             self._refuse_if_ending()
             before = self._supervisor.config
@@ -106,10 +106,10 @@ class Service:
         if replay and not self._supervisor.config.replays:
             algorithm = self._supervisor.config.algorithm
             raise InvalidInput(f"replay={replay!r}: the algorithm {algorithm!r} has no replay. Leave it out.")
-        told: dict[str, Any] = self._supervisor.ask_learner(
+        written: dict[str, Any] = self._supervisor.ask_learner(
             "checkpoint", timeout_s=wait_s, reason=reason, replay=replay
         )
-        return told
+        return written
 
     def restart_actor(self, index: int, kill: bool = False) -> None:
         """End an actor's process; the supervisor starts another. Raises InvalidInput.
@@ -131,10 +131,10 @@ class Service:
         if type(env) is not int or not 0 <= env < number:
             raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
                               f"({config.actors} actors with {config.envs_per_actor} each).")
-        told: dict[str, Any] = self._supervisor.ask_learner(
+        steps: dict[str, Any] = self._supervisor.ask_learner(
             "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
-        how = self._supervisor.status()
-        return {**told, "state": how["state"], "reason": how["reason"]}
+        status = self._supervisor.status()
+        return {**steps, "state": status.state, "reason": status.reason}
 
     def _refuse_if_ending(self) -> None:
         state = self._supervisor.state

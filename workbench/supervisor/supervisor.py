@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
+from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus, RunStatus, Spent
 from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import stopping_rules
 from workbench.supervisor.diagnosis import reason
@@ -84,40 +85,37 @@ class Supervisor:
         self._paused: str | None = None  # why; run.json has it too, for a learner that starts anew
         self._to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # actor, whether by force
         self._news = News()
-        self._budget = Budget(_last_status(run) if self._life > 1 else {}, time.monotonic())
+        self._budget = Budget(_spent(run) if self._life > 1 else Spent(), time.monotonic())
         self._asked_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
 
     # --- what RPC threads use -----------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> RunStatus:
         """What the learner last said, with the run's state, the reason for it, and the processes."""
         with self._guard:
-            told = {**self._news.current(self._crew.learner), **self._budget.told()}
-            said = told.get("actors", {})
-            actors = {
-                str(index): {
-                    **(said.get(str(index), {}) if self._news.has_come(index, child.started_at) else {}),
-                    "pid": child.pid,
-                    "alive": child.alive,
-                    "restarts": max(0, child.restarts),
-                }
-                for index, child in sorted(self._crew.actors.items())
-            }
-            outcome = self._outcome
+            status, outcome = self._counted(), self._outcome
             error = outcome.error if outcome else None
-            return {
-                **told,
-                "state": self.state,
-                "eta_s": stopping_rules.seconds_left(self.config, {**told, "state": self.state}),
-                "reason": outcome.message if outcome else reason(self.state, self._news, self._crew, self._endings),
-                "warning": told.get("warning") or self._ledger.warning,
-                "error": f"{error['type']}: {error['message']}" if error else None,
-                "supervisor_pid": self._pid(),
-                "learner_pid": self._crew.learner.pid,
-                "learner_pids": [learner.pid for learner in self._crew.learners],
-                "actors": actors,
-            }
+            return replace(
+                status, eta_s=stopping_rules.seconds_left(self.config, status),
+                reason=outcome.message if outcome else reason(self.state, self._news, self._crew, self._endings),
+                warning=status.warning or self._ledger.warning,
+                error=f"{error['type']}: {error['message']}" if error else None, supervisor_pid=self._pid(),
+                learner_pid=self._crew.learner.pid, learner_pids=tuple(life.pid for life in self._crew.learners),
+                actors=tuple(self._actors(status)))
+
+    def _counted(self) -> RunStatus:
+        """What the learner last said, and what was spent."""
+        learner = self._news.current(self._crew.learner)
+        return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent))
+
+    def _actors(self, status: RunStatus) -> Iterator[ActorStatus]:
+        """What the learner last said of each actor, if that is of its process, with that process."""
+        seen = {actor.index: actor for actor in status.actors}
+        for index, child in sorted(self._crew.actors.items()):
+            known = index in seen and self._news.has_come(index, child.started_at)
+            yield replace(seen[index] if known else ActorStatus(index), pid=child.pid, alive=child.alive,
+                          restarts=max(0, child.restarts))
 
     def _pid(self) -> int | None:
         return None if self.state in ENDED else os.getpid()
@@ -185,7 +183,7 @@ class Supervisor:
 
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress that the learner told last; at none if a resumed one told none yet."""
-        known = "frames" in self._news.told or self._life == 1
+        known = self._news.status is not None or self._life == 1
         self._ledger.event(kind, message, progress=self._news.progress if known else None, data=data or None)
 
     def changed(
@@ -200,10 +198,10 @@ class Supervisor:
     def _tell_resumed(self) -> None:
         """Record once what `wb.resume` changed."""
         with self._guard:
-            told, self._config_before = self._config_before, None
-        if told is None:
+            config_before, self._config_before = self._config_before, None
+        if config_before is None:
             return
-        before, after = RunConfig.from_json(told), self._resumed_with
+        before, after = RunConfig.from_json(config_before), self._resumed_with
         kinds: dict[str, list[str]] = {"tune": [], "scale": [], "move": []}
         for name, setting in after.all_settings().items():
             if before.value(name) != after.value(name):
@@ -266,7 +264,7 @@ class Supervisor:
         """Count what was spent, and end the run if a rule of its configuration says so."""
         with self._guard:
             self._budget.spend(now, self.config.price_per_hour)
-            _, why = stopping_rules.reached(self.config, {**self._news.told, **self._budget.told()})
+            _, why = stopping_rules.reached(self.config, self._counted())
         if why:
             self.end(Outcome("finished", why))
 
@@ -285,11 +283,12 @@ class Supervisor:
         """Hear how the learner is. Its state counts only if no command was under way, which may take COMMAND_S."""
         quiet = self._commanding.acquire(blocking=False)
         try:
-            told = self.learner.call("status", timeout_s=1.0)
-            if quiet and self._paused is not None and told["state"] in ("waiting", "training"):
+            answer = self.learner.call("status", timeout_s=1.0)
+            phase = LearnerPhase.from_json(answer)
+            if quiet and self._paused is not None and phase.state in ("waiting", "training"):
                 self.learner.call("pause", timeout_s=1.0)  # it was starting when it was told to
-                told = {**told, "state": "paused"}
-            self._hear(told, follow=quiet)
+                phase = replace(phase, state="paused")
+            self._hear(phase, LearnerStatus.from_json(answer) if "frames" in answer else None, follow=quiet)
         except ConnectionLost:
             self._news.mute = ""
         except WorkbenchError as error:
@@ -300,32 +299,32 @@ class Supervisor:
             if quiet:
                 self._commanding.release()
 
-    def _hear(self, told: dict[str, Any], *, follow: bool) -> None:
-        """Take in a status of the learner, and, to `follow`, its state; nobody sees one without the other."""
+    def _hear(self, phase: LearnerPhase, status: LearnerStatus | None, *, follow: bool) -> None:
+        """Take in a learner's answer, and, to `follow`, its state; nobody sees one without the other."""
         with self._guard:
-            floods = self._news.told.get("floods", [])
-            self._news.heard(told, alive={index for index, child in self._crew.actors.items() if child.alive})
-            for flood in told.get("floods", []):
+            floods = self._news.phase.floods
+            self._news.heard(phase, status, alive={at for at, child in self._crew.actors.items() if child.alive})
+            for flood in phase.floods:
                 if flood not in floods:
                     self.event("error", flood)
-            if "frames" in told:
-                self._budget.saw(self.config, told)
+            if status is not None:
+                self._budget.saw(self.config, status)
                 self._tell_resumed()  # the event has its place
             if follow:
-                self._follow(told["state"], str(told.get("reason") or ""), held=bool(told.get("held")))
+                self._follow(phase)
 
-    def _follow(self, learner_state: str, why: str, *, held: bool = False) -> None:
-        """Make the run's state that of the learner. `held`: it waits for the disk, and goes on by itself."""
-        if learner_state == "paused":
-            if self._paused is None and held:
+    def _follow(self, phase: LearnerPhase) -> None:
+        """Make the run's state that of the learner."""
+        if phase.state == "paused":
+            if self._paused is None and phase.held:
                 if self.state != "paused":
-                    self.event("pause", why)
+                    self.event("pause", phase.reason)
                 self.state = "paused"
             elif self._paused is None:
-                self._hold(why or "the learner paused itself")
+                self._hold(phase.reason or "the learner paused itself")
                 self.event("pause", self._paused or "")
             self._news.moved()
-        elif learner_state == "training":
+        elif phase.state == "training":
             if self.state == "starting":
                 self._news.moved()
             elif self.state == "paused":
@@ -361,7 +360,7 @@ class Supervisor:
         return often or (ending.first and not stepped and self.state == "starting")
 
     def _reached_total(self) -> bool:
-        if self._news.told.get("state") == "finished":
+        if self._news.phase.state == "finished":
             return True
         newest = self._newest_checkpoint()
         return newest is not None and newest.frames >= self.config.total_frames
@@ -382,17 +381,11 @@ class Supervisor:
     def _record(self) -> None:
         """Write what run.json says of the run, if that has changed."""
         with self._guard:
-            self._ledger.record(
-                {
-                    "state": self.state,
-                    "error": self._outcome.error if self._outcome else None,
-                    "supervisor_pid": self._pid(),
-                    "lives": self._life,
-                    "paused": self._paused,
-                    "config": self.config.to_json(),
-                    "config_before": self._config_before,
-                }
-            )
+            self._ledger.record({
+                "state": self.state, "error": self._outcome.error if self._outcome else None,
+                "supervisor_pid": self._pid(), "lives": self._life, "paused": self._paused,
+                "config": self.config.to_json(), "config_before": self._config_before,
+            })
 
     def _wind_up(self, outcome: Outcome) -> None:
         """End the learner, which writes a last checkpoint, then the actors, in bounded time."""
@@ -405,7 +398,7 @@ class Supervisor:
 
     def _last_checkpoint_s(self) -> float:
         """Seconds for the learner to end, when nobody said how long: more if it is writing a replay just now."""
-        return REPLAY_S if self._news.told.get("writing_replay") else self.config.last_checkpoint_s
+        return REPLAY_S if self._news.phase.writing_replay else self.config.last_checkpoint_s
 
     def _end_learner(self, timeout_s: float) -> None:
         if not self._crew.learner.alive:
@@ -425,7 +418,8 @@ class Supervisor:
         with self._guard:
             self.state = outcome.state
             if last is not None and last.frames >= self._news.progress.frames:
-                self._news.told |= {key: getattr(last, key) for key in ("frames", "steps", "updates", "time_s")}
+                counters = {name: getattr(last, name) for name in ("frames", "steps", "updates", "time_s")}
+                self._news.status = replace(self._news.status or LearnerStatus(), **counters)
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S
@@ -435,11 +429,11 @@ class Supervisor:
             self._publish()
 
 
-def _last_status(run: RunDirectory) -> dict[str, Any]:
-    """What the run's life before this one told last; {} where that cannot be read, which the log says."""
+def _spent(run: RunDirectory) -> Spent:
+    """In the run's lives before this one; nothing where that cannot be read, which the log says."""
     try:
-        told, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
+        row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
+        return Spent.from_json(row)
     except WorkbenchError as error:
         log(f"what the run spent so far is not known, and is counted from 0: {error}")
-        return {}
-    return told
+        return Spent()

@@ -19,10 +19,11 @@ from workbench.errors import (
     UnknownName,
     WorkbenchError,
 )
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory, lock
 from workbench.running import launch
 from workbench.running.connection import Control, stored_status
-from workbench.running.status import RunStatus
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping.objective import MARKS, Curve, passed
@@ -61,8 +62,7 @@ class Watched:
         self._study, self.trial, self.run = study, trial, run
         self._metric, self._total, self.end = metric, total_frames, total_frames
         self._curve, self._control = Curve(run, metric, self._total), Control(run)
-        told = trial.user_attrs
-        self.verdict, self.note = str(told.get("verdict", "")), str(told.get("note", ""))
+        self.verdict, self.note = (str(trial.user_attrs.get(name, "")) for name in ("verdict", "note"))
         self._marks = max(study.get_trials(deepcopy=False)[trial.number].intermediate_values, default=0)
         self._lives, self._asked = 1, 0.0
         self._unreadable_since: float | None = None
@@ -143,15 +143,15 @@ class Watched:
         elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
         elif status.state == "stopped":
-            self._decide("pruned", f"stopped by hand at {status.frames:,} frames")
+            self._decide("pruned", f"stopped by hand at {FACTS['frames'].said(status)}")
         elif status.state == "dead":
             self._live_again()
 
     def _end_early(self, status: RunStatus) -> None:
         """Judge a run that a rule of its own has ended: where that is a return, it has all that was asked of it."""
         self._report(min(passed(status.frames, self._total), MARKS - 1))
-        field, why = stopping_rules.reached(self.run.config(), vars(status))
-        note = f"{why or status.reason}, at {status.frames:,} frames"
+        field, why = stopping_rules.reached(self.run.config(), status)
+        note = f"{why or status.reason}, at {FACTS['frames'].said(status)}"
         if field == "target_return":
             self._finish(note)
         else:

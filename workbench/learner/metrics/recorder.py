@@ -30,6 +30,7 @@ from workbench.learner.metrics.meters import Sums
 from workbench.learner.run_state import RunState
 from workbench.learner.training.data_parallel import Learners
 from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
@@ -181,7 +182,7 @@ class Recorder:
     """
 
     episodes: EpisodeLog
-    status: dict[str, Any]
+    status: LearnerStatus
 
     def __init__(self, run: RunDirectory, storage: Storage) -> None:
         self._run, self._storage = run, storage
@@ -257,17 +258,17 @@ class Recorder:
         for name, (bins, counts) in look.histograms.items():
             self._writer.distribution(name, progress, bins, counts)
         unrolls, capacity = look.kept or (None, None)
-        self.status = {
-            **counters, **speeds, **episodes, "time_s": progress.time_s,
-            "replay_unrolls": unrolls, "replay_capacity": capacity,
-            "policy_lag": scalars.get("policy_lag_mean"), "learning_rate": scalars["learning_rate"],
-            "device": learner.device.kind, "precision": learner.device.precision, "learner_threads": learner.threads,
-            "actors": look.actors, "bottleneck": parts,
-            **memory(scalars, accelerator_total_gb=total_gb),
-            "warning": self._stored(),
-            "hint": hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.look(),
-                         threads=learner.threads),
-        }
+        known: dict[str, Any] = {
+            **counters, **speeds, **episodes, **memory(scalars, accelerator_total_gb=total_gb)}
+        self.status = LearnerStatus(
+            **known, time_s=progress.time_s, replay_unrolls=unrolls, replay_capacity=capacity,
+            policy_lag=scalars.get("policy_lag_mean"), learning_rate=scalars["learning_rate"],
+            device=learner.device.kind, precision=learner.device.precision, learner_threads=learner.threads,
+            actors=parts_from_json(ActorStatus, look.actors), bottleneck=parts,
+            warning=self._stored(),
+            hint=hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.look(),
+                      threads=learner.threads),
+        )
 
     def _stored(self) -> str:
         """Commit; in words, what the disk refuses (what waits is kept and tried again)."""

@@ -17,12 +17,13 @@ from workbench import checkpoints, tables
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory
 from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
-from workbench.running.status import RunStatus
 from workbench.running.tuning import changes
 
 POINTS = 300  # of a curve, at most: each is a mean
@@ -110,8 +111,7 @@ def card(directory: RunDirectory) -> Card:
     record, status = checked(directory).read(), stored_status(directory)
     reader = MetricsReader(directory.metrics)
     now, events = directory.config(), reader.events()
-    found = checkpoints.every(directory.checkpoints)
-    newest = found[-1] if found else None
+    newest = next(reversed(checkpoints.every(directory.checkpoints)), None)
     first = _as_launched(now, events)
     sections = (
         Section("Result", tuple(card_sections.result(status, now, directory))),
@@ -122,15 +122,15 @@ def card(directory: RunDirectory) -> Card:
         Section("Machine and versions", tuple(card_sections.machine(record, status))),
         Section("Units", card_sections.UNITS),
     )
-    kept = tuple(one for one in sections if one.rows)
-    return Card(directory.name, _summary(status, first), kept, _curve(reader, now), _code(record, first, events))
+    filled = tuple(section for section in sections if section.rows)
+    return Card(directory.name, _summary(status, first), filled, _curve(reader, now), _code(record, first, events))
 
 
 def _as_launched(config: RunConfig, events: Sequence[Mapping[str, Any]]) -> RunConfig:
     """The configuration before anything was tuned."""
     before: dict[str, Any] = {}
-    for one in changes(events):
-        before.setdefault(one.name, one.old)
+    for change in changes(events):
+        before.setdefault(change.name, change.old)
     for name, value in before.items():
         config = _changed(config, name, value) or config
     return config
@@ -144,9 +144,8 @@ def _changed(config: RunConfig, name: str, value: Any) -> RunConfig | None:
 
 
 def _summary(status: RunStatus, config: RunConfig) -> str:
-    gained = "" if status.episode_return is None else f", mean return {status.episode_return:.4g}"
-    return (f"{config.algorithm} on {config.environment}, seed {config.seed}: {status.state} after "
-            f"{status.frames:,} frames{gained}.")
+    reached = ", ".join(text for name in ("frames", "episode_return") if (text := FACTS[name].said(status)))
+    return f"{config.algorithm} on {config.environment}, seed {config.seed}: {status.state} after {reached}."
 
 
 def _curve(reader: MetricsReader, config: RunConfig) -> str:
@@ -162,21 +161,21 @@ def _curve(reader: MetricsReader, config: RunConfig) -> str:
 def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping[str, Any]]) -> str:
     """Python that launches such a run, and changes it as it was changed."""
     defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
-    given = {"algorithm": config.algorithm, "seed": config.seed}
+    fields = {"algorithm": config.algorithm, "seed": config.seed}
     if record.get("preset"):
-        given["preset"] = "none"  # its fields stand here
-    given |= {name: config.value(name) for name in config.all_settings()
-              if name not in (*given, "environment", "wrappers") and config.value(name) != defaults.value(name)}
+        fields["preset"] = "none"  # its fields stand here
+    fields |= {name: config.value(name) for name in config.all_settings()
+               if name not in (*fields, "environment", "wrappers") and config.value(name) != defaults.value(name)}
     typed = [kind for kind in ("environment", "network") if record.get("code", {}).get(kind)]
     lines = [f"# {' and '.join(typed)} typed in a cell: give your own code again"] if typed else []
     lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
-    lines += [f"                {name}={value!r}," for name, value in given.items()]
+    lines += [f"                {name}={value!r}," for name, value in fields.items()]
     lines[-1] = lines[-1].removesuffix(",") + ")"
-    for one in changes(events):
-        if _changed(config, one.name, one.new) is None:
+    for change in changes(events):
+        if _changed(config, change.name, change.new) is None:
             continue
-        call = f"run.scale(actors={one.new!r})" if one.name == "actors" else f"run.tune({one.name}={one.new!r})"
-        lines.append(f"run.wait(frames={one.frames}); {call}" if one.frames else call)
+        call = f"run.{'scale' if change.name == 'actors' else 'tune'}({change.name}={change.new!r})"
+        lines.append(f"run.wait(frames={change.frames}); {call}" if change.frames else call)
     return "\n".join(lines)
 
 

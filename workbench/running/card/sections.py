@@ -11,19 +11,21 @@ from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import scores_of
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.playing.evaluating import evaluation_log
 from workbench.rundir import RunDirectory, sealed
-from workbench.running.status import FACTS, RunStatus, exact
 from workbench.supervisor import stopping_rules
 
 Row = tuple[str, str, str]
 
 # Events on a card.
-_TOLD = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
+_STEERING = ("tune", "scale")
+_EVENTS = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
 _MOST_EVENTS = 50
 _PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
-_ON_CARD = ("frames", "steps", "updates", "episodes", "time_s", "episode_return", "episode_score", "evaluation_return",
-            "evaluation_score")
+_RESULT = ("frames", "steps", "updates", "episodes", "episode_return", "episode_score", "evaluation_return",
+           "evaluation_score", "time_s")
 _ELSEWHERE = ("environment", "environment_options", "wrappers", "algorithm", "network", "seed", *_PREPROCESSING)
 UNITS = (
     ("frames", "emulator frames: steps times the action repeats of the environment, of all environments together", ""),
@@ -38,31 +40,32 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
     """How far the run came, and how it does."""
     yield "state", status.state, next(iter((status.error or status.reason).splitlines()), "")
     beside = {"frames": f"of {config.total_frames:,}", "episodes": "of training"}
-    for name, fact in FACTS.items():
-        if name in _ON_CARD and (value := fact.shown(status, exact)):
-            behind = fact.behind(status)
-            yield fact.title, value, beside.get(name, f"last {behind} episodes" if behind else "")
-    for said in stopping_rules.spent(config, vars(status)):
-        yield "rule", said, ""
-    if status.best_return is not None:
-        yield "best mean return", f"{status.best_return:.4g}", f"at {status.best_return_frames or 0:,} frames"
+    for fact in map(FACTS.__getitem__, _RESULT):
+        if value := fact.shown(status):
+            episodes = fact.episodes(status)
+            yield fact.title, value, beside.get(fact.name, f"last {episodes} episodes" if episodes else "")
+    for rule in stopping_rules.spent(config, status):
+        yield "rule", rule, ""
+    if best := FACTS["best_return"].shown(status):
+        at = FACTS["frames"].written(status.best_return_frames or 0, unit=True)
+        yield FACTS["best_return"].title, best, f"at {at}"
     for kept in evaluation_log.kept(directory):
-        one = kept.evaluation
-        low, high = one.confidence_interval
-        sure = f", no interval: {one.no_interval}" if one.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"
-        human = "" if one.human_normalized is None else f", {100 * one.human_normalized:.3g} % human-normalized"
-        how = f", {one.protocol}{f' with {one.differs}' if one.differs else ''}" if one.protocol else ""
-        yield (f"evaluated at {one.checkpoint_frames:,} frames", f"{one.mean:.4g}{sure}{human}",
-               f"{len(one.returns)} episodes, IQM {one.iqm:.4g}, seed {one.seed}, "
-               f"{'likeliest actions' if one.greedy else 'sampled actions'}{how}")
+        result = kept.evaluation
+        low, high = result.confidence_interval
+        sure = f", no interval: {result.no_interval}" if result.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"
+        human = "" if result.human_normalized is None else f", {100 * result.human_normalized:.3g} % human-normalized"
+        how = f", {result.protocol}{f' with {result.differs}' if result.differs else ''}" if result.protocol else ""
+        yield (f"evaluated at {result.checkpoint_frames:,} frames", f"{result.mean:.4g}{sure}{human}",
+               f"{len(result.returns)} episodes, IQM {result.iqm:.4g}, seed {result.seed}, "
+               f"{'likeliest actions' if result.greedy else 'sampled actions'}{how}")
 
 
 def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
     """What the agent plays, and what is made of it before the network sees it."""
     yield "environment", config.environment, ""
     options = _options(config)
-    for name, (value, said) in options.items():
-        yield f"option {name}", value, said
+    for name, (value, about) in options.items():
+        yield f"option {name}", value, about
     if config.wrappers:
         yield "wrappers", config.wrappers, "innermost first"
     if newest is not None:
@@ -83,13 +86,13 @@ def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
 
 def _options(config: RunConfig) -> dict[str, tuple[str, str]]:
     """Options of the environment, those of Atari with their defaults: value, and what it is."""
-    given = config.environment_options
+    changed = config.environment_options
     spec = known_ids().get(config.environment)
     if spec is None or not str(spec.entry_point).startswith("ale_py.env"):
-        return {name: (str(value), "") for name, value in given.items()}
-    options = atari_options(spec.kwargs, given)
-    return {name: (f"{getattr(options, name)} {one.unit}".strip(), one.help)
-            for name, one in settings(AtariOptions).items()}
+        return {name: (str(value), "") for name, value in changed.items()}
+    options = atari_options(spec.kwargs, changed)
+    return {name: (f"{getattr(options, name)} {setting.unit}".strip(), setting.help)
+            for name, setting in settings(AtariOptions).items()}
 
 
 def run(
@@ -113,30 +116,30 @@ def run(
 def hyperparameters(config: RunConfig) -> Iterator[Row]:
     """Every field that stands nowhere else, with its unit; and its default, where that is another one."""
     defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
-    for name, one in config.all_settings().items():
+    for name, setting in config.all_settings().items():
         if name in _ELSEWHERE:
             continue
         value, default = config.value(name), defaults.value(name)
-        said = one.help if value == default else f"{one.help} (default: {default})"
-        yield name, f"{value} {one.unit if value is not None else ''}".strip(), said
+        about = setting.help if value == default else f"{setting.help} (default: {default})"
+        yield name, f"{value} {setting.unit if value is not None else ''}".strip(), about
 
 
 def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """What was changed, and what else there is to know, oldest first."""
-    told = [one for one in events if one["kind"] in (*_TOLD, "tune", "scale")]
-    left_out = len(told) - _MOST_EVENTS
+    shown = [event for event in events if event["kind"] in (*_EVENTS, *_STEERING)]
+    left_out = len(shown) - _MOST_EVENTS
     if left_out > 0:
-        steering = [one for one in told if one["kind"] in ("tune", "scale")]
-        rest = [one for one in told if one["kind"] not in ("tune", "scale")][-_MOST_EVENTS:]
-        told = sorted([*steering, *rest], key=lambda one: int(one["id"]))
+        steering = [event for event in shown if event["kind"] in _STEERING]
+        rest = [event for event in shown if event["kind"] not in _STEERING][-_MOST_EVENTS:]
+        shown = sorted([*steering, *rest], key=lambda event: int(event["id"]))
         yield "", f"{left_out} earlier events are left out", "see run.events"
-    for one in told:
-        where = "" if one["frames"] is None else f"at {one['frames']:,} frames"
-        yield one["kind"], (one["message"].splitlines() or [""])[0], where
+    for event in shown:
+        where = "" if event["frames"] is None else f"at {FACTS['frames'].written(event['frames'], unit=True)}"
+        yield event["kind"], (event["message"].splitlines() or [""])[0], where
 
 
 def machine(record: Mapping[str, Any], status: RunStatus) -> Iterator[Row]:
     """Where it ran, and with which versions."""
-    yield "device of the learner", FACTS["device"].shown(status, exact) or "not known", ""
+    yield "device of the learner", FACTS["device"].shown(status) or "not known", ""
     yield from ((name, str(value), "where it was launched") for name, value in record.get("machine", {}).items())
     yield from ((name, str(version), "") for name, version in record.get("versions", {}).items())

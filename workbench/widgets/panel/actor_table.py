@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
-from workbench.running.status import ActorStatus, RunStatus
+from workbench.metrics.status import ActorStatus, RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.widgets.views.table import Action, Column, RowTable
 
 COLUMNS = (
     Column("index", "actor", "number", help="its number; logs/actor-N.log is its log"),
     Column("state", "state", "state", help="whether its process lives"),
     Column("last_seen", "last seen", "ago", help="when the learner last heard of it"),
-    Column("steps_per_second", "steps/s", "number", help="decisions of all its environments"),
-    Column("frames_per_second", "frames/s", "number", help="the same with repeated actions counted"),
+    Column("steps_per_second", FACTS["steps_per_second"].title, "number", help="decisions of all its environments"),
+    Column("frames_per_second", FACTS["frames_per_second"].title, "number",
+           help="the same with repeated actions counted"),
     Column("environments", "environments", "number", help="that it steps"),
     Column("restarts", "restarts", "number", help="how often its process was started again"),
     Column("pid", "process", "text", help="id of its process"),
@@ -45,7 +47,7 @@ class ActorTable:
 
     def show(self, status: RunStatus) -> None:
         """Show the actors of that status."""
-        self.view.show([_row(one, status) for one in status.actors])
+        self.view.show([_row(actor, status) for actor in status.actors])
 
     def _do(self, key: str, action: str) -> str:
         self._run.restart_actor(int(key), kill=action == "kill")
@@ -60,5 +62,5 @@ def _row(actor: ActorStatus, status: RunStatus) -> dict[str, Any]:
         "key": str(actor.index), "index": actor.index, "state": state, "last_seen": seen,
         "steps_per_second": round(actor.steps_per_second), "frames_per_second": round(actor.frames_per_second),
         "environments": actor.environments or None, "restarts": actor.restarts, "pid": str(actor.pid or ""),
-        "note": note, "actions": [one.name for one in ACTIONS] if actor.alive and status.alive else [],
+        "note": note, "actions": [action.name for action in ACTIONS] if actor.alive and status.alive else [],
     }

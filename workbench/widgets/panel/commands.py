@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from workbench.running.status import RunStatus
+from workbench.metrics.status import RunStatus
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.panel.controls import as_text
 from workbench.widgets.panel.layout import PanelView
@@ -72,12 +72,12 @@ class Commands:
         """Undo the last change of a field; None: of all."""
 
         def done() -> None:
-            told = self._run.undo(name)
+            change = self._run.undo(name)
             self.view.changes.say("")
-            for field, value in told["new"].items():
+            for field, value in change["new"].items():
                 self.view.controls[field].show(value)
                 self.view.controls[field].say("")
-                self.view.notes.say(f"{field}: {as_text(told['old'][field])} → {as_text(value)} (undo)")
+                self.view.notes.say(f"{field}: {as_text(change['old'][field])} → {as_text(value)} (undo)")
 
         self._submit(done, self.view.changes.say if name is None else self.view.controls[name].say)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workbench.metrics import History
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
-from workbench.running.status import RunStatus
 from workbench.tables import number
 from workbench.widgets.charts import charts
 from workbench.widgets.charts.axes import Axis, Series
@@ -57,8 +57,8 @@ def read(directory: RunDirectory, *, status: RunStatus | None = None, history: H
 
 def figures(now: Snapshot, *, axis: Axis = "frames") -> dict[str, Figure]:
     """The charts of a run over an axis of time, by key, in the order in which they are shown."""
-    found = {key: _drawn(slot, now, axis) for key, slot in SLOTS.items()}
-    return {key: one for key, one in found.items() if one}
+    drawn = {key: _drawn(slot, now, axis) for key, slot in SLOTS.items()}
+    return {key: figure for key, figure in drawn.items() if figure}
 
 
 def _drawn(slot: Slot, now: Snapshot, axis: Axis) -> Figure | None:

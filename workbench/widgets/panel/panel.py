@@ -31,9 +31,9 @@ from IPython import get_ipython
 from workbench.config import RunConfig
 from workbench.errors import RunNotFound
 from workbench.metrics import History
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.running.connection import stored_status
-from workbench.running.status import RunStatus
 from workbench.widgets.charts import static_render
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER
@@ -97,7 +97,7 @@ class RunPanel:
         """Bring everything up to date, the charts if `draw`; returns what was read, without series."""
         with self._lock:
             status = self._run.status
-            now = Snapshot(self._directory.name, self._read_config(), status, hint=status.hint)
+            now = Snapshot(self._directory.name, self._read_config(), status)
             self._newest_event = self.parts.show(now)
             if draw:
                 self.parts.draw(dashboard.read(self._directory, status=status, history=self._history))
@@ -121,8 +121,8 @@ class RunPanel:
         """Remove the panel; the run goes on."""
         with self._lock:
             self._closed = True
-            for one in (self, self._drawing, self._keeping, self._vigil):
-                REFRESHER.remove(one)
+            for part in (self, self._drawing, self._keeping, self._vigil):
+                REFRESHER.remove(part)
             closing.close(self.view)
 
     @property
@@ -210,7 +210,7 @@ class RunPanel:
         return static_render.bundle(dashboard.read(self._directory, status=self._run.status, history=self._history))
 
     def _in_words(self) -> Bundle:
-        now = Snapshot(self._directory.name, self._config, self._status, hint=self._status.hint)
+        now = Snapshot(self._directory.name, self._config, self._status)
         return {"text/html": static_render.page(now, ""), "text/plain": static_render.text(now)}
 
     def _refresh_quietly(self, *, draw: bool = False) -> None:

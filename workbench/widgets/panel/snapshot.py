@@ -11,9 +11,10 @@ from typing import Any
 
 from workbench.config import RunConfig
 from workbench.metrics import History
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory
 from workbench.running.connection import stored_status
-from workbench.running.status import FACTS, RunStatus
 from workbench.supervisor import stopping_rules
 from workbench.tables import duration, number
 from workbench.widgets.charts.axes import Series
@@ -21,6 +22,9 @@ from workbench.widgets.charts.axes import Series
 LATEST_EVENTS = 300
 LATEST_CHECKPOINTS = 100  # of the events; there is one every few minutes
 SILENT_S = 15.0  # the learner writes its status every second
+MEANS = ("episode_return", "episode_score", "evaluation_return", "evaluation_score")
+_IN_SENTENCE = ("episodes", "episode_return", "evaluation_return", "policy_lag", "replay")
+_SAVED = ("steps", "updates", "speed", "episodes", *MEANS, "policy_lag", "replay", "time_s", "device")
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,6 @@ class Snapshot:
 
     Attributes:
         status: the last known one, from files.
-        hint: one sentence on what the learner waits for.
         series: per metric arrays frames, steps, updates, time_s, value.
         histograms: per distribution its edges and counts.
         events: the latest, oldest first.
@@ -38,7 +41,6 @@ class Snapshot:
     name: str
     config: RunConfig
     status: RunStatus
-    hint: str = ""
     series: Mapping[str, Series] = field(default_factory=dict)
     histograms: Mapping[str, tuple[Sequence[float], Sequence[float]]] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
@@ -60,35 +62,36 @@ def read(
         history: of this run, kept by the caller from one look to the next, so that only new rows are read.
     """
     history = history or History(directory.metrics)
-    reader = history.reader
-    kept, _ = reader.status() or ({}, 0.0)
-    bins = {name: found for name in histograms if (found := reader.distribution(name)) and found["counts"].any()}
+    rows = {name: history.reader.distribution(name) for name in histograms}
     return Snapshot(
-        directory.name, directory.config(), status or stored_status(directory), hint=kept.get("hint", ""),
+        directory.name, directory.config(), status or stored_status(directory),
         series=history.series(series) if series else {},
-        histograms={name: (found["edges"], found["counts"]) for name, found in bins.items()},
+        histograms={name: (row["edges"], row["counts"]) for name, row in rows.items() if row and row["counts"].any()},
         events=_latest(history.events()),
     )
 
 
 def _latest(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    saved = [one["id"] for one in events if one["kind"] == "checkpoint"]
+    saved = [event["id"] for event in events if event["kind"] == "checkpoint"]
     first = saved[-LATEST_CHECKPOINTS] if len(saved) > LATEST_CHECKPOINTS else 0
-    return [one for one in events if one["kind"] != "checkpoint" or one["id"] >= first][-LATEST_EVENTS:]
+    return [event for event in events if event["kind"] != "checkpoint" or event["id"] >= first][-LATEST_EVENTS:]
+
+
+def progress(snapshot: Snapshot) -> str:
+    """How far the run is, such as "1.2 M of 10 M frames (12.0%)"."""
+    frames, total, fact = snapshot.status.frames, snapshot.config.total_frames, FACTS["frames"]
+    return f"{fact.written(frames, number)} of {fact.written(total, number, unit=True)} ({frames / total:.1%})"
 
 
 def sentence(snapshot: Snapshot) -> str:
     """Progress and speed in plain language, in one line."""
-    status, total = snapshot.status, snapshot.config.total_frames
+    status = snapshot.status
     parts = [
-        f"{number(status.frames)} of {number(total)} frames ({status.frames / total:.1%})",
+        progress(snapshot),
         status.speed if status.state == "training" else "",
-        f"{number(status.episodes)} episodes",
-        *status.returns(number),
-        "" if status.policy_lag is None else f"policy lag {number(status.policy_lag)} updates",
-        f"replay {status.replay}" if status.replay else "",
+        *(FACTS[name].said(status, number) for name in _IN_SENTENCE),
         status.left,
-        *stopping_rules.spent(snapshot.config, vars(status)),
+        *stopping_rules.spent(snapshot.config, status),
     ]
     return " · ".join(part for part in parts if part)
 
@@ -98,18 +101,17 @@ def reason(snapshot: Snapshot) -> str:
     status = snapshot.status
     if status.error:
         return status.error.strip().splitlines()[0]
-    said = [status.reason, status.warning]
+    parts = [status.reason, status.warning]
     if status.state == "training":
-        said.append(f"no news from the learner for {duration(status.age_s)}" if status.age_s > SILENT_S
-                    else snapshot.hint)
-    return " · ".join(one for one in said if one)
+        parts.append(f"no news from the learner for {duration(status.age_s)}" if status.age_s > SILENT_S
+                     else status.hint)
+    return " · ".join(part for part in parts if part)
 
 
 def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     """Name and value of what a reader of a saved notebook wants to know."""
-    status, config = snapshot.status, snapshot.config
-    known = [(fact.named(status), fact.shown(status, number)) for name, fact in FACTS.items()
-             if name not in ("frames", "memory")]
+    status, config, frames = snapshot.status, snapshot.config, FACTS["frames"]
+    known = [(FACTS[name].named(status), FACTS[name].shown(status, number)) for name in _SAVED]
     return [("environment", config.environment), ("algorithm", config.algorithm),
-            ("frames", f"{number(status.frames)} of {number(config.total_frames)}"),
+            (frames.title, f"{frames.shown(status, number)} of {frames.written(config.total_frames, number)}"),
             *((name, value) for name, value in known if value)]

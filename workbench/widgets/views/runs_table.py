@@ -18,6 +18,7 @@ import ipywidgets
 from workbench import rundir
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsReader
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory, lock
 from workbench.running.deletion import delete
 from workbench.running.handle import Run
@@ -38,11 +39,11 @@ CURVES = ("episode_return_mean", "episode_return")  # the first that the run has
 COLUMNS = (
     Column("name", "name"),
     Column("state", "state", "state"),
-    Column("episode_return", "return", "number", help="mean of the last 100 training episodes"),
+    Column("episode_return", FACTS["episode_return"].title, "number", help="mean of the last 100 training episodes"),
     Column("curve", "so far", "sparkline", help="mean return over frames"),
-    Column("frames", "frames", "number", help="emulator frames, repeated actions counted"),
-    Column("frames_per_second", "frames/s", "number"),
-    Column("steps_per_second", "steps/s", "number", help="decisions of all environments"),
+    Column("frames", FACTS["frames"].title, "number", help="emulator frames, repeated actions counted"),
+    Column("frames_per_second", FACTS["frames_per_second"].title, "number"),
+    Column("steps_per_second", FACTS["steps_per_second"].title, "number", help="decisions of all environments"),
     Column("environment", "environment"),
     Column("algorithm", "algorithm"),
     Column("created", "launched", "ago", help="when the run was launched"),
@@ -93,7 +94,7 @@ class RunsTable:
         """Bring the rows up to date."""
         with self._lock:
             directories, damaged = rundir.listed()
-            self._read = {one: found for one in (*directories, *damaged) if (found := self._look(one)) is not None}
+            self._read = {run: look for run in (*directories, *damaged) if (look := self._look(run)) is not None}
             self.table.show([self._row(row) for _, row in self._read.values()])
 
     def tick(self) -> bool:
@@ -147,9 +148,9 @@ class RunsTable:
     # What a person asks for; in the thread of the row
 
     def _do(self, name: str, action: str) -> str | None:
-        told: str | None = _ACTIONS[action](self, rundir.find(name))
+        message: str | None = _ACTIONS[action](self, rundir.find(name))
         self.refresh()
-        return told
+        return message
 
     def _attach(self, directory: RunDirectory) -> None:
         run = Run(directory)
@@ -191,7 +192,7 @@ def _resume(_: RunsTable, directory: RunDirectory) -> str:
             return f"{directory.name} goes on"
         again = resume(directory.path, progress=False)
         again.close()
-        return f"{directory.name} trains again, from {again.last_status.frames:,} frames"
+        return f"{directory.name} trains again, from {FACTS['frames'].said(again.last_status)}"
     finally:
         handle.close()
 
@@ -214,16 +215,16 @@ def _stamp(directory: RunDirectory) -> tuple[int, ...] | None:
             return None
     except StorageFailed:
         return None
-    return tuple(_modified(one) for one in (directory.record, directory.metrics, Path(f"{directory.metrics}-wal")))
+    return tuple(_modified(file) for file in (directory.record, directory.metrics, Path(f"{directory.metrics}-wal")))
 
 
 def _modified(path: Path) -> int:
     """0 for a file that is not there, or empty: whoever reads a database may leave an empty journal."""
     try:
-        found = path.stat()
+        file = path.stat()
     except OSError:
         return 0
-    return found.st_mtime_ns if found.st_size else 0
+    return file.st_mtime_ns if file.st_size else 0
 
 
 def _cells(run: RunSummary) -> dict[str, Any]:
