@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from workbench import algorithms, checkpoints, networks
+from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig, chosen, hardware
@@ -53,7 +54,6 @@ from workbench.policies import frozen_opponent, roles
 from workbench.policies.player import load_opponent
 from workbench.replay import batch_source
 from workbench.replay.assembler import UnrollAssembler
-from workbench.replay.batch_source import Draw
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array, EnvironmentSpec
@@ -97,7 +97,7 @@ class Learner:
         self.hyperparameters: Any = self.config.hyperparameters  # of several learners: this one's share
         self.group: Group | None = None  # of several learners
         self.stretches = Stretches(self) if self.config.exact_resume_updates else None
-        self._draw: Draw | None = None  # that waits until all learners have one
+        self._draw: Batch | None = None  # that waits until all learners have one
         self.unsent = Unsent(_MOST_UNSENT)
 
     # ---- life -------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Learner:
             pass  # what was made so far is computed now
         if self.device.kind == "xla":
             checkpointing.groups_of(self.trainer, generator)  # the first checkpoint would compile it
-        self._learnt: deque[tuple[Draw, Callable[[], Loss | None]]] = deque()
+        self._learnt: deque[tuple[Batch, Callable[[], Loss | None]]] = deque()
         self._first_updates = counters.updates
         self.clock = Clock(counters.time_s)
         self.looking = Looking(self)
@@ -424,7 +424,7 @@ class Learner:
             case "event" if self.writer is not None:
                 self._event(arguments["kind"], arguments["message"], progress=self.progress)
 
-    def _next_draw(self) -> Draw | None:
+    def _next_draw(self) -> Batch | None:
         try:
             with self.meters.timing("training_wait"):
                 if self.stretches is not None:
@@ -435,8 +435,8 @@ class Learner:
             self._pause(str(error))
             return None
 
-    def _update(self, draw: Draw) -> None:
-        batch = draw.batch if self.group is None else self.group.batch(draw)
+    def _update(self, draw: Batch) -> None:
+        batch = draw if self.group is None else self.group.batch(draw)
         with self.meters.timing("update"):
             with self.device.tracing():  # one graph
                 loss = self.trainer.update(

@@ -31,7 +31,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.config import REPLAY_S, RunConfig
-from workbench.replay.batch_source import Draw
 from workbench.replay.capacity import free_bytes
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
@@ -168,12 +167,12 @@ class Group:
         _, heard = self._exchange(Word(), [{"said": said}] if self.leads else [])
         return said if self.leads else heard[0]["said"]
 
-    def batch(self, draw: Draw) -> Batch:
-        """The batch of this learner's draw, with weights relative to the largest of what all of them draw."""
-        if draw.sample is None:
-            return draw.batch
-        scale = math.exp(draw.sample.log_largest - self._log_largest)
-        return dataclasses.replace(draw.batch, weight=draw.batch.weight * scale)
+    def batch(self, batch: Batch) -> Batch:
+        """This learner's batch, with weights relative to the largest of what all of them draw."""
+        if batch.sample is None:
+            return batch
+        scale = math.exp(batch.sample.log_largest - self._log_largest)
+        return dataclasses.replace(batch, weight=batch.weight * scale)
 
     # ---- what they train --------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench import checkpoints
+from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
 from workbench.errors import ConnectionLost
-from workbench.replay.batch_source import Draw
 from workbench.wire.messages import Hello
 
 if TYPE_CHECKING:
@@ -58,15 +58,15 @@ class Stretches:
             entropy = [self._learner.config.seed, hello.actor, self.begun]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
 
-    def next(self, *, timeout_s: float) -> Draw | None:
+    def next(self, *, timeout_s: float) -> Batch | None:
         """The next batch to train on; None where there is none, and then all environments may have made a step."""
         learner, waiting = self._learner, -1
         queue = learner.experience.queue
         while waiting != len(queue):  # else it only stopped for whoever wants to pause
             waiting = len(queue)
-            draw = learner.experience.next(learner.hyperparameters, timeout_s=0.0)
-            if draw is not None:
-                return draw
+            batch = learner.experience.next(learner.hyperparameters, timeout_s=0.0)
+            if batch is not None:
+                return batch
         self._act(timeout_s)
         return None
 
