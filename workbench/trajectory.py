@@ -235,35 +235,35 @@ class Fields(Generic[A]):
     def arrays(self) -> dict[str, A]:
         """The declared arrays by name, in the order of declaration; without those that are None."""
         arrays: dict[str, A] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if group := one.metadata.get("group"):
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if group := each.metadata.get("group"):
                 items = value.items() if isinstance(value, dict) else enumerate(value)
                 arrays |= {f"{group}.{key}": array for key, array in items}
-            elif one.metadata and value is not None:
-                arrays[one.name] = value
+            elif each.metadata and value is not None:
+                arrays[each.name] = value
         return arrays
 
     @classmethod
     def of(cls, arrays: Mapping[str, A], **others: Any) -> Self:
         """The inverse of `arrays`; `others` are the attributes that are not declared."""
         values: dict[str, Any] = {name: array for name, array in arrays.items() if "." not in name}
-        for one in fields(cls):
-            if group := one.metadata.get("group"):
+        for each in fields(cls):
+            if group := each.metadata.get("group"):
                 parts = {name: array for name, array in arrays.items() if name.startswith(f"{group}.")}
-                values[one.name] = one.metadata["kind"]({name.partition(".")[2]: parts[name] for name in parts})
+                values[each.name] = each.metadata["kind"]({name.partition(".")[2]: parts[name] for name in parts})
         return cls(**values, **others)
 
     def map(self, function: Callable[[A], A]) -> Self:
         """The same with what `function` returns for each array, always in the same order."""
-        others = {one.name: getattr(self, one.name) for one in fields(self) if not one.metadata}
+        others = {each.name: getattr(self, each.name) for each in fields(self) if not each.metadata}
         return self.of({name: function(array) for name, array in self.arrays().items()}, **others)
 
     @classmethod
     def specs(cls, spec: EnvironmentSpec) -> dict[str, FieldSpec]:
         """Shape and dtype of one value, by name, of the declared arrays without those of groups."""
-        every = {one.name: one.metadata["of"](spec) for one in fields(cls) if "of" in one.metadata}
-        return {name: declared for name, declared in every.items() if declared is not None}
+        specs = {each.name: each.metadata["of"](spec) for each in fields(cls) if "of" in each.metadata}
+        return {name: declared for name, declared in specs.items() if declared is not None}
 
 
 @dataclass
@@ -288,7 +288,7 @@ class EnvironmentStep(Fields[A]):
 
     def kept(self) -> dict[str, Any]:
         """Of these fields, what unrolls keep, for `Steps`."""
-        return {one.name: getattr(self, one.name) for one in fields(EnvironmentStep)}
+        return {each.name: getattr(self, each.name) for each in fields(EnvironmentStep)}
 
 
 @dataclass
@@ -366,7 +366,7 @@ class Unroll(Unrolled[Array]):
     run_id: int
 
 
-_STEP_NAMES = {one.metadata.get("group", one.name) for one in fields(Steps)}
+_STEP_NAMES = {each.metadata.get("group", each.name) for each in fields(Steps)}
 
 
 def unroll_axis(name: str) -> int:

@@ -11,7 +11,8 @@ from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
 from workbench.replay import batch_source, capacity
-from workbench.replay.batch_source import Fresh, Replayed
+from workbench.replay.batch_source import Replayed
+from workbench.replay.queue import Fresh
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Unroll
 

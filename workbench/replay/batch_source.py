@@ -1,7 +1,7 @@
-"""What training takes its batches from: every unroll once and in order (V-trace), or prioritized replay (R2D2).
+"""What training takes its batches from: every unroll once and in order (V-trace, `queue`), or a replay (R2D2).
 
 Inference only appends to a bounded queue; all the rest is done by the training thread, so that drawing a sample never
-holds up inference. What does is the queue when it is full, which is how a slow learner slows its actors.
+holds up inference. Only a full queue does; this back-pressure slows the actors.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss, ReplayAlgorithm
 from workbench.replay.capacity import check_memory, lasting_capacity
 from workbench.replay.prioritized import PrioritizedReplay
-from workbench.replay.queue import UnrollQueue
+from workbench.replay.queue import Fresh, UnrollQueue
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll
@@ -63,41 +63,6 @@ class Experience(Protocol):
 
     def close(self) -> None:
         """End: waiting calls return, memory and files are given back."""
-
-
-class Fresh:
-    """Every unroll once, in the order in which they were finished."""
-
-    filling = ""
-    kept = None
-
-    def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
-        self.queue = queue
-        self._pin_memory = pin_memory
-
-    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
-        """See `Experience`."""
-        unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
-        return collate(unrolls, pin_memory=self._pin_memory) if unrolls else None
-
-    def learnt(self, batch: Batch, loss: Loss | None) -> None:
-        """Nothing to do."""
-
-    def look(self) -> tuple[dict[str, float], Histograms]:
-        """See `Experience`."""
-        return {}, {}
-
-    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
-        """Nothing: an unroll that waits is not worth keeping."""
-        return {}
-
-    def load(self, arrays: Mapping[str, Array]) -> int:
-        """Nothing to do."""
-        return 0
-
-    def close(self) -> None:
-        """See `Experience`."""
-        self.queue.close()
 
 
 class Replayed:

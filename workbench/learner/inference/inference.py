@@ -209,13 +209,13 @@ class Inference:
             bootstrap = self._bootstrap(network, rows, batch)
             output, state, actions, behaviour = self._recorded(network, seen, roles)
         chosen, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
-        said = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
-        first = [value[: begins.sum()] for value in rest[len(said) : len(said) + len(before)]]
+        kept = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
+        first = [value[: begins.sum()] for value in rest[len(kept) : len(kept) + len(before)]]
         values = np.zeros(number, np.float32)
         if bootstrap:
             values[batch.final_index] = rest[-1][: len(batch.final_index)]
         steps = Steps(**batch.kept(), previous_action=previous_action, action=chosen[:number],
-                      policy_version=np.full(number, version), bootstrap_value=values, behaviour=said)
+                      policy_version=np.full(number, version), bootstrap_value=values, behaviour=kept)
         self._memory.did(rows, steps.action)
         if self.tap.watched:
             sent = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
