@@ -153,7 +153,8 @@ class Inference:
         sent[ours] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
         self._reply(requests, sent, version)
         if evaluating.any():
-            rows, steps = rows[~evaluating], steps.map(lambda array: array[~evaluating])
+            training = ~evaluating
+            rows, steps = rows[training], steps.map(lambda array: array[training])
         self.steps += len(rows)
         return self._assembler.append(rows, steps, before)
 
