@@ -336,12 +336,6 @@ class StepBatch(EnvironmentStep[Array]):
     score: Array | None = field(default=None, metadata=shaped(lambda spec: ((), "float32") if spec.scored else None))
 
     @classmethod
-    def blank(cls, size: int, spec: EnvironmentSpec) -> StepBatch:
-        """Zeros, and a final observation of each."""
-        arrays = {name: np.zeros((size, *shape), dtype) for name, (shape, dtype) in cls.specs(spec).items()}
-        return cls.of(arrays, final_index=np.arange(size), final_observation=arrays["observation"])
-
-    @classmethod
     def joined(cls, steps: Sequence[StepBatch]) -> StepBatch:
         """The groups' arrays, one after the other."""
         offsets = np.cumsum([0, *(len(step.flags) for step in steps)])
