@@ -11,10 +11,11 @@ checkpoints and batches are made from these lines; only who writes a field and w
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -225,7 +226,23 @@ def shaped(spec: Callable[[EnvironmentSpec], FieldSpec | None]) -> dict[str, Any
 
 def grouped(name: str, kind: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """Declares a dict or tuple of arrays, called "<name>.<key>"; their shapes are the algorithm's or the network's."""
-    return {"group": name, "kind": kind}
+    return {"prefix": f"{name}.", "kind": kind}
+
+
+class _Attributes(NamedTuple):
+    """Of a class of `Fields`: its arrays; its groups, with the prefix of their names and constructor; all else."""
+
+    plain: list[str]
+    groups: list[tuple[str, str, Callable[[dict[str, Any]], Any]]]
+    others: list[str]
+
+
+@functools.cache  # inference asks for each batch
+def _attributes_of(kind: Any) -> _Attributes:
+    every = {each.name: each.metadata for each in fields(kind)}
+    groups = [(name, metadata["prefix"], metadata["kind"]) for name, metadata in every.items() if "kind" in metadata]
+    return _Attributes([name for name, metadata in every.items() if "of" in metadata], groups,
+                       [name for name, metadata in every.items() if not metadata])
 
 
 @dataclass
@@ -233,30 +250,39 @@ class Fields(Generic[A]):
     """Arrays as its subclasses declare them, as a tree. Attributes that are not declared ride along."""
 
     def arrays(self) -> dict[str, A]:
-        """The declared arrays by name, in the order of declaration; without those that are None."""
-        arrays: dict[str, A] = {}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if group := each.metadata.get("group"):
-                items = value.items() if isinstance(value, dict) else enumerate(value)
-                arrays |= {f"{group}.{key}": array for key, array in items}
-            elif each.metadata and value is not None:
-                arrays[each.name] = value
+        """The declared arrays by name, always in the same order; without those that are None."""
+        declared = self._attributes()
+        arrays = {name: array for name in declared.plain if (array := getattr(self, name)) is not None}
+        for name, prefix, _ in declared.groups:
+            value = getattr(self, name)
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            arrays |= {f"{prefix}{key}": array for key, array in items}
         return arrays
+
+    @classmethod
+    def columns(cls, several: Sequence[Self]) -> dict[str, list[A]]:
+        """`arrays` of several side by side, [len(several)] each; all have what the first has."""
+        declared = cls._attributes()
+        columns = {name: [getattr(each, name) for each in several] for name in declared.plain
+                   if getattr(several[0], name) is not None}
+        for name, prefix, _ in declared.groups:
+            values = [getattr(each, name) for each in several]
+            keys = values[0] if isinstance(values[0], dict) else range(len(values[0]))
+            columns |= {f"{prefix}{key}": [value[key] for value in values] for key in keys}
+        return columns
 
     @classmethod
     def of(cls, arrays: Mapping[str, A], **others: Any) -> Self:
         """The inverse of `arrays`; `others` are the attributes that are not declared."""
-        values: dict[str, Any] = {name: array for name, array in arrays.items() if "." not in name}
-        for each in fields(cls):
-            if group := each.metadata.get("group"):
-                parts = {name: array for name, array in arrays.items() if name.startswith(f"{group}.")}
-                values[each.name] = each.metadata["kind"]({name.partition(".")[2]: parts[name] for name in parts})
+        values: dict[str, Any] = dict(arrays)
+        for name, prefix, kind in cls._attributes().groups:
+            keys = [key for key in values if key.startswith(prefix)]
+            values[name] = kind({key[len(prefix) :]: values.pop(key) for key in keys})
         return cls(**values, **others)
 
     def map(self, function: Callable[[A], A]) -> Self:
         """The same with what `function` returns for each array, always in the same order."""
-        others = {each.name: getattr(self, each.name) for each in fields(self) if not each.metadata}
+        others = {name: getattr(self, name) for name in self._attributes().others}
         return self.of({name: function(array) for name, array in self.arrays().items()}, **others)
 
     @classmethod
@@ -264,6 +290,10 @@ class Fields(Generic[A]):
         """Shape and dtype of one value, by name, of the declared arrays without those of groups."""
         specs = {each.name: each.metadata["of"](spec) for each in fields(cls) if "of" in each.metadata}
         return {name: declared for name, declared in specs.items() if declared is not None}
+
+    @classmethod
+    def _attributes(cls) -> _Attributes:
+        return _attributes_of(cast(Any, cls))
 
 
 @dataclass
@@ -288,7 +318,7 @@ class EnvironmentStep(Fields[A]):
 
     def kept(self) -> dict[str, Any]:
         """Of these fields, what unrolls keep, for `Steps`."""
-        return {each.name: getattr(self, each.name) for each in fields(EnvironmentStep)}
+        return {name: getattr(self, name) for name in EnvironmentStep._attributes().plain}
 
 
 @dataclass
@@ -306,18 +336,12 @@ class StepBatch(EnvironmentStep[Array]):
     score: Array | None = field(default=None, metadata=shaped(lambda spec: ((), "float32") if spec.scored else None))
 
     @classmethod
-    def blank(cls, size: int, spec: EnvironmentSpec) -> StepBatch:
-        """Zeros, and a final observation of each."""
-        arrays = {name: np.zeros((size, *shape), dtype) for name, (shape, dtype) in cls.specs(spec).items()}
-        return cls.of(arrays, final_index=np.arange(size), final_observation=arrays["observation"])
-
-    @classmethod
     def joined(cls, steps: Sequence[StepBatch]) -> StepBatch:
         """The groups' arrays, one after the other."""
         offsets = np.cumsum([0, *(len(step.flags) for step in steps)])
         finals = [step.final_observation for step in steps if step.final_observation is not None]
         return cls.of(
-            {name: np.concatenate([getattr(step, name) for step in steps]) for name in steps[0].arrays()},
+            {name: np.concatenate(arrays) for name, arrays in cls.columns(steps).items()},
             final_index=np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)]),
             final_observation=np.concatenate(finals) if finals else None,
         )
@@ -366,7 +390,7 @@ class Unroll(Unrolled[Array]):
     run_id: int
 
 
-_STEP_NAMES = {each.metadata.get("group", each.name) for each in fields(Steps)}
+_STEP_NAMES = {each.metadata.get("prefix", each.name).rstrip(".") for each in fields(Steps)}
 
 
 def unroll_axis(name: str) -> int:

@@ -47,15 +47,15 @@ def collate(unrolls: Sequence[Unroll], *, pin_memory: bool = False) -> Batch:
     Raises ShapeMismatch where lengths or shapes differ between the unrolls.
     """
 
-    def join(name: str) -> Tensor:
-        tensor = torch.from_numpy(np.stack([arrays[name] for arrays in every], axis=unroll_axis(name)))
+    def join(arrays: list[Array], axis: int) -> Tensor:
+        tensor = torch.from_numpy(np.stack(arrays, axis))
         return tensor.pin_memory() if pin_memory else tensor
 
     if not unrolls:
         raise ShapeMismatch("a batch needs at least one unroll, but got none.")
-    every = [unroll.arrays() for unroll in unrolls]
     try:
-        return Batch.of({**{name: join(name) for name in every[0]}, "weight": torch.ones(len(unrolls))})
+        tensors = {name: join(arrays, unroll_axis(name)) for name, arrays in Unroll.columns(unrolls).items()}
+        return Batch.of({**tensors, "weight": torch.ones(len(unrolls))})
     except ValueError as error:
         shapes = sorted({tuple(unroll.observation.shape) for unroll in unrolls})
         raise ShapeMismatch(f"unrolls of one batch differ in shape ({error}); observations: {shapes}.") from error

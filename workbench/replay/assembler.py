@@ -9,7 +9,6 @@ is kept when that step is written, so state and frames always fit each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
 
@@ -63,14 +62,14 @@ class UnrollAssembler:
             before: `UnrollLayout.per_unroll` of the K environments whose step begins an unroll, [K, ...] in their
                 order; see `begins`.
         """
-        rows, index, kept = env_ids, self._index[env_ids], cast(Any, slice(None))
+        rows, index = env_ids, self._index[env_ids]
         self._index[rows] += 1
         if index.min(initial=0) < 0:
             kept = index >= 0
-            rows, index = rows[kept], index[kept]
+            rows, index, steps = rows[kept], index[kept], steps.map(lambda array: array[kept])
         arrays = steps.arrays()
         for name, table in self._steps.items():
-            table[rows, index] = arrays[name][kept]
+            table[rows, index] = arrays[name]
         begins = index % self.layout.unroll_length == 0
         first, number = rows[begins], index[begins] // self.layout.unroll_length
         for table, values in zip(self._before.values(), before, strict=True):

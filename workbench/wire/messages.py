@@ -12,6 +12,7 @@ metadata of the stream. Each later request is one group of environments, each re
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import struct
@@ -151,7 +152,8 @@ class GroupStep:
     def encode(self) -> bytes:
         """The request message."""
         step = self.step
-        arrays = step.map(lambda array: array.astype("<f4", copy=False) if array.dtype.kind == "f" else array).arrays()
+        arrays = {name: array.astype("<f4", copy=False) if array.dtype.kind == "f" else array
+                  for name, array in step.arrays().items()}
         header = _REQUEST.pack(
             _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env,
             self.stepping_s, self.round_trip_s,
@@ -168,8 +170,7 @@ class GroupStep:
         if len(data) < _REQUEST.size:
             raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
         magic, group, finals, count, first_env, *times = _REQUEST.unpack_from(data)
-        specs = StepBatch.specs(spec)
-        each = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in specs.values())
+        first, rest, each = _layout(spec)
         expected = _REQUEST.size + count * each + finals * (2 + spec.observation_bytes)
         if magic != _MAGIC or len(data) != expected or not 0 < count <= _LARGEST_GROUP:
             raise ShapeMismatch(
@@ -180,13 +181,21 @@ class GroupStep:
         if not all(0 <= time_s <= _LONGEST_S for time_s in times):  # also refuses NaN
             raise ShapeMismatch(f"a step message tells of times {times} s, which are none.")
         at = _Cursor(data, _REQUEST.size)
-        arrays = {name: at.take(count, specs.pop(name)) for name in _FIRST}
+        arrays = {name: at.take(count, declared) for name, declared in first}
         index = at.take(finals, ((), "<u2")).astype(np.int32)
         if finals and (index.max() >= count or len(np.unique(index)) != finals):
             raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}.")
         final = at.take(finals, (spec.observation_shape, spec.observation_dtype)) if finals else None
-        arrays |= {name: at.take(count, declared) for name, declared in specs.items()}
+        arrays |= {name: at.take(count, declared) for name, declared in rest}
         return cls(group, first_env, StepBatch.of(arrays, final_index=index, final_observation=final), *times)
+
+
+@functools.lru_cache(16)  # a learner has one spec, and asks for each message
+def _layout(spec: EnvironmentSpec) -> tuple[list[tuple[str, FieldSpec]], list[tuple[str, FieldSpec]], int]:
+    """Fields of a step before and behind the final observations, and the bytes that each environment has of them."""
+    specs = StepBatch.specs(spec)
+    each = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in specs.values())
+    return [(name, specs.pop(name)) for name in _FIRST], list(specs.items()), each
 
 
 @dataclass

@@ -98,12 +98,17 @@ class Inference:
         """Compile what batches of up to `rows` rows need, so that none waits for it later; before any life begins."""
         drawn, size = self.generator.get_state(), self._device.padded(1)
         while size <= self._device.padded(rows):
-            env_ids, batch = np.arange(size) % len(self._run_ids), StepBatch.blank(size, self.spec)
+            env_ids, batch = np.arange(size) % len(self._run_ids), self._blank(size)
             with self._device.acting():
                 self._think(env_ids, batch, np.zeros(size, bool), np.ones(size, bool))
             self._memory.forget(env_ids)
             size *= 2
         self.generator.set_state(drawn)
+
+    def _blank(self, size: int) -> StepBatch:
+        """Zeros, and a final observation of each."""
+        arrays = {name: np.zeros((size, *shape), dtype) for name, (shape, dtype) in StepBatch.specs(self.spec).items()}
+        return StepBatch.of(arrays, final_index=np.arange(size), final_observation=arrays["observation"])
 
     def _serve(self, batcher: Batcher) -> None:
         while True:
@@ -153,7 +158,8 @@ class Inference:
         sent[ours] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
         self._reply(requests, sent, version)
         if evaluating.any():
-            rows, steps = rows[~evaluating], steps.map(lambda array: array[~evaluating])
+            training = ~evaluating
+            rows, steps = rows[training], steps.map(lambda array: array[training])
         self.steps += len(rows)
         return self._assembler.append(rows, steps, before)
 
