@@ -54,20 +54,16 @@ def random_unroll(layout: UnrollLayout, random: np.random.Generator) -> Unroll:
     """An unroll of another environment each time, so that none follows another."""
     values = {name: random.integers(0, 255, shape, np.uint8).astype(dtype)
               for name, (shape, dtype) in layout.fields.items()}
-    behaviour = {name: values.pop(f"behaviour.{name}") for name in layout.behaviour}
-    states = tuple(values.pop(f"state.{part}") for part in range(len(layout.state_shapes)))
-    return Unroll(env_id=int(random.integers(2**31)), run_id=1, behaviour=behaviour, initial_state=states, **values)
+    return Unroll.of(values, env_id=int(random.integers(2**31)), run_id=1)
 
 
 class Plain:
     """The plain copies."""
 
     def __init__(self, unrolls: list[Unroll], batch_bytes: int) -> None:
-        from workbench.replay.unroll_fields import arrays_of
-
         self._next, self._random = 0, np.random.default_rng(1)
         self._batch = np.ones(batch_bytes, np.uint8)
-        self._unrolls = np.stack([np.concatenate([array.ravel().view(np.uint8) for array in arrays_of(one).values()])
+        self._unrolls = np.stack([np.concatenate([array.ravel().view(np.uint8) for array in one.arrays().values()])
                                   for one in unrolls])
         self._memory = np.ones(PLAIN_BYTES, np.uint8)
 

@@ -139,10 +139,11 @@ def random_unrolls(config: RunConfig, spec, network) -> list:
         actions = random.integers(0, spec.num_actions, length)
         behaviour = {"policy_logits": np.zeros((length, spec.num_actions), np.float32),
                      "value": np.zeros(length, np.float32)}
-        return Unroll(env_id, 1, frames, prefix, random.normal(size=length).astype(np.float32),
-                      np.zeros(length, np.uint8), actions, actions, np.zeros(length, np.int64),
-                      np.zeros(length, np.float32), behaviour,
-                      tuple(part[0].numpy() for part in network.initial_state(1)))
+        return Unroll(env_id=env_id, run_id=1, observation=frames, stack_prefix=prefix,
+                      reward=random.normal(size=length).astype(np.float32), flags=np.zeros(length, np.uint8),
+                      previous_action=actions, action=actions, policy_version=np.zeros(length, np.int64),
+                      bootstrap_value=np.zeros(length, np.float32), behaviour=behaviour,
+                      initial_state=tuple(part[0].numpy() for part in network.initial_state(1)))
 
     return [unroll(number) for number in range(config.hyperparameters.batch_size)]
 

@@ -1,35 +1,28 @@
-"""Steps and unrolls: the one table of shapes and time indices. NumPy only.
+"""Steps and unrolls: the one declaration of what a step holds, and of time indices. NumPy only.
 
-Step t of an unroll holds what is known when the agent sees observation x_t:
+Step t of an unroll holds what is known when the agent sees observation x_t. An unroll of length T holds T+1 steps; its
+last step is only for the bootstrap and is the first of the next unroll.
 
-    field            shape             what
-    observation      [*frame]          x_t, one single frame; after the reset if an episode ended
-    reward           []                reward of the transition into x_t, not clipped
-    flags            []                `Flags`: how the transition into x_t ended, and whether x_t starts an episode
-    previous_action  [*action]         a_{t-1}; 0 where an episode starts
-    action           [*action]         a_t, as its distribution keeps it (see `ActionSpec`)
-    policy_version   []                updates made by the weights that chose a_t
-    bootstrap_value  []                behaviour's value of the true final observation where TRUNCATED, else 0
-    behaviour[...]   [...]             what the algorithm keeps of the behaviour's output for x_t (logits, value)
-
-An action's shape is () where it is one of some choices, else one number for each of its parts.
-
-An unroll of length T holds T+1 steps. Its last step is only for the bootstrap and is the first of the next unroll.
-`stack_prefix` [frame_stack-1, *frame] holds the frames before x_0, oldest first, zeros before an episode's start;
-`initial_state` is the recurrent state before x_0 was seen.
+A field of every step is one line here: in `EnvironmentStep` where an environment gives it, which also puts it on the
+wire, in `Steps` where the learner adds it. What an unroll has once is a line of `Unrolled`. Tables, queue, replay,
+checkpoints and batches are made from these lines; only who writes a field and who reads it know of it beside them.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+A = TypeVar("A")  # of a container: NumPy's arrays, or torch's tensors
+FieldSpec = tuple[tuple[int, ...], str]  # shape of one step's value, NumPy dtype
 
 _MOST, _MOST_CHOICES, _MOST_BYTES = 2**31, 2**20, 2**28  # that a spec from outside may ask for
 _MOST_AXES, _LONGEST_NAME = 8, 1000
@@ -226,40 +219,180 @@ def _whole(size: Any) -> bool:
     return type(size) is int and 1 <= size <= _MOST
 
 
+def shaped(spec: Callable[[EnvironmentSpec], FieldSpec | None]) -> dict[str, Any]:
+    """Declares a field: shape and dtype of one value; None where an environment has none."""
+    return {"of": spec}
+
+
+def grouped(name: str, kind: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """Declares a dict or tuple of arrays, called "<name>.<key>"; their shapes are the algorithm's or the network's."""
+    return {"prefix": f"{name}.", "kind": kind}
+
+
+class _Attributes(NamedTuple):
+    """Of a class of `Fields`: its arrays; its groups, with the prefix of their names and constructor; all else."""
+
+    plain: list[str]
+    groups: list[tuple[str, str, Callable[[dict[str, Any]], Any]]]
+    others: list[str]
+
+
+@functools.cache  # inference asks for each batch
+def _attributes_of(kind: Any) -> _Attributes:
+    every = {each.name: each.metadata for each in fields(kind)}
+    groups = [(name, metadata["prefix"], metadata["kind"]) for name, metadata in every.items() if "kind" in metadata]
+    return _Attributes([name for name, metadata in every.items() if "of" in metadata], groups,
+                       [name for name, metadata in every.items() if not metadata])
+
+
 @dataclass
-class StepBatch:
-    """One step of N environments, as an environment returns it and an actor sends it.
+class Fields(Generic[A]):
+    """Arrays as its subclasses declare them, as a tree. Attributes that are not declared ride along."""
+
+    def arrays(self) -> dict[str, A]:
+        """The declared arrays by name, always in the same order; without those that are None."""
+        declared = self._attributes()
+        arrays = {name: array for name in declared.plain if (array := getattr(self, name)) is not None}
+        for name, prefix, _ in declared.groups:
+            value = getattr(self, name)
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            arrays |= {f"{prefix}{key}": array for key, array in items}
+        return arrays
+
+    @classmethod
+    def columns(cls, several: Sequence[Self]) -> dict[str, list[A]]:
+        """`arrays` of several side by side, [len(several)] each; all have what the first has."""
+        declared = cls._attributes()
+        columns = {name: [getattr(each, name) for each in several] for name in declared.plain
+                   if getattr(several[0], name) is not None}
+        for name, prefix, _ in declared.groups:
+            values = [getattr(each, name) for each in several]
+            keys = values[0] if isinstance(values[0], dict) else range(len(values[0]))
+            columns |= {f"{prefix}{key}": [value[key] for value in values] for key in keys}
+        return columns
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, A], **others: Any) -> Self:
+        """The inverse of `arrays`; `others` are the attributes that are not declared."""
+        values: dict[str, Any] = dict(arrays)
+        for name, prefix, kind in cls._attributes().groups:
+            keys = [key for key in values if key.startswith(prefix)]
+            values[name] = kind({key[len(prefix) :]: values.pop(key) for key in keys})
+        return cls(**values, **others)
+
+    def map(self, function: Callable[[A], A]) -> Self:
+        """The same with what `function` returns for each array, always in the same order."""
+        others = {name: getattr(self, name) for name in self._attributes().others}
+        return self.of({name: function(array) for name, array in self.arrays().items()}, **others)
+
+    @classmethod
+    def specs(cls, spec: EnvironmentSpec) -> dict[str, FieldSpec]:
+        """Shape and dtype of one value, by name, of the declared arrays without those of groups."""
+        specs = {each.name: each.metadata["of"](spec) for each in fields(cls) if "of" in each.metadata}
+        return {name: declared for name, declared in specs.items() if declared is not None}
+
+    @classmethod
+    def _attributes(cls) -> _Attributes:
+        return _attributes_of(cast(Any, cls))
+
+
+@dataclass
+class EnvironmentStep(Fields[A]):
+    """What an environment says of a step, and unrolls keep."""
+
+    # x_t, one single frame; after the reset if an episode ended
+    observation: A = field(metadata=shaped(lambda spec: (spec.observation_shape, spec.observation_dtype)))
+    # of the transition into x_t, not clipped
+    reward: A = field(metadata=shaped(lambda spec: ((), "float32")))
+    # `Flags`: how the transition into x_t ended, and whether x_t starts an episode
+    flags: A = field(metadata=shaped(lambda spec: ((), "uint8")))
+
+    def has(self, flags: Flags) -> A:
+        """bool, of the shape of `flags`: whether any of these is set."""
+        return cast(A, (cast(Any, self.flags) & int(flags)) != 0)
+
+    @property
+    def start(self) -> A:
+        """bool: whether x_t is the first observation of an episode."""
+        return self.has(Flags.START)
+
+    def kept(self) -> dict[str, Any]:
+        """Of these fields, what unrolls keep, for `Steps`."""
+        return {name: getattr(self, name) for name in EnvironmentStep._attributes().plain}
+
+
+@dataclass
+class StepBatch(EnvironmentStep[Array]):
+    """One step of N environments [N, ...], as an environment returns it and an actor sends it.
 
     Attributes:
-        observation: [N, *frame], x_t, after the reset where an episode ended.
-        reward: float32 [N], of the transition into x_t.
-        flags: uint8 [N], see `Flags`.
         final_index: int [K], which of the N were truncated, ascending.
         final_observation: [K, *frame], their true final observations.
-        score: float32 [N], of the transition into x_t as the environment itself counts, where the spec is `scored`.
+        score: of the transition into x_t as the environment itself counts, where the spec is `scored`.
     """
 
-    observation: Array
-    reward: Array
-    flags: Array
     final_index: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     final_observation: Array | None = None
-    score: Array | None = None
+    score: Array | None = field(default=None, metadata=shaped(lambda spec: ((), "float32") if spec.scored else None))
+
+    @classmethod
+    def joined(cls, steps: Sequence[StepBatch]) -> StepBatch:
+        """The groups' arrays, one after the other."""
+        offsets = np.cumsum([0, *(len(step.flags) for step in steps)])
+        finals = [step.final_observation for step in steps if step.final_observation is not None]
+        return cls.of(
+            {name: np.concatenate(arrays) for name, arrays in cls.columns(steps).items()},
+            final_index=np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)]),
+            final_observation=np.concatenate(finals) if finals else None,
+        )
+
+    def only(self, rows: Array) -> StepBatch:
+        """The rows where the mask `rows` is set."""
+        place, finals = np.cumsum(rows) - 1, rows[self.final_index]
+        return replace(
+            self.map(lambda array: array[rows]), final_index=place[self.final_index[finals]],
+            final_observation=None if self.final_observation is None else self.final_observation[finals],
+        )
 
 
-@dataclass
-class Unroll:
-    """T+1 consecutive steps of one environment's life; arrays as in the table above with a leading [T+1]."""
+@dataclass(kw_only=True)
+class Steps(EnvironmentStep[A]):
+    """Steps as unrolls keep them: [N, ...] of N environments, or several in a row, see `Unroll` and `Batch`."""
+
+    # a_{t-1}, as its distribution keeps it (see `ActionSpec`); 0 where an episode starts
+    previous_action: A = field(metadata=shaped(lambda spec: (spec.actions.shape, spec.actions.dtype)))
+    # a_t
+    action: A = field(metadata=shaped(lambda spec: (spec.actions.shape, spec.actions.dtype)))
+    # updates made by the weights that chose a_t
+    policy_version: A = field(metadata=shaped(lambda spec: ((), "int64")))
+    # behaviour's value of the true final observation where TRUNCATED, else 0
+    bootstrap_value: A = field(metadata=shaped(lambda spec: ((), "float32")))
+    # what the algorithm keeps of the behaviour's output for x_t (logits, value), by name
+    behaviour: dict[str, A] = field(metadata=grouped("behaviour", dict))
+
+
+@dataclass(kw_only=True)
+class Unrolled(Steps[A]):
+    """Consecutive steps, and what an unroll has once: what precedes x_0."""
+
+    # [frame_stack-1, *frame], the frames before x_0, oldest first, zeros before an episode's start
+    stack_prefix: A = field(metadata=shaped(
+        lambda spec: ((spec.frame_stack - 1, *spec.observation_shape), spec.observation_dtype)))
+    # the recurrent state before x_0 was seen
+    initial_state: tuple[A, ...] = field(metadata=grouped("state", lambda parts: tuple(parts.values())))
+
+
+@dataclass(kw_only=True)
+class Unroll(Unrolled[Array]):
+    """T+1 consecutive steps of one environment's life; what each step has with a leading [T+1]."""
 
     env_id: int
     run_id: int
-    observation: Array
-    stack_prefix: Array
-    reward: Array
-    flags: Array
-    previous_action: Array
-    action: Array
-    policy_version: Array
-    bootstrap_value: Array
-    behaviour: dict[str, Array]
-    initial_state: tuple[Array, ...]
+
+
+_STEP_NAMES = {each.metadata.get("prefix", each.name).rstrip(".") for each in fields(Steps)}
+
+
+def unroll_axis(name: str) -> int:
+    """The axis along which unrolls lie in the array `name` of a batch: behind that of steps, where there is one."""
+    return 1 if name.partition(".")[0] in _STEP_NAMES else 0

@@ -11,7 +11,7 @@ from workbench import algorithms
 from workbench.algorithms import collate, join_frames, push_frames, stack_frames
 from workbench.config import RunConfig
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import EnvironmentSpec
+from workbench.trajectory import EnvironmentSpec, unroll_axis
 
 IMAGES = EnvironmentSpec("images", (2, 5, 4), "uint8", 3, frame_stack=4)
 VECTORS = EnvironmentSpec("vectors", (6,), "float32", 3, frame_stack=3)
@@ -23,7 +23,7 @@ def test_a_batch_holds_each_unroll_in_its_column() -> None:
     states = [tuple(rng.normal(size=7).astype(np.float32) for _ in range(2)) for _ in range(3)]
     unrolls = [random_unroll(IMAGES, length=4, rng=rng, state=state) for state in states]
     batch = collate(unrolls)
-    assert [one.shape[axis] for one, axis in zip(batch.tensors(), batch.axes(), strict=True)] == [3] * len(batch.axes())
+    assert [one.shape[unroll_axis(name)] for name, one in batch.arrays().items()] == [3] * 13
     assert batch.observation.shape == (5, 3, 2, 5, 4) and batch.observation.dtype == torch.uint8
     assert batch.stack_prefix.shape == (3, 3, 2, 5, 4)
     assert batch.action.dtype == batch.previous_action.dtype == batch.policy_version.dtype == torch.int64

@@ -26,11 +26,13 @@ def unrolls(config: RunConfig, *, seed: int, nan: bool = False) -> list[Unroll]:
         reward[0] = np.nan if nan else 0
         reward[2] = np.nan if nan else 1
         found.append(Unroll(
-            env_id, 1, random.normal(size=(steps, 4)).astype(np.float32), np.zeros((0, 4), np.float32), reward,
-            np.zeros(steps, np.uint8), random.integers(0, 2, steps), random.integers(0, 2, steps),
-            np.zeros(steps, np.int64), np.zeros(steps, np.float32),
-            {"policy_logits": random.normal(size=(steps, 2)).astype(np.float32), "value": np.zeros(steps, np.float32)},
-            (),
+            env_id=env_id, run_id=1, observation=random.normal(size=(steps, 4)).astype(np.float32),
+            stack_prefix=np.zeros((0, 4), np.float32), reward=reward, flags=np.zeros(steps, np.uint8),
+            previous_action=random.integers(0, 2, steps), action=random.integers(0, 2, steps),
+            policy_version=np.zeros(steps, np.int64), bootstrap_value=np.zeros(steps, np.float32),
+            behaviour={"policy_logits": random.normal(size=(steps, 2)).astype(np.float32),
+                       "value": np.zeros(steps, np.float32)},
+            initial_state=(),
         ))
     return found
 

@@ -25,6 +25,7 @@ from workbench.learner.devices.choose import choose
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training import checkpointing
+from workbench.trajectory import unroll_axis
 
 HERE = importlib.util.find_spec("torch_xla") is not None
 needs_xla = pytest.mark.skipif(not HERE, reason="torch_xla is not installed; make test-xla has it")
@@ -161,7 +162,7 @@ def test_batches_are_split_between_the_chips_and_must_divide_by_them():
         pytest.skip("XLA has one device here; CPU_NUM_DEVICES=4 makes four of the CPU")
     config = RunConfig.build("x", **UNROLL)
     batch, size = device.place_batch(batch_of(config, IMAGES, seed=0)), config.hyperparameters.batch_size
-    assert all(one.shape[axis] == size for one, axis in zip(batch.tensors(), batch.axes(), strict=True))
+    assert all(one.shape[unroll_axis(name)] == size for name, one in batch.arrays().items())
     assert _parts(batch.observation) == [1, device.chips, 1, 1, 1]
     assert _parts(batch.weight) == [device.chips]
     assert _parts(device.place_rows(np.zeros((5, 3), np.float32))) == [device.chips, 1]

@@ -43,8 +43,11 @@ def batch_of(config: RunConfig, spec: EnvironmentSpec, *, seed: int, nan: bool =
                      for name, (shape, dtype) in fields.behaviour_fields().items()}
         flags = (random.random(steps) < 0.2).astype(np.uint8) * int(Flags.START | Flags.TERMINATED)
         actions = random.integers(0, spec.num_actions, (2, steps))
-        unrolls.append(Unroll(env_id, 1, observation, prefix, reward, flags.astype(np.uint8), *actions,
-                              np.zeros(steps, np.int64), np.zeros(steps, np.float32), behaviour, state))
+        unrolls.append(Unroll(
+            env_id=env_id, run_id=1, observation=observation, stack_prefix=prefix, reward=reward,
+            flags=flags.astype(np.uint8), previous_action=actions[0], action=actions[1],
+            policy_version=np.zeros(steps, np.int64), bootstrap_value=np.zeros(steps, np.float32),
+            behaviour=behaviour, initial_state=state))
     return algorithms.collate(unrolls)
 
 

@@ -11,7 +11,8 @@ from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
 from workbench.replay import batch_source, capacity
-from workbench.replay.batch_source import Fresh, Replayed
+from workbench.replay.batch_source import Replayed
+from workbench.replay.queue import Fresh
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Unroll
 
@@ -39,9 +40,8 @@ def unroll(layout, number):
         for name, (shape, dtype) in layout.per_step.items()
     }
     arrays["observation"][:] = number
-    behaviour = {name.removeprefix("behaviour."): arrays.pop(name) for name in list(arrays) if "." in name}
-    return Unroll(env_id=0, run_id=1, stack_prefix=np.zeros((0, 3), np.float32), behaviour=behaviour,
-                  initial_state=(np.full(2, number, np.float32),), **arrays)
+    before = {"stack_prefix": np.zeros((0, 3), np.float32), "state.0": np.full(2, number, np.float32)}
+    return Unroll.of({**arrays, **before}, env_id=0, run_id=1)
 
 
 def loss_of(draw):
@@ -50,7 +50,7 @@ def loss_of(draw):
 
 
 def numbers(draw):
-    return draw.batch.observation[0, :, 0].long().tolist()
+    return draw.observation[0, :, 0].long().tolist()
 
 
 def test_vtrace_trains_on_each_unroll_once_and_in_order(tmp_path):
@@ -61,7 +61,7 @@ def test_vtrace_trains_on_each_unroll_once_and_in_order(tmp_path):
         found.queue.put(unroll(layout, number))
     draw = found.next(config, timeout_s=0.0)
     assert numbers(draw) == [0, 1, 2, 3]
-    assert draw.batch.weight.tolist() == [1.0] * 4
+    assert draw.weight.tolist() == [1.0] * 4
     assert found.next(config, timeout_s=0.0) is None
 
 
@@ -146,7 +146,7 @@ def test_what_was_saved_goes_on_exactly(tmp_path):
         for number in range(first, last):
             one.queue.put(unroll(layout, number))
             while (draw := one.next(config, timeout_s=0.0)) is not None:
-                drawn.append((numbers(draw), draw.batch.weight.tolist()))
+                drawn.append((numbers(draw), draw.weight.tolist()))
                 one.learnt(draw, loss_of(draw))
         return drawn
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from tests.replay.test_sum_tree import chi_square_is_plausible
-from workbench.algorithms.batch import collate
+from workbench.algorithms.batch import Batch, Sample, collate
 from workbench.errors import OutOfBounds, ShapeMismatch
-from workbench.replay.prioritized import PrioritizedReplay, Sample
+from workbench.replay.prioritized import PrioritizedReplay
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Unroll
@@ -29,9 +29,7 @@ def unroll(number: int, *, env_id: int = 0, run_id: int = 1) -> Unroll:
     random = np.random.default_rng(number)
     values = {name: (random.integers(0, 250, shape) + random.random(shape)).astype(dtype)
               for name, (shape, dtype) in LAYOUT.fields.items()}
-    behaviour = {name: values.pop(f"behaviour.{name}") for name in LAYOUT.behaviour}
-    states = tuple(values.pop(f"state.{part}") for part in range(len(LAYOUT.state_shapes)))
-    return Unroll(env_id=env_id, run_id=run_id, behaviour=behaviour, initial_state=states, **values)
+    return Unroll.of(values, env_id=env_id, run_id=run_id)
 
 
 def empty(capacity: int, *, seed: int = 0, layout: UnrollLayout = LAYOUT) -> PrioritizedReplay:
@@ -45,13 +43,16 @@ def with_priorities(priorities: np.ndarray, *, capacity: int = 0) -> Prioritized
     return replay
 
 
-def draw(replay: PrioritizedReplay, size: int = 8, *, alpha: float = 0.9, beta: float = 0.6) -> Sample:
-    return replay.sample(size, priority_exponent=alpha, importance_exponent=beta)
+def draw(replay: PrioritizedReplay, size: int = 8, *, alpha: float = 0.9, beta: float = 0.6) -> tuple[Batch, Sample]:
+    """A batch, and where it comes from."""
+    batch = replay.sample(size, priority_exponent=alpha, importance_exponent=beta)
+    assert batch.sample is not None
+    return batch, batch.sample
 
 
 def counted(replay: PrioritizedReplay, *, alpha: float, draws: int = 100_000) -> np.ndarray:
     """How often each row is drawn."""
-    rows = [draw(replay, 10_000, alpha=alpha).rows for _ in range(draws // 10_000)]
+    rows = [draw(replay, 10_000, alpha=alpha)[1].rows for _ in range(draws // 10_000)]
     return np.bincount(np.concatenate(rows), minlength=replay.capacity)
 
 
@@ -73,17 +74,14 @@ def refreshed(value: float, size: int = 1) -> tuple[np.ndarray, ...]:
 def sample_of(*serials: int, replay: PrioritizedReplay) -> Sample:
     """As if these had been drawn."""
     row_of = {int(serial): row for row, serial in enumerate(replay.arrays()["serial"])}
-    batch = draw(replay, len(serials)).batch
-    return Sample(batch, np.array([row_of[serial] for serial in serials]), np.array(serials))
+    return Sample(np.array([row_of[serial] for serial in serials]), np.array(serials))
 
 
 def assert_equal(batch, expected) -> None:
-    for one in fields(expected):
-        mine, theirs = getattr(batch, one.name), getattr(expected, one.name)
-        if isinstance(theirs, dict):
-            assert list(mine) == list(theirs)
-            mine, theirs = list(mine.values()), list(theirs.values())
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+    mine, theirs = batch.arrays(), expected.arrays()
+    assert list(mine) == list(theirs)
+    for name in theirs:
+        torch.testing.assert_close(mine[name], theirs[name], rtol=0, atol=0)
 
 
 # Sampling
@@ -101,7 +99,7 @@ def test_a_live_change_of_alpha_changes_the_distribution() -> None:
     replay = with_priorities(priorities, capacity=64)
     for alpha in (0.9, 0.2, 1.5):
         draw(replay, alpha=alpha)
-        sample = draw(replay, 4, alpha=alpha)  # and what is learnt afterwards counts with the same power
+        _, sample = draw(replay, 4, alpha=alpha)  # and what is learnt afterwards counts with the same power
         priorities[sample.rows] = np.linspace(0.5, 2, 4)
         replay.learnt(sample, priorities[sample.rows], None)
         expected = np.append(priorities**alpha, np.zeros(14))
@@ -115,27 +113,27 @@ def test_importance_weights_are_those_of_the_paper(beta: float) -> None:
     priorities = np.random.default_rng(2).lognormal(0, 2, 30)
     replay, alpha = with_priorities(priorities, capacity=40), 0.7
     for _ in range(20):
-        sample = draw(replay, 6, alpha=alpha, beta=beta)
+        batch, sample = draw(replay, 6, alpha=alpha, beta=beta)
         probability = [priorities[i] ** alpha / sum(priorities**alpha) for i in sample.rows]  # eq. 1
         weight = [(1 / 30 * 1 / p) ** beta for p in probability]  # section 3.4
         expected = [w / max(weight) for w in weight]
-        assert sample.batch.weight.dtype == torch.float32
-        assert sample.batch.weight.tolist() == pytest.approx(expected, rel=1e-6)
+        assert batch.weight.dtype == torch.float32
+        assert batch.weight.tolist() == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_priority_of_zero_can_still_be_drawn() -> None:
     replay = with_priorities(np.array([0.0, 0.0, 0.0]))
-    assert set(draw(replay, 100).rows.tolist()) == {0, 1, 2}
+    assert set(draw(replay, 100)[1].rows.tolist()) == {0, 1, 2}
     replay.learnt(sample_of(1, replay=replay), np.array([0.0]), None)
     assert 0 < min(priorities_of(replay)) <= 1e-6
-    assert draw(replay).batch.weight.isfinite().all()
+    assert draw(replay)[0].weight.isfinite().all()
 
 
 def test_the_largest_priorities_and_powers_stay_within_float64() -> None:
     replay = with_priorities(np.array([3e38, 1e300, 1.0, 0.0]))
-    sample = draw(replay, 100, alpha=10.0, beta=10.0)
+    batch, sample = draw(replay, 100, alpha=10.0, beta=10.0)
     assert set(sample.rows.tolist()) == {0, 1}
-    assert sample.batch.weight.isfinite().all()
+    assert batch.weight.isfinite().all()
 
 
 def test_there_is_nothing_to_draw_from_an_empty_replay() -> None:
@@ -223,7 +221,7 @@ def test_an_unroll_never_follows_itself_in_a_replay_of_one() -> None:
     replay = empty(1)
     for number in range(3):
         replay.insert(unroll(number), 1.0)
-        replay.learnt(draw(replay, 1), np.ones(1), refreshed(5.0))
+        replay.learnt(draw(replay, 1)[1], np.ones(1), refreshed(5.0))
     assert not (states_of(replay)[3][0] == 5).any()
 
 
@@ -246,10 +244,10 @@ def test_what_is_drawn_is_what_was_put_in(capacity: int) -> None:
         follows[last.get(life, 0)] = serial
         last[life] = serial
         replay.insert(known[serial], float(random.lognormal()))
-        sample = draw(replay, 5)
+        batch, sample = draw(replay, 5)
         assert sample.serials.min() > serial - capacity, "older ones were overwritten"
         expected = collate([known[one] for one in sample.serials.tolist()])
-        assert_equal(sample.batch, replace(expected, weight=sample.batch.weight))
+        assert_equal(batch, replace(expected, weight=batch.weight))
         found = random.normal(size=(5, 7)).astype(np.float32)
         states = tuple(np.stack([unroll(-serial - one + 1000).initial_state[part] for one in sample.serials.tolist()])
                        for part in range(2))
@@ -269,7 +267,7 @@ def test_the_age_of_a_sample_is_the_steps_that_came_in_after_it() -> None:
     ages = []
     for number in range(50):
         replay.insert(unroll(number), 1.0)
-        sample = draw(replay, 3)
+        _, sample = draw(replay, 3)
         ages += [(number + 1 - serial) * T for serial in sample.serials.tolist()]
     scalars, distributions = replay.look()
     assert scalars["sample_age_steps"] == pytest.approx(sum(ages) / len(ages))
@@ -285,7 +283,7 @@ def test_a_look_tells_of_what_was_sampled_since_the_last() -> None:
     replay.look()
     scalars, distributions = replay.look()
     assert "sample_age_steps" not in scalars and "sample_age" not in distributions
-    sample = draw(replay, 7)
+    _, sample = draw(replay, 7)
     scalars, distributions = replay.look()
     assert scalars["sample_age_steps"] == pytest.approx(((4 - sample.serials) * T).mean())
     assert sum(distributions["sample_age"][1]) == 7
@@ -333,7 +331,7 @@ def test_another_thread_may_look_all_the_time() -> None:
         some = [unroll(number) for number in range(20)]
         for number in range(1000):
             replay.insert(some[number % 20], 1.0 + number)
-            replay.learnt(draw(replay, 3, alpha=0.9 + 0.1 * (number % 2)), np.full(3, 2.0 + number), None)
+            replay.learnt(draw(replay, 3, alpha=0.9 + 0.1 * (number % 2))[1], np.full(3, 2.0 + number), None)
     finally:
         done.set()
         thread.join(240)
@@ -356,9 +354,9 @@ def go_on(replay: PrioritizedReplay, first: int, last: int) -> list[tuple[list[i
     told = []
     for number in range(first, last):
         replay.insert(unroll(number, env_id=number % 3, run_id=first), 0.5 + number % 7)
-        sample = draw(replay, 4)
-        told.append((sample.serials.tolist(), sample.batch.weight.tolist()))
-        replay.learnt(sample, 0.1 + sample.batch.reward.abs().mean(0).numpy() / 100, refreshed(float(number), 4))
+        batch, sample = draw(replay, 4)
+        told.append((sample.serials.tolist(), batch.weight.tolist()))
+        replay.learnt(sample, 0.1 + batch.reward.abs().mean(0).numpy() / 100, refreshed(float(number), 4))
     return told
 
 
@@ -436,7 +434,7 @@ def test_what_was_drawn_before_loading_does_not_fill_rows_that_are_empty_now() -
     late = sample_of(9, 10, replay=replay)
     replay.load(saved(with_priorities(np.ones(3))))
     replay.learnt(late, np.array([100.0, 100.0]), None)
-    assert draw(replay, 100).rows.max() < 3
+    assert draw(replay, 100)[1].rows.max() < 3
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from workbench.trajectory import Unroll
 
 
 def unroll(number: int) -> Unroll:
-    nothing = np.zeros(0)
-    return Unroll(number, 1, *[nothing] * 8, {}, ())
+    names = ("observation", "reward", "flags", "previous_action", "action", "policy_version", "bootstrap_value",
+             "stack_prefix")
+    return Unroll.of(dict.fromkeys(names, np.zeros(0)), env_id=number, run_id=1)
 
 
 def numbers(unrolls):

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,25 +34,11 @@ def unroll(layout, number):
     """An unroll of random values, others for each `number`."""
     random = np.random.default_rng(number)
     values = {name: (250 * random.random(shape)).astype(dtype) for name, (shape, dtype) in layout.fields.items()}
-    behaviour = {name: values.pop(f"behaviour.{name}") for name in layout.behaviour}
-    states = tuple(values.pop(f"state.{part}") for part in range(len(layout.state_shapes)))
-    return Unroll(env_id=0, run_id=1, behaviour=behaviour, initial_state=states, **values)
-
-
-def tensors(batch):
-    """The batch's tensors by name."""
-    found = {}
-    for one in fields(batch):
-        value = getattr(batch, one.name)
-        if isinstance(value, torch.Tensor):
-            value = {"": value}
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        found |= {f"{one.name}.{part}": tensor for part, tensor in parts}
-    return found
+    return Unroll.of(values, env_id=0, run_id=1)
 
 
 def check_equal(batch, expected):
-    mine, theirs = tensors(batch), tensors(expected)
+    mine, theirs = batch.arrays(), expected.arrays()
     assert list(mine) == list(theirs)
     for name, tensor in mine.items():
         assert tensor.is_contiguous(), name

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from workbench.replay.assembler import StepRecord, UnrollAssembler
-from workbench.replay.unroll_fields import UnrollLayout, arrays_of
-from workbench.trajectory import EnvironmentSpec
+from workbench.replay.assembler import UnrollAssembler
+from workbench.replay.unroll_fields import UnrollLayout
+from workbench.trajectory import EnvironmentSpec, Steps
 
 SPEC = EnvironmentSpec("counting", (2, 3), "float32", 4, frame_stack=3)
 
@@ -34,19 +34,19 @@ class Feed:
         begins = self.assembler.begins(rows)
         self.asked += begins.sum()
         self.steps[rows] += 1
-        return self.assembler.append(StepRecord(
-            rows, observation=full(numbers, (2, 3)), reward=full(numbers, ()),
+        steps = Steps(
+            observation=full(numbers, (2, 3)), reward=full(numbers, ()),
             flags=full(numbers % 251, (), "uint8"), previous_action=numbers, action=numbers,
             bootstrap_value=full(numbers, ()), behaviour={"value": full(numbers, ()), "logits": full(numbers, (4,))},
-            stack_prefix=full(numbers[begins], (2, 2, 3)), policy_version=7,
-            states=(full(numbers[begins], (2,)), full(numbers[begins], (3, 1))),
-        ))
+            policy_version=np.full(len(rows), 7),
+        )
+        return self.assembler.append(rows, steps, [full(numbers[begins], shape) for shape in ((2, 2, 3), (2,), (3, 1))])
 
 
 def check(unroll, layout, first):
     """All that an unroll holds is of step `first` and those after it."""
     numbers = 1000 * unroll.env_id + first + np.arange(layout.length)
-    for name, array in arrays_of(unroll).items():
+    for name, array in unroll.arrays().items():
         shape, dtype = layout.fields[name]
         assert array.shape == shape and array.dtype == dtype, name
         if name == "policy_version":
@@ -142,4 +142,4 @@ def test_the_bytes_of_an_unroll_are_those_of_its_arrays():
     layout = layout_of(6, 4)
     feed = Feed(UnrollAssembler(layout, num_envs=1))
     (unroll,) = [unroll for _ in range(layout.length) for unroll in feed.play([0])]
-    assert sum(array.nbytes for array in arrays_of(unroll).values()) == layout.unroll_bytes
+    assert sum(array.nbytes for array in unroll.arrays().values()) == layout.unroll_bytes

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from workbench.algorithms.batch import Batch
-from workbench.trajectory import Unroll
+from workbench.trajectory import FieldSpec, Unroll
 
-FieldSpec = tuple[tuple[int, ...], str]  # shape of one step's value, NumPy dtype
 State = tuple[Tensor, ...]
 
 

@@ -19,10 +19,10 @@ from workbench.algorithms import r2d2
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
-from workbench.algorithms.interface import FieldSpec, Heads, Loss, Network, QValueOutput, Roles, State
+from workbench.algorithms.interface import Heads, Loss, Network, QValueOutput, Roles, State
 from workbench.config import R2D2Config
 from workbench.errors import InvalidInput
-from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
+from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, FieldSpec, Flags, Unroll
 
 TARGET = "target."  # what a checkpoint's names of the target network begin with
 

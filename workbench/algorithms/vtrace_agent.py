@@ -13,9 +13,9 @@ from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.entropy_cost import EntropyCost
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
-from workbench.algorithms.interface import FieldSpec, Heads, Loss, Network, PolicyValueOutput, Roles
+from workbench.algorithms.interface import Heads, Loss, Network, PolicyValueOutput, Roles
 from workbench.config import VTraceConfig
-from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, Flags
+from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags
 
 
 class VTrace:

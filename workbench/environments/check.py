@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -98,12 +98,10 @@ class _Watch:
         """Rules about shapes, dtypes and numbers."""
         spec, n = self.env.spec, self.env.num_envs
         self._observation(batch.observation, n, f"observation of {where}")
-        self._array(batch.reward, (n,), "float32", f"reward of {where}")
-        self._array(batch.flags, (n,), "uint8", f"flags of {where}")
         _rule((batch.score is not None) == spec.scored, f"score of {where}",
               "steps must carry a score where the spec says `scored`, and nowhere else")
-        if batch.score is not None:
-            self._array(batch.score, (n,), "float32", f"score of {where}")
+        for name, (shape, dtype) in StepBatch.specs(spec).items():
+            self._array(getattr(batch, name), (n, *shape), dtype, f"{name} of {where}")
 
     def _observation(self, observation: Any, rows: int, what: str) -> None:
         spec = self.env.spec
@@ -394,23 +392,22 @@ def _wrong_actions(spec: EnvironmentSpec, num_envs: int) -> list[tuple[Array, st
 def _check_same(one: list[StepBatch], two: list[StepBatch], rule: str, text: str, *, rows: int | None = None) -> None:
     """Two trajectories, or their first `rows`, must be the same."""
     for number, (a, b) in enumerate(zip(one, two, strict=True)):
-        for name in ("observation", "reward", "flags", "score"):
-            mine, other = getattr(a, name), getattr(b, name)
-            same = mine is other is None or np.array_equal(mine[:rows], other[:rows])
-            _rule(same, rule, f"{text}; the {name} differs at step {number}")
+        for name, array in a.arrays().items():
+            _rule(np.array_equal(array[:rows], getattr(b, name)[:rows]), rule,
+                  f"{text}; the {name} differs at step {number}")
         if rows is None and a.final_observation is not None and b.final_observation is not None:
             _rule(np.array_equal(a.final_observation, b.final_observation), rule,
                   f"{text}; the final observation differs at step {number}")
 
 
 def _same(one: StepBatch, two: StepBatch) -> bool:
-    names = ("observation", "reward", "flags", "score", "final_observation")
+    names = (*one.arrays(), "final_observation")
     return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
 
 
 def _copied(batch: StepBatch) -> StepBatch:
-    score, final = (None if one is None else one.copy() for one in (batch.score, batch.final_observation))
-    return StepBatch(batch.observation.copy(), batch.reward.copy(), batch.flags.copy(), batch.final_index, final, score)
+    final = batch.final_observation
+    return replace(batch.map(np.copy), final_observation=None if final is None else final.copy())
 
 
 def _rule(kept: Any, rule: str, text: str) -> None:

@@ -25,7 +25,7 @@ from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import RunDirectory, sealed
-from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
 _NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
 
@@ -82,7 +82,7 @@ class Player:
         Not `greedy`: as in an environment that evaluates.
         `inputs`, `output` and `state` are then what the network was given and what it said.
         """
-        start = torch.from_numpy((step.flags & Flags.START) != 0)
+        start = torch.from_numpy(step.start)
         observation = torch.from_numpy(np.ascontiguousarray(step.observation))
         self._stack = push_frames(self._stack, observation=observation, start=start)
         reward = torch.from_numpy(step.reward.astype(np.float32))

@@ -1,7 +1,7 @@
-"""What training takes its batches from: every unroll once and in order (V-trace), or prioritized replay (R2D2).
+"""What training takes its batches from: every unroll once and in order (V-trace, `queue`), or a replay (R2D2).
 
 Inference only appends to a bounded queue; all the rest is done by the training thread, so that drawing a sample never
-holds up inference. What does is the queue when it is full, which is how a slow learner slows its actors.
+holds up inference. Only a full queue does; this back-pressure slows the actors.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss, ReplayAlgorithm
 from workbench.replay.capacity import check_memory, lasting_capacity
-from workbench.replay.prioritized import PrioritizedReplay, Sample
-from workbench.replay.queue import UnrollQueue
+from workbench.replay.prioritized import PrioritizedReplay
+from workbench.replay.queue import Fresh, UnrollQueue
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll
@@ -25,13 +25,6 @@ from workbench.trajectory import Array, Unroll
 _COUNTERS = "experience.counters"
 _PATIENCE_S = 0.5
 _MEMORY_CHECK = 50  # unrolls between looks at the machine's memory while the replay fills
-
-
-class Draw(NamedTuple):
-    """What one update trains on; `sample` says where in the replay it comes from."""
-
-    batch: Batch
-    sample: Sample | None = None
 
 
 Histograms = dict[str, tuple[list[float], list[int]]]  # edges and counts by name
@@ -46,11 +39,11 @@ class Experience(Protocol):
     def kept(self) -> tuple[int, int] | None:
         """Unrolls in the replay, and how many it holds at most; None without replay."""
 
-    def next(self, config: Any, *, timeout_s: float) -> Draw | None:
+    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """The next batch, or None if it is not ready after `timeout_s`."""
 
-    def learnt(self, draw: Draw, loss: Loss | None) -> None:
-        """Told of an update on `draw`; None: it was skipped, as its loss or gradient was not finite."""
+    def learnt(self, batch: Batch, loss: Loss | None) -> None:
+        """Told of an update on `batch`; None: it was skipped, as its loss or gradient was not finite."""
 
     @property
     def filling(self) -> str:
@@ -70,41 +63,6 @@ class Experience(Protocol):
 
     def close(self) -> None:
         """End: waiting calls return, memory and files are given back."""
-
-
-class Fresh:
-    """Every unroll once, in the order in which they were finished."""
-
-    filling = ""
-    kept = None
-
-    def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
-        self.queue = queue
-        self._pin_memory = pin_memory
-
-    def next(self, config: Any, *, timeout_s: float) -> Draw | None:
-        """See `Experience`."""
-        unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
-        return Draw(collate(unrolls, pin_memory=self._pin_memory)) if unrolls else None
-
-    def learnt(self, draw: Draw, loss: Loss | None) -> None:
-        """Nothing to do."""
-
-    def look(self) -> tuple[dict[str, float], Histograms]:
-        """See `Experience`."""
-        return {}, {}
-
-    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
-        """Nothing: an unroll that waits is not worth keeping."""
-        return {}
-
-    def load(self, arrays: Mapping[str, Array]) -> int:
-        """Nothing to do."""
-        return 0
-
-    def close(self) -> None:
-        """See `Experience`."""
-        self.queue.close()
 
 
 class Replayed:
@@ -129,7 +87,7 @@ class Replayed:
         self._begun = False
         self._ratio, self._taken_in, self._trained = 0.0, 0, 0  # since the ratio was last changed
 
-    def next(self, config: Any, *, timeout_s: float) -> Draw | None:
+    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `Experience`; takes in what the batch still lacks."""
         deadline = time.monotonic() + timeout_s
         while len(self.replay) < self._min_size or self._earned < config.batch_size:
@@ -142,11 +100,10 @@ class Replayed:
                 return None
         self._begun = True
         self._earned -= config.batch_size
-        sample = self.replay.sample(
+        return self.replay.sample(
             config.batch_size, priority_exponent=config.priority_exponent,
             importance_exponent=config.importance_exponent, pin_memory=self._pin_memory,
         )
-        return Draw(sample.batch, sample)
 
     def _take_in(self, unroll: Unroll, config: Any) -> None:
         if len(self.replay) >= self._min_size:
@@ -158,16 +115,16 @@ class Replayed:
             check_memory(config, unrolls=len(self.replay), capacity=self.replay.capacity)
         self.replay.insert(unroll, self._algorithm.initial_priority(unroll, config=config))
 
-    def learnt(self, draw: Draw, loss: Loss | None) -> None:
+    def learnt(self, batch: Batch, loss: Loss | None) -> None:
         """New priorities, and recomputed states where the algorithm gives them; the lowest after a skipped update."""
-        assert draw.sample is not None
-        self._trained += len(draw.sample.rows)
+        assert batch.sample is not None
+        self._trained += len(batch.sample.rows)
         priorities = _priorities(loss)
         if loss is None or priorities is None:  # else the same unrolls would be drawn again, and skipped again
-            self.replay.learnt(draw.sample, np.zeros(len(draw.sample.rows)), None)
+            self.replay.learnt(batch.sample, np.zeros(len(batch.sample.rows)), None)
             return
         states = None if loss.next_states is None else tuple(one.float().cpu().numpy() for one in loss.next_states)
-        self.replay.learnt(draw.sample, priorities, states)
+        self.replay.learnt(batch.sample, priorities, states)
 
     @property
     def kept(self) -> tuple[int, int]:

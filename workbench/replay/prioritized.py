@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from workbench.algorithms.batch import Batch
+from workbench.algorithms.batch import Batch, Sample
 from workbench.errors import ShapeMismatch
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.sum_tree import SumTree
@@ -32,22 +32,6 @@ _PRIORITY_EDGES = 10.0 ** (np.arange(-30, 21) / 5)
 _AGE_BINS = 40
 
 Histograms = dict[str, tuple[list[float], list[int]]]  # edges and counts by name
-
-
-class Sample(NamedTuple):
-    """B unrolls that were drawn.
-
-    Attributes:
-        batch: on the CPU; its weight is (1 / (N·P(i)))^β, divided by the largest of the batch.
-        rows: int64 [B], where in the replay they lie.
-        serials: int64 [B], which unrolls these rows held.
-        log_largest: logarithm of the largest of those weights before they were divided by it.
-    """
-
-    batch: Batch
-    rows: Array
-    serials: Array
-    log_largest: float = 0.0
 
 
 class _Ages(NamedTuple):
@@ -111,9 +95,10 @@ class PrioritizedReplay:
 
     def sample(
         self, batch_size: int, *, priority_exponent: float, importance_exponent: float, pin_memory: bool = False
-    ) -> Sample:
+    ) -> Batch:
         """Unrolls drawn independently with P(i) = p_i^α / Σ_k p_k^α, α the `priority_exponent` and β the other.
 
+        On the CPU; weights are (1 / (N·P(i)))^β, divided by the largest of the batch.
         Raises OutOfBounds where the replay is empty.
         """
         if priority_exponent != self._exponent:
@@ -126,9 +111,11 @@ class PrioritizedReplay:
         serials = self._serials[rows]
         self._count_ages((self.inserted - serials) * self._storage.layout.unroll_length)
         rarest = np.log(self._tree.total) - np.log(self._filled) - np.log(weights.min())
-        batch = replace(self._storage.gather(rows, pin_memory=pin_memory),
-                        weight=importance.pin_memory() if pin_memory else importance)
-        return Sample(batch, rows, serials, float(importance_exponent * rarest))
+        return replace(
+            self._storage.gather(rows, pin_memory=pin_memory),
+            weight=importance.pin_memory() if pin_memory else importance,
+            sample=Sample(rows, serials, float(importance_exponent * rarest)),
+        )
 
     def _count_ages(self, steps: Array) -> None:
         bins = np.searchsorted(self._age_edges, steps, side="right") - 1

@@ -1,11 +1,18 @@
-"""The bounded queue of finished unrolls: a slow learner slows the actors instead of growing the policy lag."""
+"""The bounded queue of finished unrolls, and the batches of V-trace, which come straight from it.
+
+A slow learner slows the actors instead of growing the policy lag.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
-from workbench.trajectory import Unroll
+from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.interface import Loss
+from workbench.trajectory import Array, Unroll
 
 
 class UnrollQueue:
@@ -49,3 +56,38 @@ class UnrollQueue:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+
+class Fresh:
+    """Every unroll once, in the order in which they were finished. See `batch_source.Experience`."""
+
+    filling = ""
+    kept = None
+
+    def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
+        self.queue = queue
+        self._pin_memory = pin_memory
+
+    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
+        """See `batch_source.Experience`."""
+        unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
+        return collate(unrolls, pin_memory=self._pin_memory) if unrolls else None
+
+    def learnt(self, batch: Batch, loss: Loss | None) -> None:
+        """Nothing to do."""
+
+    def look(self) -> tuple[dict[str, float], dict[str, Any]]:
+        """See `batch_source.Experience`."""
+        return {}, {}
+
+    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
+        """Nothing: an unroll that waits is not worth keeping."""
+        return {}
+
+    def load(self, arrays: Mapping[str, Array]) -> int:
+        """Nothing to do."""
+        return 0
+
+    def close(self) -> None:
+        """See `batch_source.Experience`."""
+        self.queue.close()

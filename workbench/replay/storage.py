@@ -21,8 +21,8 @@ from torch import Tensor
 
 from workbench.algorithms.batch import Batch
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
-from workbench.replay.unroll_fields import UnrollLayout, arrays_of
-from workbench.trajectory import Array, Unroll
+from workbench.replay.unroll_fields import UnrollLayout
+from workbench.trajectory import Array, Unroll, unroll_axis
 
 _LARGE_BYTES = 1024  # of one step's value, which then goes straight to its place
 
@@ -78,7 +78,7 @@ class UnrollStorage:
             ShapeMismatch: its layout is another one; nothing is written then.
             StorageFailed: the disk failed.
         """
-        arrays = arrays_of(unroll)
+        arrays = unroll.arrays()
         self._check(arrays)
         try:
             for name, array in arrays.items():
@@ -125,14 +125,8 @@ class UnrollStorage:
 
         for file in self._files.values():
             file.expect(rows)
-        steps = {name: of_steps(name) for name in self.layout.per_step}
-        return Batch(
-            stack_prefix=of_unrolls("stack_prefix"),
-            behaviour={name: steps.pop(f"behaviour.{name}") for name in self.layout.behaviour},
-            initial_state=tuple(of_unrolls(f"state.{part}") for part in range(len(self.layout.state_shapes))),
-            weight=torch.ones(len(rows), pin_memory=pin_memory),
-            **steps,
-        )
+        arrays = {name: of_steps(name) if unroll_axis(name) else of_unrolls(name) for name in self._expected}
+        return Batch.of({**arrays, "weight": torch.ones(len(rows), pin_memory=pin_memory)})
 
     def set_states(self, rows: Array, states: tuple[Array, ...]) -> None:
         """Replace the recurrent states of the unrolls in `rows`, int [K], by `states`, each float32 [K, ...].

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.algorithms.interface import FieldSpec
-from workbench.trajectory import Array, EnvironmentSpec, Unroll
+from workbench.trajectory import EnvironmentSpec, FieldSpec, Steps, Unrolled, unroll_axis
 
 
 @dataclass(frozen=True)
@@ -36,25 +35,14 @@ class UnrollLayout:
     @property
     def per_step(self) -> dict[str, FieldSpec]:
         """Shape and dtype of one step's value, by field."""
-        return {
-            "observation": (self.spec.observation_shape, self.spec.observation_dtype),
-            "reward": ((), "float32"),
-            "flags": ((), "uint8"),
-            "previous_action": (self.spec.actions.shape, self.spec.actions.dtype),
-            "action": (self.spec.actions.shape, self.spec.actions.dtype),
-            "policy_version": ((), "int64"),
-            "bootstrap_value": ((), "float32"),
-            **{f"behaviour.{name}": value for name, value in self.behaviour.items()},
-        }
+        behaviour = {f"behaviour.{name}": value for name, value in self.behaviour.items()}
+        return {**Steps.specs(self.spec), **behaviour}
 
     @property
     def per_unroll(self) -> dict[str, FieldSpec]:
         """Shape and dtype of what an unroll has once, by field: what precedes its first step."""
-        prefix = (self.spec.frame_stack - 1, *self.spec.observation_shape)
-        return {
-            "stack_prefix": (prefix, self.spec.observation_dtype),
-            **{f"state.{part}": (shape, "float32") for part, shape in enumerate(self.state_shapes)},
-        }
+        once = {name: value for name, value in Unrolled.specs(self.spec).items() if unroll_axis(name) == 0}
+        return {**once, **{f"state.{part}": (shape, "float32") for part, shape in enumerate(self.state_shapes)}}
 
     @property
     def fields(self) -> dict[str, FieldSpec]:
@@ -67,18 +55,3 @@ class UnrollLayout:
         """Bytes of one unroll's arrays."""
         return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in self.fields.values())
 
-
-def arrays_of(unroll: Unroll) -> dict[str, Array]:
-    """The unroll's arrays by the names of `UnrollLayout.fields`."""
-    return {
-        "observation": unroll.observation,
-        "reward": unroll.reward,
-        "flags": unroll.flags,
-        "previous_action": unroll.previous_action,
-        "action": unroll.action,
-        "policy_version": unroll.policy_version,
-        "bootstrap_value": unroll.bootstrap_value,
-        **{f"behaviour.{name}": value for name, value in unroll.behaviour.items()},
-        "stack_prefix": unroll.stack_prefix,
-        **{f"state.{part}": value for part, value in enumerate(unroll.initial_state)},
-    }

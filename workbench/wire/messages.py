@@ -5,12 +5,14 @@ what does not fit; fields that a receiver does not know are left out. What the a
 metadata of the stream. Each later request is one group of environments, each reply its actions:
 
     request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
-              final_observation[K, *frame] | score float32[N], of environments that have one
+              final_observation[K, *frame] | all else that `trajectory.StepBatch` declares, [N, ...] each: score
+              float32, of environments that have one. Floating-point numbers are float32.
     reply     header | action int32[N, *action], or float32 where actions are numbers
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import struct
@@ -21,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, StepBatch
+from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, FieldSpec, StepBatch
 
 PROTOCOL = 2
 _REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, round trip s
 _REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
 _MAGIC = b"WBS1"
+_FIRST = ("reward", "flags", "observation")  # of a step; what else environments give comes after the final observations
 _ACTION_NAMES = "x-workbench-action-names-bin"
 _LONGEST_NAMES = 4096  # bytes in JSON; a gRPC server takes 8 KiB of metadata
 LARGEST_HELLO = 2**16  # bytes; one of Football's has a few hundred
@@ -149,17 +152,17 @@ class GroupStep:
     def encode(self) -> bytes:
         """The request message."""
         step = self.step
+        arrays = {name: array.astype("<f4", copy=False) if array.dtype.kind == "f" else array
+                  for name, array in step.arrays().items()}
         header = _REQUEST.pack(
             _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env,
             self.stepping_s, self.round_trip_s,
         )
-        parts = [step.reward.astype("<f4", copy=False), step.flags, step.observation]
+        parts = [arrays.pop(name) for name in _FIRST]
         if len(step.final_index):
             assert step.final_observation is not None
             parts += [step.final_index.astype("<u2"), step.final_observation]
-        if step.score is not None:
-            parts.append(step.score.astype("<f4", copy=False))
-        return b"".join([header, *(np.ascontiguousarray(part).data for part in parts)])  # copied once each
+        return b"".join([header, *(np.ascontiguousarray(part).data for part in (*parts, *arrays.values()))])
 
     @classmethod
     def decode(cls, data: bytes, spec: EnvironmentSpec) -> GroupStep:
@@ -167,8 +170,8 @@ class GroupStep:
         if len(data) < _REQUEST.size:
             raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
         magic, group, finals, count, first_env, *times = _REQUEST.unpack_from(data)
-        expected = _REQUEST.size + count * (5 + spec.observation_bytes) + finals * (2 + spec.observation_bytes)
-        expected += 4 * count * spec.scored
+        first, rest, each = _layout(spec)
+        expected = _REQUEST.size + count * each + finals * (2 + spec.observation_bytes)
         if magic != _MAGIC or len(data) != expected or not 0 < count <= _LARGEST_GROUP:
             raise ShapeMismatch(
                 f"a step message of {len(data)} bytes does not fit {count} environments of {spec.name} "
@@ -178,14 +181,21 @@ class GroupStep:
         if not all(0 <= time_s <= _LONGEST_S for time_s in times):  # also refuses NaN
             raise ShapeMismatch(f"a step message tells of times {times} s, which are none.")
         at = _Cursor(data, _REQUEST.size)
-        reward, flags = at.take("<f4", count), at.take("u1", count)
-        observation = at.take(spec.observation_dtype, count, spec.observation_shape)
-        index = at.take("<u2", finals).astype(np.int32)
+        arrays = {name: at.take(count, declared) for name, declared in first}
+        index = at.take(finals, ((), "<u2")).astype(np.int32)
         if finals and (index.max() >= count or len(np.unique(index)) != finals):
             raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}.")
-        final = at.take(spec.observation_dtype, finals, spec.observation_shape) if finals else None
-        score = at.take("<f4", count) if spec.scored else None
-        return cls(group, first_env, StepBatch(observation, reward, flags, index, final, score), *times)
+        final = at.take(finals, (spec.observation_shape, spec.observation_dtype)) if finals else None
+        arrays |= {name: at.take(count, declared) for name, declared in rest}
+        return cls(group, first_env, StepBatch.of(arrays, final_index=index, final_observation=final), *times)
+
+
+@functools.lru_cache(16)  # a learner has one spec, and asks for each message
+def _layout(spec: EnvironmentSpec) -> tuple[list[tuple[str, FieldSpec]], list[tuple[str, FieldSpec]], int]:
+    """Fields of a step before and behind the final observations, and the bytes that each environment has of them."""
+    specs = StepBatch.specs(spec)
+    each = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in specs.values())
+    return [(name, specs.pop(name)) for name in _FIRST], list(specs.items()), each
 
 
 @dataclass
@@ -195,7 +205,8 @@ class _Cursor:
     data: bytes
     offset: int
 
-    def take(self, dtype: str, count: int, shape: tuple[int, ...] = ()) -> Array:
+    def take(self, count: int, spec: FieldSpec) -> Array:
+        shape, dtype = spec
         size = count * math.prod(shape)
         array = np.frombuffer(self.data, dtype, size, self.offset).reshape(count, *shape)
         self.offset += array.nbytes
@@ -225,5 +236,5 @@ class GroupActions:
         if magic != _MAGIC or len(data) != expected:
             raise ShapeMismatch(f"a message of actions of {len(data)} bytes does not fit {count} actions that are "
                                 f"{actions.kind} {list(actions.sizes)}: {expected} bytes expected.")
-        values = _Cursor(data, _REPLY.size).take(actions.wire_dtype, count, actions.shape)
+        values = _Cursor(data, _REPLY.size).take(count, (actions.shape, actions.wire_dtype))
         return cls(group, values.astype(actions.dtype), version)

@@ -10,36 +10,33 @@ from math import prod
 import numpy as np
 
 from workbench.environments.contract import Array
-from workbench.trajectory import EnvironmentSpec
+from workbench.trajectory import EnvironmentSpec, StepBatch
 
 STEP, RESET, FRAME, LAST_FRAME, LAST_OBSERVATION = (bytes([number]) for number in range(5))  # commands
 DONE, FAILED = b"\0", b"\1"  # what an answer begins with; behind it a value, or an error as JSON
 
 
 class SharedRows:
-    """Arrays of all rows in one shared memory, as in `StepBatch`.
+    """Arrays of all rows in one shared memory.
 
     Attributes:
+        step: what environments say of a step.
         final: [N, *frame], true final observations where flags are TRUNCATED; elsewhere whatever was there.
     """
 
-    actions: Array
-    observation: Array
-    final: Array
-    reward: Array
-    flags: Array
-
     def __init__(self, fd: int, spec: EnvironmentSpec, num_envs: int) -> None:
-        frame = spec.observation_shape, spec.observation_dtype
-        shapes = {"actions": (spec.actions.shape, spec.actions.dtype), "observation": frame, "final": frame,
-                  "reward": ((), "float32"), "flags": ((), "uint8")}
+        shapes = {"actions": (spec.actions.shape, spec.actions.dtype),
+                  "final": (spec.observation_shape, spec.observation_dtype), **StepBatch.specs(spec)}
         sizes = [_aligned(num_envs * prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in shapes.values()]
         if os.fstat(fd).st_size == 0:
             os.ftruncate(fd, sum(sizes))
         memory, begin = mmap.mmap(fd, sum(sizes)), 0
+        arrays: dict[str, Array] = {}
         for (name, (shape, dtype)), size in zip(shapes.items(), sizes, strict=True):
-            setattr(self, name, np.ndarray((num_envs, *shape), dtype, memory, begin))
+            arrays[name] = np.ndarray((num_envs, *shape), dtype, memory, begin)
             begin += size
+        self.actions, self.final = arrays.pop("actions"), arrays.pop("final")
+        self.step = StepBatch.of(arrays)
 
 
 def _aligned(size: int) -> int:

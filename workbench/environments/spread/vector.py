@@ -83,7 +83,7 @@ class SpreadVector:
         for worker in self._workers:
             worker.send(RESET + seeds[worker.rows.start : worker.rows.stop].tobytes())
         self._answers()
-        return self._batch()
+        return self._rows.step.map(np.copy)
 
     def step(self, actions: Array) -> StepBatch:
         """The step that follows `actions`."""
@@ -91,15 +91,11 @@ class SpreadVector:
         for worker in self._workers:
             worker.send(STEP)
         self._answers()
-        batch = self._batch()
+        batch = self._rows.step.map(np.copy)
         batch.final_index = np.flatnonzero(batch.flags & Flags.TRUNCATED).astype(np.int32)
         if len(batch.final_index):
             batch.final_observation = self._rows.final[batch.final_index]
         return batch
-
-    def _batch(self) -> StepBatch:
-        rows = self._rows
-        return StepBatch(rows.observation.copy(), rows.reward.copy(), rows.flags.copy())
 
     def render(self, index: int) -> Array | None:
         """The frame that environment `index` draws, or its image observation."""

@@ -79,11 +79,12 @@ class _Rows:
         rows = spread_rows.SharedRows(fd, spec, num_envs)
         os.close(fd)
         self.actions, self.final = rows.actions[own], rows.final[own]
-        self._observation, self._reward, self._flags = rows.observation[own], rows.reward[own], rows.flags[own]
+        self._step = rows.step.map(lambda array: array[own])
 
     def take(self, batch: StepBatch) -> None:
         """Write a step."""
-        self._observation[:], self._reward[:], self._flags[:] = batch.observation, batch.reward, batch.flags
+        for name, rows in self._step.arrays().items():
+            rows[:] = getattr(batch, name)
         if batch.final_observation is not None:
             self.final[batch.final_index] = batch.final_observation
 

@@ -28,7 +28,7 @@ from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
 from workbench.learner.devices.device import Device
-from workbench.trajectory import Array
+from workbench.trajectory import Array, unroll_axis
 
 
 class XlaDevice(Device):
@@ -84,8 +84,10 @@ class XlaDevice(Device):
 
     def place_batch(self, batch: Batch) -> Batch:
         """As on other devices; each chip has its part of the unrolls."""
-        axes = iter(batch.axes())
-        return super().place_batch(batch).map(lambda tensor: self._split(tensor, next(axes)))
+        placed = super().place_batch(batch)
+        for name, tensor in placed.arrays().items():
+            self._split(tensor, unroll_axis(name))
+        return placed
 
     def _split(self, tensor: torch.Tensor, axis: int) -> torch.Tensor:
         """`tensor`, split between the chips along `axis`."""

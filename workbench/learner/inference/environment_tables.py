@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from workbench.algorithms.frame_stacking import frames_of_words, join_frames, push_frames, push_words
 from workbench.algorithms.interface import State
 from workbench.learner.devices.device import Device
-from workbench.learner.inference.step_batch import Gathered
 from workbench.replay.assembler import grown
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
 # Of a network: observation, previous action, reward, start, state.
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor, State]
@@ -64,23 +63,24 @@ class Memory:
             for table in (self._frames, *self._states):
                 table.index_fill_(0, at, 0)
 
-    def previous_action(self, batch: Gathered) -> Array:
-        """[N, *action]: what was done last, 0 where an episode begins."""
-        previous: Array = self._previous_action[batch.env_ids]
+    def previous_action(self, rows: Array, batch: StepBatch) -> Array:
+        """[N, *action]: what was done last in `rows`, 0 where an episode begins."""
+        previous: Array = self._previous_action[rows]
         previous[batch.start] = 0
         return previous
 
-    def bring(self, batch: Gathered, previous_action: Array) -> Seen:
-        """The steps of `batch` on the device."""
+    def bring(self, rows: Array, batch: StepBatch, previous_action: Array) -> Seen:
+        """The steps of `rows` on the device."""
         place = self._device.place_rows
-        return Seen(self._at(batch.env_ids), place(batch.observation), place(previous_action), place(batch.reward),
+        return Seen(self._at(rows), place(batch.observation), place(previous_action), place(batch.reward),
                     place(batch.start))
 
-    def bring_last(self, batch: Gathered) -> Seen:
-        """The true final observations of `batch`, which follow what the tables hold."""
-        rows, place = batch.env_ids[batch.final_rows], self._device.place_rows
+    def bring_last(self, rows: Array, batch: StepBatch) -> Seen:
+        """The true final observations of `rows`, which follow what the tables hold; there are some."""
+        assert batch.final_observation is not None
+        rows, place = rows[batch.final_index], self._device.place_rows
         return Seen(self._at(rows), place(batch.final_observation), place(self._previous_action[rows]),
-                    place(batch.reward[batch.final_rows]), place(np.zeros(len(rows), bool)))
+                    place(batch.reward[batch.final_index]), place(np.zeros(len(rows), bool)))
 
     def look(self, seen: Seen) -> Inputs:
         """What the network is given for `seen`, [1, P, ...]; the frames are remembered."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,13 +24,12 @@ from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.inference.environment_tables import Memory, Seen
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
-from workbench.learner.inference.step_batch import Gathered
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.meters import Meters
 from workbench.policies.roles import RoleTable
-from workbench.replay.assembler import StepRecord, UnrollAssembler, grown
+from workbench.replay.assembler import UnrollAssembler, grown
 from workbench.replay.queue import UnrollQueue
-from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, Unroll
+from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, StepBatch, Steps, Unroll
 from workbench.wire.messages import GroupActions
 
 
@@ -46,25 +45,6 @@ class Episode:
     episode_return: float
     length_steps: int
     score: float | None = None
-
-
-class Thought(NamedTuple):
-    """What the policy did in N environments.
-
-    Attributes:
-        actions: [N, *action], as unrolls keep them.
-        behaviour: [N, ...] by name.
-        bootstrap: float32 [N], values of final observations; 0 but at truncations.
-        stack_prefix, states: frames and recurrent states before the step, of the rows where an unroll begins.
-        version: of the policy.
-    """
-
-    actions: Array
-    behaviour: dict[str, Array]
-    bootstrap: Array
-    stack_prefix: Array
-    states: tuple[Array, ...]
-    version: int
 
 
 Forward = tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]  # and actions, and behaviour
@@ -118,18 +98,17 @@ class Inference:
         """Compile what batches of up to `rows` rows need, so that none waits for it later; before any life begins."""
         drawn, size = self.generator.get_state(), self._device.padded(1)
         while size <= self._device.padded(rows):
-            batch, nobody = self._blank(size), np.zeros(size, bool)
+            env_ids, batch = np.arange(size) % len(self._run_ids), self._blank(size)
             with self._device.acting():
-                self._think(batch, self._memory.previous_action(batch), nobody, batch.env_ids, batch.start)
-            self._memory.forget(batch.env_ids)
+                self._think(env_ids, batch, np.zeros(size, bool), np.ones(size, bool))
+            self._memory.forget(env_ids)
             size *= 2
         self.generator.set_state(drawn)
 
-    def _blank(self, size: int) -> Gathered:
-        """A batch of environments that have done nothing yet, each with a final observation."""
-        rows, flags, reward = np.arange(size), np.zeros(size, np.uint8), np.zeros(size, np.float32)
-        observation = np.zeros((size, *self.spec.observation_shape), self.spec.observation_dtype)
-        return Gathered(rows % len(self._run_ids), observation, reward, flags, rows, observation, reward)
+    def _blank(self, size: int) -> StepBatch:
+        """Zeros, and a final observation of each."""
+        arrays = {name: np.zeros((size, *shape), dtype) for name, (shape, dtype) in StepBatch.specs(self.spec).items()}
+        return StepBatch.of(arrays, final_index=np.arange(size), final_observation=arrays["observation"])
 
     def _serve(self, batcher: Batcher) -> None:
         while True:
@@ -157,35 +136,32 @@ class Inference:
             self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids), self._rank)
         for request in requests:
             self._begin_life(request)
-        gathered = Gathered.of(requests, self.spec)
-        sent = np.zeros((len(gathered.flags), *self.spec.actions.shape), self.spec.actions.dtype)
-        ours = (gathered.flags & Flags.ABSENT) == 0  # the rest gets action 0, or the opponent's
+        rows = np.concatenate([request.env_ids for request in requests])
+        batch = StepBatch.joined([request.message.step for request in requests])
+        sent = np.zeros((len(rows), *self.spec.actions.shape), self.spec.actions.dtype)
+        ours = ~batch.has(Flags.ABSENT)  # the rest gets action 0, or the opponent's
         if self._opponent is not None:
-            theirs = ours & self._roles.opposing[gathered.env_ids]
+            theirs = ours & self._roles.opposing[rows]
             with self._device.acting():
-                sent[theirs] = self._opponent.act(gathered.only(theirs))
+                sent[theirs] = self._opponent.act(rows[theirs], batch.only(theirs))
             ours &= ~theirs
         if not ours.any():
             self._reply(requests, sent, self._policy.version)
             return []
-        batch = gathered if ours.all() else gathered.only(ours)
-        evaluating = self._roles.evaluating[batch.env_ids]
-        self._count_episodes(batch, evaluating)
-        previous = self._memory.previous_action(batch)
-        kept: Array | slice = ~evaluating if evaluating.any() else slice(None)  # of whom unrolls are made
-        rows = batch.env_ids[kept]
-        begins = self._assembler.begins(rows)
+        if not ours.all():
+            rows, batch = rows[ours], batch.only(ours)
+        evaluating = self._roles.evaluating[rows]
+        self._count_episodes(rows, batch, evaluating)
+        begins = self._assembler.begins(rows) & ~evaluating  # no unrolls are made of those that evaluate
         with self._device.acting():
-            thought = self._think(batch, previous, evaluating, rows[begins], batch.start[kept][begins])
-        sent[ours] = self._actions.to_environment(torch.from_numpy(thought.actions)).numpy()
-        self._reply(requests, sent, thought.version)
-        record = StepRecord(
-            rows, batch.observation[kept], batch.reward[kept], batch.flags[kept], previous[kept],
-            thought.actions[kept], thought.bootstrap[kept], {k: v[kept] for k, v in thought.behaviour.items()},
-            thought.stack_prefix, thought.states, thought.version,
-        )
-        self.steps += len(record.env_ids)
-        return self._assembler.append(record)
+            steps, before, version = self._think(rows, batch, evaluating, begins)
+        sent[ours] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
+        self._reply(requests, sent, version)
+        if evaluating.any():
+            training = ~evaluating
+            rows, steps = rows[training], steps.map(lambda array: array[training])
+        self.steps += len(rows)
+        return self._assembler.append(rows, steps, before)
 
     def _begin_life(self, request: Request) -> None:
         rows = request.env_ids
@@ -200,13 +176,12 @@ class Inference:
         if self._opponent is not None:
             self._opponent.begin_life(rows)
 
-    def _count_episodes(self, batch: Gathered, evaluating: Array) -> None:
+    def _count_episodes(self, rows: Array, batch: StepBatch, evaluating: Array) -> None:
         """Returns, scores, lengths; a first observation after an end carries the reward of the step that ended it."""
-        rows = batch.env_ids
-        ended = (batch.flags & ENDS) != 0
-        counted = ended | ((batch.flags & Flags.START) == 0)
+        ended = batch.has(ENDS)
+        counted = ended | ~batch.start
         self._returns[rows] += np.where(counted, batch.reward, 0.0)
-        if self.spec.scored:
+        if batch.score is not None:
             self._scores[rows] += np.where(counted, batch.score, 0.0)
         self._lengths[rows] += counted
         for row, evaluates in zip(rows[ended].tolist(), evaluating[ended].tolist(), strict=True):
@@ -218,37 +193,41 @@ class Inference:
         self._lengths[rows[ended]] = 0
 
     def _think(
-        self, batch: Gathered, previous_action: Array, evaluating: Array, begin: Array, begin_episode: Array
-    ) -> Thought:
-        """What the policy does in the N rows of `batch`. Waits for the device once.
+        self, rows: Array, batch: StepBatch, evaluating: Array, begins: Array
+    ) -> tuple[Steps[Array], list[Array], int]:
+        """What the policy does in `rows`, N of the tables, the steps of which are `batch`. Waits for the device once.
 
         Args:
-            previous_action: [N, *action].
             evaluating: bool [N].
-            begin: rows of the tables [K] of which an unroll begins with this step, and for each of them whether an
-                episode does: `begin_episode`.
+            begins: bool [N], where an unroll begins with this step.
+
+        Returns:
+            The steps with what was chosen, the frames and recurrent states before them where `begins`, and the
+            policy's version.
         """
-        number, place = len(batch.env_ids), self._device.place_rows
-        seen = self._memory.bring(batch, previous_action)
-        roles = Roles(place(self._roles.ranks[batch.env_ids]), place(evaluating))
+        number, place = len(rows), self._device.place_rows
+        previous_action = self._memory.previous_action(rows, batch)
+        seen = self._memory.bring(rows, batch, previous_action)
+        roles = Roles(place(self._roles.ranks[rows]), place(evaluating))
         with self._device.tracing(), self._policy.reading() as (network, version), self._device.autocast():
-            before = self._memory.before(begin, begin_episode)
+            before = self._memory.before(rows[begins], batch.start[begins])
             self._device.cut()
-            bootstrap = self._bootstrap(network, batch)
+            bootstrap = self._bootstrap(network, rows, batch)
             output, state, actions, behaviour = self._recorded(network, seen, roles)
         chosen, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
-        said = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
-        prefix, *states = [value[: len(begin)] for value in rest[len(said) : len(said) + len(before)]]
+        kept = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
+        first = [value[: begins.sum()] for value in rest[len(kept) : len(kept) + len(before)]]
         values = np.zeros(number, np.float32)
         if bootstrap:
-            values[batch.final_rows] = rest[-1][: len(batch.final_rows)]
-        thought = Thought(chosen[:number], said, values, prefix, tuple(states), version)
-        self._memory.did(batch.env_ids, thought.actions)
+            values[batch.final_index] = rest[-1][: len(batch.final_index)]
+        steps = Steps(**batch.kept(), previous_action=previous_action, action=chosen[:number],
+                      policy_version=np.full(number, version), bootstrap_value=values, behaviour=kept)
+        self._memory.did(rows, steps.action)
         if self.tap.watched:
-            sent = self._actions.to_environment(torch.from_numpy(thought.actions)).numpy()
+            sent = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
             output = type(output)(*(tensor.cpu() for tensor in output))  # rows are cut out there: on XLA, a graph each
-            self._show(batch, sent, output, tuple(part.cpu() for part in state), version)
-        return thought
+            self._show(rows, batch, sent, output, tuple(part.cpu() for part in state), version)
+        return steps, first, version
 
     def _recorded(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
         """`_forward`, launched as a whole where the device records work."""
@@ -271,20 +250,20 @@ class Inference:
         self._memory.remember(seen.rows, state)
         return output, state, actions, behaviour
 
-    def _bootstrap(self, network: nn.Module, batch: Gathered) -> list[torch.Tensor]:
+    def _bootstrap(self, network: nn.Module, rows: Array, batch: StepBatch) -> list[torch.Tensor]:
         """[values of the true final observations], on the device; [] where there are none."""
-        if not len(batch.final_rows):
+        if not len(batch.final_index):
             return []
-        output, _ = network(*self._memory.peek(self._memory.bring_last(batch)))
+        output, _ = network(*self._memory.peek(self._memory.bring_last(rows, batch)))
         values = self._algorithm.bootstrap(output)
         self._device.cut()
         return [values]
 
     def _show(
-        self, batch: Gathered, actions: Array, output: NetworkOutput, state: tuple[torch.Tensor, ...], version: int
+        self, rows: Array, batch: StepBatch, actions: Array, output: NetworkOutput, state: State, version: int
     ) -> None:
         """Give the tap the rows that somebody watches; nothing else of the batch is copied."""
-        for row, env_id in self.tap.rows(batch.env_ids):
+        for row, env_id in self.tap.rows(rows):
             self.tap.record(
                 env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
                 flags=int(batch.flags[row]), action=actions[row].copy(), policy_version=version,

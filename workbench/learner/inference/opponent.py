@@ -12,9 +12,8 @@ from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import Roles
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.environment_tables import Memory
-from workbench.learner.inference.step_batch import Gathered
 from workbench.policies.player import Policy
-from workbench.trajectory import Array
+from workbench.trajectory import Array, StepBatch
 
 
 class Opponent:
@@ -31,12 +30,12 @@ class Opponent:
         """Forget what `rows` have seen: their actor begins a new life."""
         self._memory.forget(rows)
 
-    def act(self, batch: Gathered) -> Array:
-        """Actions [N, *action] as the environments take them, for all rows of `batch`; called in `Device.acting`."""
-        if not len(batch.env_ids):
+    def act(self, rows: Array, batch: StepBatch) -> Array:
+        """Actions [N, *action] as the environments `rows` take them; called in `Device.acting`."""
+        number = len(rows)
+        if not number:
             return np.zeros((0, *self._policy.spec.actions.shape), self._policy.spec.actions.dtype)
-        number = len(batch.env_ids)
-        seen = self._memory.bring(batch, self._memory.previous_action(batch))
+        seen = self._memory.bring(rows, batch, self._memory.previous_action(rows, batch))
         evaluating = Roles(*(self._device.place(part) for part in Roles.evaluating(len(seen.rows))))
         with self._device.tracing():
             with self._device.autocast():
@@ -47,7 +46,7 @@ class Opponent:
             self._memory.remember(seen.rows, state)
             as_taken = self._actions.to_environment(actions)
         chosen, sent = self._device.fetch([actions, as_taken])
-        self._memory.did(batch.env_ids, chosen[:number])
+        self._memory.did(rows, chosen[:number])
         return sent[:number]
 
     def resize(self, num_envs: int) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from workbench import checkpoints
+from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.run_state import RunState
 from workbench.learner.training.data_echo import Echo
-from workbench.replay.batch_source import Draw
 from workbench.rundir import RunDirectory
 from workbench.wire.messages import Hello
 
@@ -57,7 +57,7 @@ class Concurrent:
         entropy = [self._state.config.seed, hello.actor, self._lives if updates else 0, updates]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
 
-    def next(self, *, timeout_s: float) -> Draw | None:
+    def next(self, *, timeout_s: float) -> Batch | None:
         """The next batch to train on, or None if there is none after `timeout_s`."""
         return self._echo.next(self._state.hyperparameters, timeout_s=timeout_s)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.algorithms.batch import Batch
 from workbench.learner.metrics.meters import Meters
-from workbench.replay.batch_source import Draw, Experience
+from workbench.replay.batch_source import Experience
 
 
 class Echo:
@@ -13,24 +14,24 @@ class Echo:
 
     def __init__(self, experience: Experience, meters: Meters) -> None:
         self._experience, self._meters = experience, meters
-        self._draw: Draw | None = None
+        self._batch: Batch | None = None
         self._uses = 0
 
-    def next(self, config: Any, *, timeout_s: float) -> Draw | None:
+    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """The next batch to train on, or None if there is none after `timeout_s`."""
-        again = self._draw is not None and self._uses < config.echo_factor
+        again = self._batch is not None and self._uses < config.echo_factor
         if not again:
-            self._draw = None
+            self._batch = None
         fresh = self._experience.next(config, timeout_s=0.0 if again else timeout_s)
         if fresh is None and not again:
             return None
         if fresh is not None:
             if self._uses:  # of the batch before
                 self._meters.add("batch_uses", self._uses)
-            self._draw, self._uses = fresh, 0
+            self._batch, self._uses = fresh, 0
         self._uses += 1
-        return self._draw
+        return self._batch
 
     def drop(self) -> None:
         """Do not use the last batch again."""
-        self._draw = None
+        self._batch = None

@@ -32,7 +32,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.config import REPLAY_S, RunConfig
-from workbench.replay.batch_source import Draw
 from workbench.replay.capacity import free_bytes
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
@@ -89,8 +88,8 @@ class Alone:
     def begin(self, join: Callable[[Group], None], *, steps: int, seed: int) -> None:
         """Nobody to join; torch's random numbers go on as they are."""
 
-    def batch(self, draw: Draw) -> Batch:
-        return draw.batch
+    def batch(self, batch: Batch) -> Batch:
+        return batch
 
     def share(self, hyperparameters: Any) -> Any:
         return hyperparameters
@@ -226,12 +225,12 @@ class Group:
         self._steps = steps
         torch.manual_seed(seed)
 
-    def batch(self, draw: Draw) -> Batch:
-        """The batch of this learner's draw, with weights relative to the largest of what all of them draw."""
-        if draw.sample is None:
-            return draw.batch
-        scale = math.exp(draw.sample.log_largest - self._log_largest)
-        return dataclasses.replace(draw.batch, weight=draw.batch.weight * scale)
+    def batch(self, batch: Batch) -> Batch:
+        """This learner's batch, with weights relative to the largest of what all of them draw."""
+        if batch.sample is None:
+            return batch
+        scale = math.exp(batch.sample.log_largest - self._log_largest)
+        return dataclasses.replace(batch, weight=batch.weight * scale)
 
     def averaged(self, network: nn.Module) -> DistributedDataParallel:
         """`network`, whose gradients are those of all learners' batches together after each backward pass."""

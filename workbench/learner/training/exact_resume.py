@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from workbench import checkpoints
+from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
 from workbench.errors import ConnectionLost
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.run_state import RunState
 from workbench.learner.training.concurrent import Concurrent
-from workbench.replay.batch_source import Draw
 from workbench.rundir import RunDirectory
 from workbench.wire.messages import Hello
 
@@ -89,14 +89,14 @@ class ExactResume:
             entropy = [self._state.config.seed, hello.actor, self.begun]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
 
-    def next(self, *, timeout_s: float) -> Draw | None:
+    def next(self, *, timeout_s: float) -> Batch | None:
         """The next batch to train on; None where there is none, and then all environments may have made a step."""
         experience, waiting = self._state.parts.experience, -1
         while waiting != len(experience.queue):  # else it only stopped for whoever wants to pause
             waiting = len(experience.queue)
-            draw = experience.next(self._state.hyperparameters, timeout_s=0.0)
-            if draw is not None:
-                return draw
+            batch = experience.next(self._state.hyperparameters, timeout_s=0.0)
+            if batch is not None:
+                return batch
         self._act(timeout_s)
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
 from workbench.errors import OutOfBounds
 from workbench.learner.command_queue import Commands
@@ -15,7 +16,6 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.exact_resume import Schedule
 from workbench.learner.training.trainer import MAX_BAD_UPDATES
-from workbench.replay.batch_source import Draw
 
 POLL_S = 0.1
 
@@ -34,8 +34,8 @@ class TrainingLoop:
         self._state, self._parts = state, state.parts
         self._orders, self._commands, self._log, self._meters = orders, commands, log, meters
         self._schedule, self._checkpoints = schedule, checkpoints
-        self._draw: Draw | None = None  # that waits until all learners have one
-        self._learning: deque[tuple[Draw, Callable[[], Loss | None]]] = deque()  # updates that are on their way
+        self._draw: Batch | None = None  # that waits until all learners have one
+        self._learning: deque[tuple[Batch, Callable[[], Loss | None]]] = deque()  # updates that are on their way
 
     def run(self) -> None:
         """Train until the run is over. Raises what this learner, or a meeting with the others, fails with."""
@@ -59,7 +59,7 @@ class TrainingLoop:
             self._draw = None
             self._update(draw)
 
-    def _next_draw(self) -> Draw | None:
+    def _next_draw(self) -> Batch | None:
         try:
             with self._meters.timing("training_wait"):
                 return self._schedule.next(timeout_s=POLL_S)
@@ -68,7 +68,7 @@ class TrainingLoop:
             self._orders.pause(str(error))
             return None
 
-    def _update(self, draw: Draw) -> None:
+    def _update(self, draw: Batch) -> None:
         state, parts, trainer = self._state, self._parts, self._parts.trainer
         batch = state.learners.batch(draw)
         with self._meters.timing("update"):

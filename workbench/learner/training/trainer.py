@@ -147,7 +147,7 @@ class Trainer:
             loss, told = self._judged(batch.map(lambda _: next(left)), settings)
             return loss._replace(total=loss.total.detach()), told
 
-        loss, told = self._recorder.run(work, batch.tensors(), settings=config)
+        loss, told = self._recorder.run(work, list(batch.arrays().values()), settings=config)
         samples = {name: value.clone() for name, value in loss.samples.items()}  # read after the next update
         return loss._replace(samples=samples), told
 
