@@ -38,7 +38,7 @@ from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 from workbench.wire.messages import GroupStep
 
-GROUPS, SIZE, STEPS = 3, 4, 60
+GROUPS, SIZE, STEPS = 3, 4, 40
 SPEC = EnvironmentSpec("numbers", (3,), "float32", 2, frame_stack=2)
 folder = Path(sys.argv[1])
 assert Path(workbench.__file__).is_relative_to(folder)
@@ -96,7 +96,8 @@ def check(config, storage_folder):
 
 SETTINGS = {"unroll_length": 5, "batch_size": 3, "queue_size": 100, "envs_per_actor": SIZE, "groups_per_actor": 1,
             "evaluation_envs_per_actor": 1}
-R2D2 = {"algorithm": "r2d2", "burn_in": 3, "replay_size": 20, "replay_min_size": 6, "replay_ratio": 1.0}
+R2D2 = {"algorithm": "r2d2", "burn_in": 3, "replay_size": 20, "replay_min_size": 6, "replay_ratio": 1.0,
+        "lstm_size": 16, "dueling_size": 16}
 check(RunConfig.build("x", **SETTINGS), folder / "none")
 for storage in ("memory", "disk"):
     check(RunConfig.build("x", **SETTINGS, **R2D2, replay_storage=storage), folder / storage)
