@@ -194,7 +194,7 @@ def test_the_mirror_outlives_whoever_launched_and_ends_with_the_run(home: Path, 
 def test_without_a_folder_it_says_that_nothing_is_kept(home: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("WORKBENCH_MIRROR", "somewhere")
     colab.prepare(None)
-    assert "Nothing is kept" in capsys.readouterr().out
+    assert "Checkpoints are not copied" in capsys.readouterr().out
     run = launch()
     assert "kept on this machine alone" in capsys.readouterr().out and not mirrors(run)
     run.stop(timeout_s=0)

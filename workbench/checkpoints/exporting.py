@@ -38,7 +38,7 @@ def export(
     if replay and not checkpoint.has_replay:
         raise InvalidInput(f"{checkpoint.path} has no replay. Export it without.")
     if os.path.lexists(path):
-        raise InvalidInput(f"{path} exists already. Choose another name.")
+        raise InvalidInput(f"{path} is there already. Choose another name.")
     checkpoint.verify(replay=replay)
     groups = ["model"] if weights_only else [group for group in checkpoint.groups if replay or group != REPLAY]
     names = [file_of(group) for group in groups]
