@@ -99,7 +99,7 @@ _HOMES = {
     "evaluate": "workbench.playing.episodes",
     "launch": "workbench.running.launch",
     "export_policy": "workbench.playing.export",
-    "load_ipython_extension": "workbench.cli.magics",  # what IPython looks for, and no name for people
+    "load_ipython_extension": "workbench.cli.magics",  # for IPython, and no public name
     "load_policy": "workbench.playing.export",
     "machine": "workbench.running.machine_info",
     "plan": "workbench.planning",
@@ -122,9 +122,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     with deferred():
         module = importlib.import_module(_HOMES.get(name, f"workbench.{name}"))
-    found = getattr(module, name) if name in _HOMES else module  # environments can be called, see there
-    globals()[name] = found
-    return found
+    value = getattr(module, name) if name in _HOMES else module
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
