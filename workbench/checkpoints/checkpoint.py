@@ -122,23 +122,18 @@ class Checkpoint:
             replay: whether to read the replay as well, which may be large.
         """
         for group in self.groups:
-            if group != REPLAY:
+            if group == REPLAY and not replay:
+                continue
+            try:
                 with self._verified(file_of(group)):
                     pass
-            elif replay:
-                self._verify_replay()
+            except CheckpointCorrupt:
+                if group in self.groups:  # else it is a replay that has just been pruned
+                    raise
         unknown = {path.name for path in self.path.glob(f"*{SUFFIX}")} - set(self.files)
         if unknown:
             raise CheckpointCorrupt(f"{self.path} has a file that is not its own: {', '.join(sorted(unknown))}. "
                                     "Move it away, or use an older checkpoint.")
-
-    def _verify_replay(self) -> None:
-        try:
-            with self._verified(file_of(REPLAY)):
-                pass
-        except CheckpointCorrupt:
-            if self.has_replay:  # else it has just been pruned
-                raise
 
     @contextmanager
     def _verified(self, name: str) -> Iterator[BufferedReader]:

@@ -45,7 +45,11 @@ def export(
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        meta = _meta_of(checkpoint, names) if weights_only else (checkpoint.path / META).read_bytes()
+        if weights_only:
+            meta = encoded_meta(checkpoint.meta, files={name: checkpoint.files[name] for name in names},
+                                requested=checkpoint.requested, created=checkpoint.created)
+        else:
+            meta = (checkpoint.path / META).read_bytes()
         (_zip if path.suffix == ".zip" else _copy)(checkpoint.path, names, meta, beside)
         os.rename(beside, path)
     except OSError as error:
@@ -60,12 +64,6 @@ def export(
         with suppress(OSError):
             beside.unlink()
     return path
-
-
-def _meta_of(checkpoint: Checkpoint, names: list[str]) -> bytes:
-    """meta.json of a copy with these files alone."""
-    return encoded_meta(checkpoint.meta, files={name: checkpoint.files[name] for name in names},
-                        requested=checkpoint.requested, created=checkpoint.created)
 
 
 def _copy(source: Path, names: list[str], meta: bytes, folder: Path) -> None:
