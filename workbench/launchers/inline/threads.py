@@ -62,7 +62,7 @@ class ThreadLife:
         self._former: threading.Thread | None = None  # of a life that was given up
         self._error: BaseException | None = None
         self._leave_at = self._give_up_at = float("inf")
-        self._asked_to_end = self._told_to_leave = False
+        self._asked_to_end = self._asked_to_leave = False
 
     @property
     def alive(self) -> bool:
@@ -94,7 +94,7 @@ class ThreadLife:
         self.restarts += 1
         self.started_at = time.monotonic()
         self._leave_at = self._give_up_at = float("inf")
-        self._asked_to_end = self._told_to_leave = False
+        self._asked_to_end = self._asked_to_leave = False
         self._error, self._work, self._former = None, self._make(), None
         self._thread = threading.Thread(target=self._live, args=(self._work,), name=self.name, daemon=True)
         self._note(f"{self.name} begins, as a thread of process {os.getpid()}")
@@ -112,7 +112,7 @@ class ThreadLife:
         if self._thread is None or self._work is None:
             return None
         now = time.monotonic()
-        if now > self._leave_at and not self._told_to_leave:
+        if now > self._leave_at and not self._asked_to_leave:
             self.kill()
         if self._thread.is_alive():
             if now < self._give_up_at:
@@ -124,10 +124,10 @@ class ThreadLife:
 
     def _ending(self) -> Ending:
         exception, report, code = self._error, None, 0
-        if exception is not None and not self._told_to_leave:
+        if exception is not None and not self._asked_to_leave:
             self._note("".join(traceback.format_exception(exception)))
             self.exception = exception
-        if self._told_to_leave:
+        if self._asked_to_leave:
             code = -signal.SIGKILL  # what a process would have ended with
         elif isinstance(exception, WorkbenchError):
             report, code = {"type": type(exception).__name__, "message": str(exception)}, FATAL
@@ -150,8 +150,8 @@ class ThreadLife:
 
     def kill(self) -> None:
         """Ask this life to leave at once; it is given up if it does not."""
-        if self._work is not None and not self._told_to_leave:
-            self._told_to_leave, self._give_up_at = True, time.monotonic() + GIVEN_UP_AFTER_S
+        if self._work is not None and not self._asked_to_leave:
+            self._asked_to_leave, self._give_up_at = True, time.monotonic() + GIVEN_UP_AFTER_S
             self._work.leave()
 
     def log_tail(self) -> str:
