@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -63,16 +60,6 @@ def test_a_first_look_at_a_long_history_is_as_a_reader_thins_it(writer: MetricsW
         assert np.array_equal(seen[name], read[name])
 
 
-def seen_anew(path: Path) -> Iterator[History]:
-    """The file as it is; with rollups that an older version wrote; and as an older version left it."""
-    yield History(path)
-    with closing(sqlite3.connect(path)) as connection:
-        for older in ("UPDATE rollups SET number = NULL, total = NULL WHERE bucket < 3",
-                      "ALTER TABLE rollups DROP COLUMN number; ALTER TABLE rollups DROP COLUMN total"):
-            connection.executescript(older)
-            yield History(path)
-
-
 def test_means_are_of_all_rows_followed_or_seen_at_once(writer: MetricsWriter, tmp_path: Path) -> None:
     followed = History(tmp_path / "metrics.sqlite", most_points=200)
     values = np.random.default_rng(0).exponential(size=9000)
@@ -82,7 +69,7 @@ def test_means_are_of_all_rows_followed_or_seen_at_once(writer: MetricsWriter, t
         write(writer, first, values[first : {0: 150, 150: 300, 300: 7000}.get(first)])
         followed.series({"loss"})
     writer.close()
-    for history in (followed, *seen_anew(tmp_path / "metrics.sqlite")):
+    for history in (followed, History(tmp_path / "metrics.sqlite")):
         kept = history.series({"loss"})["loss"]
         assert kept["count"].sum() == len(finite)
         known = kept["count"] > 0

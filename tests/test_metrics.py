@@ -121,32 +121,6 @@ def test_scores_are_kept_apart_from_returns_and_are_missing_where_nobody_tells_t
     assert reader.series("episode_return")["value"].tolist() == [1.5, 2.5]
 
 
-OLD_EPISODES = """CREATE TABLE episodes (id INTEGER PRIMARY KEY, frames INTEGER, steps INTEGER, updates INTEGER,
-    time_s REAL, kind TEXT, env_id INTEGER, episode_return REAL, length_steps INTEGER)"""
-
-
-def test_a_file_from_before_there_were_scores_is_read_and_written_on(writer: MetricsWriter, path: Path) -> None:
-    writer.episode(at(1), env_id=4, episode_return=1.5, length_steps=9)
-    writer.close()
-    with sqlite3.connect(path) as old:  # as versions without scores made it
-        old.execute("ALTER TABLE episodes RENAME TO newer")
-        old.execute(OLD_EPISODES)
-        columns = "frames, steps, updates, time_s, kind, env_id, episode_return, length_steps"
-        old.execute(f"INSERT INTO episodes ({columns}) SELECT {columns} FROM newer")
-        old.execute("DROP TABLE newer")
-    old.close()
-    before = MetricsReader(path).episodes()
-    assert before["env_id"].tolist() == [4] and np.isnan(before["score"]).all()
-    for _ in range(2):  # the second time there is nothing to add
-        resumed = MetricsWriter(path)
-        resumed.episode(at(2), env_id=5, episode_return=2.5, length_steps=9, score=7.0)
-        resumed.close()
-    after = MetricsReader(path).episodes()
-    assert after["env_id"].tolist() == [4, 5, 5]
-    np.testing.assert_array_equal(after["score"], [np.nan, 7.0, 7.0])
-    assert MetricsReader(path).series("episode_return")["value"].tolist() == [1.5, 2.5, 2.5]
-
-
 def test_numpy_numbers_are_taken_as_numbers(writer: MetricsWriter, path: Path) -> None:
     progress = Progress(np.int64(2**40), np.int64(7), np.int32(3), np.float32(1.5))  # type: ignore[arg-type]
     writer.scalars(progress, {"loss": np.float64(0.25)})

@@ -77,42 +77,32 @@ __all__ = [
     "sweeps",
 ]
 
-_HOMES = {
-    "Aggregate": "workbench.playing.evaluating.aggregate",
-    "Checkpoint": "workbench.checkpoints",
-    "Comparison": "workbench.widgets.views.compare",
-    "Evaluation": "workbench.playing.evaluating.evaluation",
-    "Game": "workbench.playing.by_hand.game",
-    "Machine": "workbench.running.machine_info",
-    "PretrainedPolicies": "workbench.playing.pretrained",
-    "PretrainedPolicy": "workbench.playing.pretrained",
-    "Rollout": "workbench.playing.rollout",
-    "Run": "workbench.running.handle",
-    "RunStatus": "workbench.metrics.status",
-    "Sweep": "workbench.sweeping.handle",
-    "SweepStatus": "workbench.sweeping.handle",
-    "WorkbenchError": "workbench.errors",
-    "aggregate": "workbench.playing.evaluating.aggregate",
-    "attach": "workbench.running.handle",
-    "attach_sweep": "workbench.sweeping.sweep",
-    "compare": "workbench.widgets.views.compare",
-    "evaluate": "workbench.playing.episodes",
-    "launch": "workbench.running.launch",
-    "export_policy": "workbench.playing.export",
-    "load_ipython_extension": "workbench.cli.magics",  # what IPython looks for, and no name for people
-    "load_policy": "workbench.playing.export",
-    "machine": "workbench.running.machine_info",
-    "plan": "workbench.planning",
-    "play": "workbench.playing.by_hand.game",
-    "pretrained": "workbench.playing.pretrained",
-    "recipe": "workbench.planning.recipes",
-    "register_environment": "workbench.environments",
-    "resume": "workbench.running.launch",
-    "rollout": "workbench.playing.episodes",
-    "runs": "workbench.running.listing",
-    "sweep": "workbench.sweeping.sweep",
-    "sweeps": "workbench.sweeping.sweep",
-    "unload_ipython_extension": "workbench.cli.magics",
+_HOMES = {  # of each public name, its module
+    name: module
+    for module, names in (
+        ("workbench.checkpoints", ("Checkpoint",)),
+        ("workbench.cli.magics", ("load_ipython_extension", "unload_ipython_extension")),  # for IPython
+        ("workbench.environments", ("register_environment",)),
+        ("workbench.errors", ("WorkbenchError",)),
+        ("workbench.metrics.status", ("RunStatus",)),
+        ("workbench.planning", ("plan",)),
+        ("workbench.planning.recipes", ("recipe",)),
+        ("workbench.playing.by_hand.game", ("Game", "play")),
+        ("workbench.playing.episodes", ("evaluate", "rollout")),
+        ("workbench.playing.evaluating.aggregate", ("Aggregate", "aggregate")),
+        ("workbench.playing.evaluating.evaluation", ("Evaluation",)),
+        ("workbench.playing.export", ("export_policy", "load_policy")),
+        ("workbench.playing.pretrained", ("PretrainedPolicies", "PretrainedPolicy", "pretrained")),
+        ("workbench.playing.rollout", ("Rollout",)),
+        ("workbench.running.handle", ("Run", "attach")),
+        ("workbench.running.launch", ("launch", "resume")),
+        ("workbench.running.listing", ("runs",)),
+        ("workbench.running.machine_info", ("Machine", "machine")),
+        ("workbench.sweeping.handle", ("Sweep", "SweepStatus")),
+        ("workbench.sweeping.sweep", ("attach_sweep", "sweep", "sweeps")),
+        ("workbench.widgets.views.compare", ("Comparison", "compare")),
+    )
+    for name in names
 }
 
 
@@ -122,9 +112,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     with deferred():
         module = importlib.import_module(_HOMES.get(name, f"workbench.{name}"))
-    found = getattr(module, name) if name in _HOMES else module  # environments can be called, see there
-    globals()[name] = found
-    return found
+    value = getattr(module, name) if name in _HOMES else module
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

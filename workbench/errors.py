@@ -11,7 +11,7 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
     ├── EnvironmentFailed        an environment raised; carries its traceback
     ├── NetworkFailed            a network raised, or returned the wrong shapes
     ├── RunNotFound (KeyError)   no such run
-    ├── RunExists                a run of that name is there already
+    ├── RunExists                a run of that name exists already
     ├── RunNotAlive              the run has ended or its supervisor is dead
     ├── RunAlive                 the run must be stopped first
     ├── RunFailed                the run stopped with an error
@@ -19,7 +19,7 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
     ├── HomeNotWritable (OSError)
     ├── StorageFailed (OSError)  a file of a run cannot be written or read: full disk, I/O error, newer format
     ├── AccessDenied (PermissionError)   bad token, or a file that others could have written
-    ├── ConnectionLost (ConnectionError) the other process went away
+    ├── ConnectionLost (ConnectionError) the other process has ended, or cannot be reached
     ├── CheckpointCorrupt        a checkpoint is torn or was changed
     └── MissingPackage (ImportError)     carries the command that installs it
 """
@@ -29,7 +29,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_SHOWN = 12  # of the names that are known, where none is near
+_SHOWN = 12  # known names, if none is near
 
 
 class WorkbenchError(Exception):
@@ -40,25 +40,25 @@ class WorkbenchError(Exception):
 
 
 class InvalidInput(WorkbenchError, ValueError):
-    """Something given by the caller is wrong."""
+    """An argument of the caller is wrong."""
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
-    """" Did you mean 'pong'?", where one that is known is like `name`; else ""."""
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+def nearest(name: object, names: Iterable[str]) -> str:
+    """" Did you mean 'pong'?" with the name among `names` that is like `name`; "" without one."""
+    matches = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.5)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 class UnknownName(InvalidInput):
-    """A name that is not known, with the nearest one that is."""
+    """A name that is not known; the message has the nearest known one."""
 
     @classmethod
-    def among(cls, kind: str, name: object, known: Iterable[str], remedy: str = "") -> UnknownName:
-        """The error for `name`, which is no `kind` among `known`."""
-        names = sorted(set(known) - {name})
+    def among(cls, kind: str, name: object, known_names: Iterable[str], remedy: str = "") -> UnknownName:
+        """The error for `name`, which is none of the known names of a `kind`."""
+        names = sorted(set(known_names) - {name})
         if not (hint := nearest(name, names)):
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            hint = f" Known: {', '.join(names[:_SHOWN])}{more}." if names else ""
+            rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            hint = f" Known: {', '.join(names[:_SHOWN])}{rest}." if names else ""
         return cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")
 
 
@@ -87,7 +87,7 @@ class RunNotFound(WorkbenchError, KeyError):
 
 
 class RunExists(WorkbenchError):
-    """A run of that name is there already."""
+    """A run of that name exists already."""
 
 
 class RunNotAlive(WorkbenchError):
@@ -95,7 +95,7 @@ class RunNotAlive(WorkbenchError):
 
 
 class RunAlive(WorkbenchError):
-    """What was asked for cannot be done while the run is alive; stop it first."""
+    """The call needs a run that has ended; stop it first."""
 
 
 class RunFailed(WorkbenchError):
@@ -119,7 +119,7 @@ class AccessDenied(WorkbenchError, PermissionError):
 
 
 class ConnectionLost(WorkbenchError, ConnectionError):
-    """The process at the other end went away."""
+    """The other process has ended, or cannot be reached."""
 
 
 class CheckpointCorrupt(WorkbenchError):
@@ -132,7 +132,7 @@ class MissingPackage(WorkbenchError, ImportError):
 
 def by_name(name: str, message: str) -> WorkbenchError:
     """The error of class `name` with `message`; how an error crosses a process border without pickle."""
-    found = globals().get(name)
-    if isinstance(found, type) and issubclass(found, WorkbenchError):
-        return found(message)
+    kind = globals().get(name)
+    if isinstance(kind, type) and issubclass(kind, WorkbenchError):
+        return kind(message)
     return WorkbenchError(f"{name}: {message}" if name else message)

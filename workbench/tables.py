@@ -1,6 +1,6 @@
-"""Small tables that show well in a notebook and in a terminal, and are plain sequences of rows.
+"""Small tables for notebooks and terminals, which are sequences of rows; and numbers and durations as text.
 
-What others may have written is shown as text: in the output of a cell, in a terminal, in Markdown.
+Text that another user may have written is escaped: in the output of a cell, in a terminal, in Markdown.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Generic, TypeVar, overload
 
 from workbench.errors import UnknownName
 
-SMALL = "font-family:sans-serif;font-size:13px"  # of whatever is not only a table
+SMALL = "font-family:sans-serif;font-size:13px"  # of a view with more than a table
 
-_MOVES = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
 
 
 class Table(Sequence[Row], Generic[Row]):
-    """Rows that have a `name`; `table[0]` and `table["name"]` both find one."""
+    """Rows that have a `name`; `table[0]` and `table["name"]` both return a row."""
 
     def __init__(self, rows: Sequence[Row], columns: Columns, *, empty: str) -> None:
         self._rows = tuple(rows)
@@ -30,9 +30,9 @@ class Table(Sequence[Row], Generic[Row]):
 
     @property
     def _notes(self) -> list[str]:
-        """What is wrong with rows, by their `problem`; stands below the table."""
-        told = ((getattr(row, "name", ""), getattr(row, "problem", "")) for row in self._rows)
-        return [f"{name}: {problem}" for name, problem in told if problem]
+        """The `problem` of each row that has one, for below the table."""
+        problems = ((getattr(row, "name", ""), getattr(row, "problem", "")) for row in self._rows)
+        return [f"{name}: {problem}" for name, problem in problems if problem]
 
     @overload
     def __getitem__(self, at: int | str) -> Row: ...
@@ -60,9 +60,9 @@ class Table(Sequence[Row], Generic[Row]):
             return self._empty
         lines = [[plain(cell) for cell in line] for line in (self._columns, *self._cells())]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self._columns))]
-        shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-                 for line in lines]
-        return "\n".join([*shown, *map(plain, self._notes)])
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+                for line in lines]
+        return "\n".join([*text, *map(plain, self._notes)])
 
     def _repr_html_(self) -> str:
         if not self._rows:
@@ -77,12 +77,12 @@ class Table(Sequence[Row], Generic[Row]):
 
 
 def plain(text: str) -> str:
-    """One line, in which whatever moves the cursor, colours or turns text around is shown by its number."""
-    return _MOVES.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """The text in one line, with characters that move the cursor, colour or reverse text as escapes."""
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def output(body: str, style: str = "") -> str:
-    """`body`, of which the page sets nothing as mathematics, whatever stands between two dollar signs."""
+    """`body` as HTML in which the page typesets no mathematics, even between two dollar signs."""
     return f'<div class="mathjax_ignore" style="{style}">{body}</div>'
 
 
@@ -95,7 +95,7 @@ def number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it: 12 s, 3 min, 4 h 10 min, 2 d 3 h; "?" for what is none."""
+    """A duration as people say it: 12 s, 3 min, 4 h 10 min, 2 d 3 h; "?" if it is not finite."""
     if not math.isfinite(seconds):
         return "?"
     if seconds < 60:

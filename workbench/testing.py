@@ -1,4 +1,4 @@
-"""Environments with known answers, for our tests and for users' own; `check_environment` is the contract's test.
+"""Environments with known answers, for our tests and users' own; `check_environment` is the contract's test.
 
 They are registered with Gymnasium as `testing/counting-v0`, `testing/catch-v0`, `testing/recall-v0`,
 `testing/cartpole-positions-v0` and `testing/failing-v0`, so that `launch("testing/catch-v0")` runs them like any other.
@@ -27,10 +27,10 @@ _instances = itertools.count()
 
 
 class Count(NamedTuple):
-    """What an observation of CountingEnv says.
+    """The content of an observation of CountingEnv.
 
     Attributes:
-        life: number of the instance, unlike that of any other instance or process (an actor started again).
+        life: number of the instance, unique among all instances and processes, restarted actors included.
         episode: number of the episode in that life, from 0.
         step: number of the step in that episode, 0 after the reset.
         action: the action that led here, -1 after the reset.
@@ -43,15 +43,15 @@ class Count(NamedTuple):
 
 
 class CountingEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed here
-    """An environment whose observations count, so that a step lost, repeated or shifted anywhere shows.
+    """An environment whose observations count, so that any lost, repeated or shifted step is visible.
 
     Args:
-        episode_length: steps per episode; of several, episode e has the (e mod n)-th.
+        episode_length: steps per episode; of n lengths, episode e has the (e mod n)-th.
         ends: how episodes end: "terminated", "truncated", or "alternate" (first terminated, then truncated, ...).
         image: observations are uint8 [1, 36, 36] whose first row holds the count, else float32 [4].
-        num_actions: none has an effect but to be seen in the next observation.
-        life: see `Count`; None: unique. Give one where two instances must do the same.
-        step_ms: how long a step sleeps, where a run is to leave the processor to others.
+        num_actions: an action has no effect; the next observation shows it.
+        life: see `Count`; None: unique. Give it where two instances must do the same.
+        step_ms: how long a step sleeps, to leave the processor to others.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
@@ -109,7 +109,7 @@ class CountingEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not type
 
     @staticmethod
     def expected_reward(episode: int, step: int) -> float:
-        """Reward of the transition into that step: in [0.01, 0.97], unlike that of its neighbours; 0 at step 0."""
+        """Reward of the transition into that step: in [0.01, 0.97], different from its neighbours'; 0 at step 0."""
         return (1 + (13 * episode + step) % 97) / 100 if step else 0.0
 
     @staticmethod
@@ -129,7 +129,7 @@ class CatchEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed h
     the bottom row and moves by one column or stays (actions left, stay, right). After rows - 1 steps the ball is at
     the bottom. Observation: uint8 [1, rows * cell, columns * cell], 255 where ball and paddle are. A random policy
     returns about -0.5, and every ball can be caught. After bsuite's catch (Osband et al. 2020, arXiv 1908.03568).
-    A step sleeps `step_ms`, where a run is to leave the processor to others.
+    A step sleeps `step_ms`, to leave the processor to others.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "render_fps": 4}
@@ -205,7 +205,7 @@ class RecallEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not typed 
 
 
 class HiddenVelocityCartPoleEnv(gymnasium.ObservationWrapper):  # type: ignore[misc]  # gymnasium is not typed here
-    """CartPole-v1 without its velocities: what one observation does not tell, two do. Best return 500.
+    """CartPole-v1 without its velocities, which two observations tell, and one does not. Best return 500.
 
     Observation: float32 [2]: position of the cart and angle of the pole. Everything else is CartPole-v1's. After the
     non-Markovian pole balancing of Wierstra et al. 2007 (ICANN, "Solving deep memory POMDPs").
@@ -215,8 +215,8 @@ class HiddenVelocityCartPoleEnv(gymnasium.ObservationWrapper):  # type: ignore[m
 
     def __init__(self, *, render_mode: str | None = None) -> None:
         super().__init__(gymnasium.make("CartPole-v1", render_mode=render_mode, disable_env_checker=True))
-        seen = self.env.observation_space
-        self.observation_space = gymnasium.spaces.Box(seen.low[::2], seen.high[::2], dtype=np.float32)
+        full = self.env.observation_space
+        self.observation_space = gymnasium.spaces.Box(full.low[::2], full.high[::2], dtype=np.float32)
 
     def observation(self, observation: Array) -> Array:
         """Positions of all four values."""
@@ -229,7 +229,7 @@ class FailingEnv(CountingEnv):
     def __init__(self, *, where: str = "step", at: int = 3, message: str = "on purpose", **counting: Any) -> None:
         if where not in ("constructor", "reset", "step"):
             raise InvalidInput(f"where={where!r} must be 'constructor', 'reset' or 'step'.")
-        self._where, self._left, self._message = where, at, message
+        self._where, self._remaining, self._message = where, at, message
         if where == "constructor":
             raise RuntimeError(message)
         super().__init__(**counting)
@@ -245,8 +245,8 @@ class FailingEnv(CountingEnv):
         return super().step(action)
 
     def _count_down(self, where: str) -> None:
-        self._left -= where == self._where
-        if self._left <= 0:
+        self._remaining -= where == self._where
+        if self._remaining <= 0:
             raise RuntimeError(self._message)
 
 

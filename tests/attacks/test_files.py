@@ -331,7 +331,7 @@ def test_a_mirrors_history_that_is_none_is_left_behind(
         replaced(metrics, by)
     with soon():
         assert colab.restored("bad", tmp_path) == "bad"
-    assert "The history before now is lost" in capsys.readouterr().out
+    assert "The history so far is lost" in capsys.readouterr().out
     assert not (home / "runs" / "bad" / "metrics.sqlite").exists()
 
 

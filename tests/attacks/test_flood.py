@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import eventually
 from workbench.errors import ConnectionLost
 from workbench.wire import rpc, strangers
-from workbench.wire.certificates import _made
+from workbench.wire.certificates import _self_signed
 from workbench.wire.rpc import Caller, Endpoint, Listen, Server, serve
 
 MOST = 40
@@ -29,7 +29,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     monkeypatch.setattr(rpc, "_HANDSHAKE_MS", getattr(request, "param", 2000))
     monkeypatch.setattr(rpc, "_IDLE_MS", 2000)
     monkeypatch.setattr(rpc, "_most_connections", lambda: MOST)
-    certificate, key = _made("flooded")
+    certificate, key = _self_signed("flooded")
     beyond, told = Listen("127.0.0.1", certificate, key), list[str]()
     running = serve(f"unix:{tmp_path}/s", "secret", calls={"ping": lambda: 1}, beyond=beyond, on_flood=told.append)
     caller = Caller(Endpoint(f"127.0.0.1:{running.port}", certificate), "secret")
@@ -118,8 +118,8 @@ def test_many_who_have_the_token_come_from_one_address(server: Flooded, monkeypa
     try:
         eventually(lambda: all(answers(one) for one in more))
         for _ in range(3):
-            running._strangers.look()
-        assert len(strangers._connected(running.port)) >= 12 and all(answers(one) for one in more)
+            running._strangers.check()
+        assert len(strangers._connections(running.port)) >= 12 and all(answers(one) for one in more)
         assert told == []
     finally:
         for one in more:

@@ -16,7 +16,7 @@ from tests.widgets import recorded
 from workbench.errors import AccessDenied
 from workbench.rundir import RunDirectory, lock
 from workbench.wire import endpoints
-from workbench.wire.certificates import _made
+from workbench.wire.certificates import _self_signed
 from workbench.wire.endpoints import SUPERVISOR, reach
 
 SOMEBODY = 65534  # another user
@@ -43,7 +43,7 @@ def addressed(home: Path, planter: socket.socket) -> RunDirectory:
     """A run that says it is alive, and listens where the planter does."""
     made = recorded.vtrace("planted")
     made.write(state="training")
-    certificate, key = _made("planted")
+    certificate, key = _self_signed("planted")
     for path, data in ((made.certificate, certificate), (made.certificate_key, key)):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(data)
@@ -87,7 +87,7 @@ def test_a_run_that_is_resumed_forgets_the_addresses_that_lay_there(home: Path, 
     run = wb.launch("CartPole-v1", name="mine", actors=1, envs_per_actor=2, device="cpu")
     run.wait(updates=1)
     run.stop()
-    certificate, _ = _made("mine")
+    certificate, _ = _self_signed("mine")
     told = {"host": "127.0.0.1", "port": planter.getsockname()[1], "machine": "elsewhere", "socket": "unix:/nowhere"}
     for path, data in ((run.directory.certificate, certificate),
                        *((run.directory.endpoints / f"{name}.json", json.dumps(told).encode())

@@ -147,7 +147,7 @@ def test_what_did_not_arrive_whole_gives_way_to_what_did(
     assert rundir.every() == []
     colab.restored("typed", trust_code=True)
     told = capsys.readouterr().out
-    assert f"at {older.frames:,} frames" in told and str(weights) in told and "history before now is lost" in told
+    assert f"at {older.frames:,} frames" in told and str(weights) in told and "history so far is lost" in told
     run = wb.resume("typed", actors=1)
     run.wait(frames=older.frames + 100, timeout_s=240)
     run.stop()
@@ -194,9 +194,9 @@ def test_the_mirror_outlives_whoever_launched_and_ends_with_the_run(home: Path, 
 def test_without_a_folder_it_says_that_nothing_is_kept(home: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("WORKBENCH_MIRROR", "somewhere")
     colab.prepare(None)
-    assert "Nothing is kept" in capsys.readouterr().out
+    assert "Checkpoints are not copied" in capsys.readouterr().out
     run = launch()
-    assert "kept on this machine alone" in capsys.readouterr().out and not mirrors(run)
+    assert "is on this machine alone" in capsys.readouterr().out and not mirrors(run)
     run.stop(timeout_s=0)
 
 

@@ -17,7 +17,7 @@ from workbench import rundir
 from workbench.errors import AccessDenied, ConnectionLost, InvalidInput
 from workbench.rundir import RunDirectory
 from workbench.wire import certificates
-from workbench.wire.endpoints import HOST, joined, reach, reaching, serve_run
+from workbench.wire.endpoints import HOST, host_port, reach, reaching, serve_run
 from workbench.wire.rpc import Caller, Endpoint, Server, open_channel, serve
 
 pytest.importorskip("cryptography")
@@ -144,8 +144,8 @@ def test_an_address_that_is_not_of_this_machine_is_named(run: RunDirectory, monk
 
 
 def test_ipv6_addresses_get_brackets() -> None:
-    assert joined("10.0.0.1", 80) == "10.0.0.1:80"
-    assert joined("::1", 80) == "[::1]:80"
+    assert host_port("10.0.0.1", 80) == "10.0.0.1:80"
+    assert host_port("::1", 80) == "[::1]:80"
 
 
 # --- another machine ------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_another_machine_reaches_a_run_by_the_bundle_of_an_actor(
         command = [*elsewhere.prefix, sys.executable, "-c", CALL, str(bundle)]
         try:
             without = subprocess.run(command, capture_output=True, text=True, timeout=240)
-            assert "the certificate to reach it by is not to be had" in without.stderr
+            assert "certificate cannot be read here" in without.stderr
             certificates.keep(bundle, run.certificate.read_bytes())
             told = subprocess.run(command, capture_output=True, text=True, timeout=240)
             assert told.stdout.split() == [elsewhere.here, "3"], told.stderr

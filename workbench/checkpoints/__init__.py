@@ -1,7 +1,7 @@
 """Checkpoints on disk: `<frames, 12 digits>/` with `<group>.safetensors` per group of tensors, and `meta.json`.
 
-`meta.json` has the SHA-256 of every file and of itself; what is loaded was verified. One group, `replay`, may be
-missing: it is large, and pruning leaves it to the newest. Nothing here is pickle, and nothing here needs torch.
+`meta.json` has the SHA-256 of every file and of itself; a file is verified before it is loaded. One group, `replay`,
+may be missing: it is large, and pruning keeps only the newest. Nothing here is pickle, and nothing here needs torch.
 """
 
 from __future__ import annotations

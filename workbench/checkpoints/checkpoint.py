@@ -1,4 +1,4 @@
-"""One checkpoint on disk: what its `meta.json` says, and its tensors, which are verified before anybody gets them."""
+"""One checkpoint on disk: the content of its `meta.json`, and its tensors, which are verified before they are used."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 META = "meta.json"
-REPLAY = "replay"  # the group that a whole checkpoint may lack: pruning removes its file, and nothing else
+REPLAY = "replay"  # the one group that may be missing: pruning removes its file, and no other
 SUFFIX = ".safetensors"
-_LARGEST_META = 2 * files.LARGEST_RECORD  # it holds the run's configuration, and more
+_LARGEST_META = 2 * files.LARGEST_RECORD  # it holds more than the run's configuration
 
 _END_OF_TIME = 2**33  # unix s
-_Told = TypeVar("_Told")
+_Decoded = TypeVar("_Decoded")
 _GROUP = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
 
@@ -42,10 +42,10 @@ class Checkpoint:
     Attributes:
         frames, steps, updates, time_s: progress of the run when it was written.
         episode_return: mean of the last training episodes then, or None.
-        requested: whether a person asked for it; such a one is never pruned.
+        requested: whether a person asked for it; it is then never pruned.
         created: unix time in s; grows from each checkpoint of a run to the next.
         meta: environment, config, network, parameters, as given to `write`.
-        trust_code: whether code that lies with it may run, though nobody knows who wrote it; see `rundir.sealed`.
+        trust_code: whether code in its run may be executed although its author is unknown; see `rundir.sealed`.
     """
 
     path: Path
@@ -61,34 +61,34 @@ class Checkpoint:
     trust_code: bool = field(default=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        gained = "" if self.episode_return is None else f", episode_return={self.episode_return:.4g}"
-        return f"Checkpoint({self.path.name}: frames={self.frames:,}{gained})"
+        score = "" if self.episode_return is None else f", episode_return={self.episode_return:.4g}"
+        return f"Checkpoint({self.path.name}: frames={self.frames:,}{score})"
 
     @property
     def config(self) -> RunConfig:
         """The run's configuration when it was written. Raises CheckpointCorrupt where it has none."""
-        return self._told("config", RunConfig.from_json)
+        return self._from_meta("config", RunConfig.from_json)
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """What the network was made for. Raises CheckpointCorrupt where that is not told, or is no environment."""
-        return self._told("environment", EnvironmentSpec.from_json)
+        """The network's environment. Raises CheckpointCorrupt where it has none."""
+        return self._from_meta("environment", EnvironmentSpec.from_json)
 
-    def _told(self, name: str, read: Callable[[Any], _Told]) -> _Told:
+    def _from_meta(self, name: str, decode: Callable[[Any], _Decoded]) -> _Decoded:
         try:
-            return read(self.meta[name])
+            return decode(self.meta[name])
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise CheckpointCorrupt(f"{self.path / META} has no such {name}: {error!r:.200}. {_REMEDY}") from error
 
     @property
     def groups(self) -> list[str]:
         """Names of the groups of tensors that it has now, such as model and optimizer."""
-        written = sorted(name.removesuffix(SUFFIX) for name in self.files)
-        return [group for group in written if group != REPLAY or (self.path / file_of(REPLAY)).exists()]
+        groups = sorted(name.removesuffix(SUFFIX) for name in self.files)
+        return [group for group in groups if group != REPLAY or (self.path / file_of(REPLAY)).exists()]
 
     @property
     def has_replay(self) -> bool:
-        """Whether it holds the replay. Of the automatic checkpoints of a run only the newest keeps it."""
+        """Whether it holds the replay, which only the newest automatic checkpoint of a run keeps."""
         return REPLAY in self.groups
 
     def load(self, group: str) -> Tensors:
@@ -98,7 +98,7 @@ class Checkpoint:
     def open(self, group: str) -> Tensors:
         """As `load`, but read-only and mapped from the disk, for a group that is larger than memory.
 
-        The arrays can be read for as long as they are there, also when the checkpoint is removed meanwhile.
+        The arrays stay readable if the checkpoint is removed meanwhile.
         """
         self._require(group)
         name = file_of(group)
@@ -106,7 +106,7 @@ class Checkpoint:
             with self._verified(name) as file:
                 return tensorfile.read(file)
         except CheckpointCorrupt:
-            self._require(group)  # its replay may have been pruned in this moment
+            self._require(group)  # its replay may have just been pruned
             raise
         except (OSError, ValueError, MemoryError) as error:
             raise CheckpointCorrupt(f"{self.path / name} cannot be read: {error}. {_REMEDY}") from error
@@ -116,34 +116,29 @@ class Checkpoint:
             raise UnknownName.among("group of tensors", group, self.groups, f"(in {self.path})")
 
     def verify(self, *, replay: bool = True) -> None:
-        """Raises CheckpointCorrupt where a file is missing, was changed, or is one file too many.
+        """Raises CheckpointCorrupt if a file is missing, was changed, or does not belong to it.
 
         Args:
-            replay: whether to read through the replay as well, which may be large.
+            replay: whether to read the replay as well, which may be large.
         """
         for group in self.groups:
-            if group != REPLAY:
+            if group == REPLAY and not replay:
+                continue
+            try:
                 with self._verified(file_of(group)):
                     pass
-            elif replay:
-                self._verify_replay()
+            except CheckpointCorrupt:
+                if group in self.groups:  # else it is a replay that has just been pruned
+                    raise
         unknown = {path.name for path in self.path.glob(f"*{SUFFIX}")} - set(self.files)
         if unknown:
             raise CheckpointCorrupt(f"{self.path} has a file that is not its own: {', '.join(sorted(unknown))}. "
                                     "Move it away, or use an older checkpoint.")
 
-    def _verify_replay(self) -> None:
-        try:
-            with self._verified(file_of(REPLAY)):
-                pass
-        except CheckpointCorrupt:
-            if self.has_replay:  # else it was pruned in this moment
-                raise
-
     @contextmanager
     def _verified(self, name: str) -> Iterator[BufferedReader]:
-        """The open file, after it was read through."""
-        path, expected = self.path / name, self.files[name]
+        """The open file, whose size and checksum are right."""
+        path, record = self.path / name, self.files[name]
         with ExitStack() as stack:
             try:
                 file = stack.enter_context(files.opened(path))
@@ -151,15 +146,15 @@ class Checkpoint:
                 size = status.st_size
                 if files.is_hollow(status):
                     raise CheckpointCorrupt(f"{path} is hollow: of {size:,} bytes it has next to none. {_REMEDY}")
-                if size == expected["size_bytes"]:
+                if size == record["size_bytes"]:
                     checksum = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as error:
                 raise CheckpointCorrupt(f"{path} cannot be read: {error.strerror}. {_REMEDY}") from error
             if not checksum:
                 raise CheckpointCorrupt(
-                    f"{path} is torn: it has {size} bytes and must have {expected['size_bytes']}. {_REMEDY}"
+                    f"{path} is torn: it has {size} bytes and must have {record['size_bytes']}. {_REMEDY}"
                 )
-            if checksum != expected["sha256"]:
+            if checksum != record["sha256"]:
                 raise CheckpointCorrupt(f"{path} was changed after it was written: wrong checksum. {_REMEDY}")
             yield file
 
@@ -183,7 +178,7 @@ class Checkpoint:
 def _table(rows: Iterator[Any], kind: type) -> pd.DataFrame:
     import pandas as pd
 
-    columns = [one.name for one in fields(kind)]
+    columns = [column.name for column in fields(kind)]
     return pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns).set_index("name")
 
 
@@ -198,7 +193,7 @@ def file_of(group: str) -> str:
 
 
 def plain_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    """`meta` as JSON data. Raises InvalidInput where it is none, or incomplete."""
+    """`meta` as JSON data. Raises InvalidInput if it cannot be, or is incomplete."""
     missing = [name for name in ("steps", "updates", "time_s") if name not in meta]
     if missing:
         raise InvalidInput(f"meta of a checkpoint lacks {', '.join(missing)}.")
@@ -209,21 +204,21 @@ def plain_meta(meta: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def described(meta: dict[str, Any], *, files: dict[str, Any], requested: bool, created: float) -> bytes:
+def encoded_meta(meta: dict[str, Any], *, files: dict[str, Any], requested: bool, created: float) -> bytes:
     """The content of meta.json."""
     content = {"format": FORMAT, "created": created, "requested": requested, "files": files, "meta": meta}
     return json.dumps({**content, "sha256": digest(content)}, indent=1).encode()
 
 
 def digest(content: dict[str, Any]) -> str:
-    """Checksum of all that meta.json says."""
+    """The checksum of meta.json, of all its other fields."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
     """The checkpoint in that folder; its files are verified when they are loaded.
 
-    Raises InvalidInput where there is none, CheckpointCorrupt where its meta.json is damaged.
+    Raises InvalidInput if there is none, CheckpointCorrupt if its meta.json is damaged.
     """
     path = Path(path).expanduser().absolute()
     if not path.is_dir():
@@ -231,19 +226,19 @@ def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
     meta = path / META
     try:
         content = json.loads(files.content(meta, largest=_LARGEST_META))
-        return replace(_from_meta(path, content), trust_code=trust_code)
+        return replace(_decoded(path, content), trust_code=trust_code)
     except OSError as error:
         raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise CheckpointCorrupt(f"{meta} is damaged: {error!r:.200}. {_REMEDY}") from error
 
 
-def _from_meta(path: Path, content: dict[str, Any]) -> Checkpoint:
+def _decoded(path: Path, content: dict[str, Any]) -> Checkpoint:
     if content["format"] != FORMAT:
         raise CheckpointCorrupt(f"{path / META} has format {content['format']!r:.20}, and this version of rl-workbench "
                                 f"knows {FORMAT}. Read it with the version that wrote it, or with a newer one.")
-    expected = content.pop("sha256")
-    if digest(content) != expected:
+    checksum = content.pop("sha256")
+    if digest(content) != checksum:
         raise CheckpointCorrupt(f"{path / META} was changed after it was written: wrong checksum. {_REMEDY}")
     files, meta = content["files"], content["meta"]
     for name in files:
@@ -257,17 +252,17 @@ def _from_meta(path: Path, content: dict[str, Any]) -> Checkpoint:
 
 
 def _check(content: dict[str, Any]) -> None:
-    """Raises ValueError where what others sort, show or compare by is of another type."""
+    """Raises ValueError if a field by which checkpoints are sorted, shown or compared is of another type."""
     files, meta = content["files"], content["meta"]
-    fitting = {
+    is_valid = {
         "created": _number(content["created"]) and 0 <= content["created"] < _END_OF_TIME,
         "requested": type(content["requested"]) is bool,
         "episode_return": meta.get("episode_return") is None or _number(meta["episode_return"]),
         "parameters": type(meta.get("parameters", 0)) is int,
-        "files": all(type(one["size_bytes"]) is int and type(one["sha256"]) is str for one in files.values()),
+        "files": all(type(file["size_bytes"]) is int and type(file["sha256"]) is str for file in files.values()),
         "frames": all(0 <= int(meta[name]) < 2**63 for name in ("frames", "steps", "updates")),
     }
-    wrong = [name for name, fits in fitting.items() if not fits]
+    wrong = [name for name, valid in is_valid.items() if not valid]
     if wrong:
         raise ValueError(f"no checkpoint has such {', '.join(wrong)}")
 

@@ -1,6 +1,6 @@
-"""A copy of a checkpoint to take away: a folder that can be loaded where it is, or the same as one .zip.
+"""Exports a checkpoint: a copy as a folder that can be loaded where it is, or the same as one .zip.
 
-It holds weights and settings, and no code: what was typed in cells stays with the run, which alone can play it.
+It holds weights and settings, and no code: classes typed in cells stay with the run, and only the run can play them.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, described, file_of
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, encoded_meta, file_of
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
 
 def export(
     checkpoint: Checkpoint, target: str | Path, *, replay: bool = False, weights_only: bool = False
 ) -> Path:
-    """Copy a checkpoint, verified, and return where: `wb.launch(..., checkpoint=folder)` starts from its weights.
+    """Verify and copy a checkpoint. Returns the new path: `wb.launch(..., checkpoint=folder)` starts from its weights.
 
-    An environment or a network that was typed in a cell is not in it. Give it to `wb.launch` again; `wb.evaluate` and
+    An environment or a network typed in a cell is not in it. Give it to `wb.launch` again; `wb.evaluate` and
     `wb.rollout` need the checkpoint in its run.
 
     Args:
         target: the new folder; one that ends in .zip becomes a file, to be unzipped before it is loaded.
         replay: whether the copy holds the replay, which may be large.
-        weights_only: leave out the optimizer and all else that only goes on with training.
+        weights_only: leave out the optimizer and all else that only training needs.
 
     Raises:
-        InvalidInput: there is something of that name already, or no replay to copy.
-        CheckpointCorrupt: the checkpoint is damaged or gone.
-        StorageFailed: it cannot be written there; nothing is left.
+        InvalidInput: the name is in use, or there is no replay to copy.
+        CheckpointCorrupt: the checkpoint is damaged, or was deleted.
+        StorageFailed: it cannot be written there; no file remains.
     """
     path = Path(target).expanduser().absolute()
     if replay and not checkpoint.has_replay:
@@ -45,13 +45,17 @@ def export(
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        meta = _described(checkpoint, names) if weights_only else (checkpoint.path / META).read_bytes()
-        (_zipped if path.suffix == ".zip" else _copied)(checkpoint.path, names, meta, beside)
+        if weights_only:
+            meta = encoded_meta(checkpoint.meta, files={name: checkpoint.files[name] for name in names},
+                                requested=checkpoint.requested, created=checkpoint.created)
+        else:
+            meta = (checkpoint.path / META).read_bytes()
+        (_zip if path.suffix == ".zip" else _copy)(checkpoint.path, names, meta, beside)
         os.rename(beside, path)
     except OSError as error:
-        missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
-        if missing:
-            raise CheckpointCorrupt(f"{checkpoint.path / missing[0]} is gone: its run pruned it in this moment. Export "
+        lost = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
+        if lost:
+            raise CheckpointCorrupt(f"{checkpoint.path / lost[0]} is gone: its run pruned it in this moment. Export "
                                     "a newer checkpoint, or one that was asked for: run.checkpoint().") from None
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
                             "there.") from error
@@ -62,21 +66,15 @@ def export(
     return path
 
 
-def _described(checkpoint: Checkpoint, names: list[str]) -> bytes:
-    """meta.json of a copy with these files alone."""
-    return described(checkpoint.meta, files={name: checkpoint.files[name] for name in names},
-                     requested=checkpoint.requested, created=checkpoint.created)
-
-
-def _copied(source: Path, names: list[str], meta: bytes, folder: Path) -> None:
+def _copy(source: Path, names: list[str], meta: bytes, folder: Path) -> None:
     folder.mkdir(mode=0o700)
     (folder / META).write_bytes(meta)
     for name in names:
         shutil.copyfile(source / name, folder / name)
 
 
-def _zipped(source: Path, names: list[str], meta: bytes, file: Path) -> None:
-    """Not compressed: weights are noise to a compressor."""
+def _zip(source: Path, names: list[str], meta: bytes, file: Path) -> None:
+    """Without compression: weights look like noise to a compressor."""
     with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
         archive.writestr(f"{source.name}/{META}", meta)
         for name in names:

@@ -1,7 +1,7 @@
-"""The checkpoints of a run: written, copied, listed and pruned so that whoever looks sees all of one or nothing.
+"""The checkpoints of a run: writes, copies, lists and prunes them, so that a reader sees a whole one or none.
 
-A checkpoint is made in a hidden folder beside, brought to the disk, and renamed. Pruning renames first and removes
-then; from a checkpoint that stays it removes the replay alone, a file that may be missing.
+A checkpoint is written into a hidden folder beside the others, synced to disk, and renamed. Pruning renames first and
+removes afterwards; from a checkpoint that stays, it removes only the replay, a file that may be missing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, described, file_of, plain_meta
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, encoded_meta, file_of, plain_meta
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
 _NAME = re.compile(r"\d{12,}(-\d+)?", re.ASCII)
-_one_at_a_time = threading.Lock()  # what this process left behind is then never what it is writing
+_writing = threading.Lock()  # held by one writer: an unfinished folder of this process is then none of another thread's
 
 
 def write(
@@ -37,22 +37,22 @@ def write(
 
     Args:
         meta: JSON data with at least steps, updates and time_s; episode_return may be None.
-        requested: a person asked for it, so that it is never pruned.
+        requested: whether a person asked for it; it is then never pruned.
 
     Raises InvalidInput for a bad name, dtype or meta, StorageFailed for a full disk; older checkpoints are untouched.
     """
-    content = {file_of(group): Content.of(group, tensors) for group, tensors in groups.items()}
+    contents = {file_of(group): Content.of(group, tensors) for group, tensors in groups.items()}
     plain = plain_meta({**meta, "frames": int(frames)})
 
     def fill(hidden: Path) -> bytes:
-        _check_space(folder, {name: one.size_bytes for name, one in content.items()})
+        _check_space(folder, {name: content.size_bytes for name, content in contents.items()})
         files = {}
-        for name, one in content.items():
+        for name, content in contents.items():
             with _new_file(hidden / name) as file:
-                files[name] = {"sha256": one.write(file), "size_bytes": one.size_bytes}
-        return described(plain, files=files, requested=bool(requested), created=_after_newest(folder))
+                files[name] = {"sha256": content.write(file), "size_bytes": content.size_bytes}
+        return encoded_meta(plain, files=files, requested=bool(requested), created=_after_newest(folder))
 
-    return _made(folder, int(frames), fill)
+    return _new_checkpoint(folder, int(frames), fill)
 
 
 def copy(
@@ -60,8 +60,8 @@ def copy(
 ) -> Checkpoint:
     """`source` without some groups, with fields of `meta` changed, as an automatic checkpoint in `folder`; verified.
 
-    Its files are hard links where the disk allows that, so that it costs no space, and stays when `source` goes.
-    Raises InvalidInput if `source` is pruned in this moment, CheckpointCorrupt, StorageFailed.
+    Its files are hard links where the disk allows that: they cost no space, and stay if `source` is removed.
+    Raises InvalidInput if `source` is pruned meanwhile, CheckpointCorrupt, StorageFailed.
     """
     plain = plain_meta({**source.meta, **(meta or {})})
     groups = [group for group in source.groups if group not in without]
@@ -70,9 +70,9 @@ def copy(
         for group in groups:
             _link(source, file_of(group), hidden)
         files = {file_of(group): source.files[file_of(group)] for group in groups}
-        return described(plain, files=files, requested=False, created=_after_newest(folder))
+        return encoded_meta(plain, files=files, requested=False, created=_after_newest(folder))
 
-    return _made(folder, source.frames, fill, copied_from=source.path)
+    return _new_checkpoint(folder, source.frames, fill, copied_from=source.path)
 
 
 def _link(source: Checkpoint, name: str, hidden: Path) -> None:
@@ -83,18 +83,18 @@ def _link(source: Checkpoint, name: str, hidden: Path) -> None:
             raise
         except OSError:  # another disk, or one without hard links
             _check_space(hidden, {name: source.files[name]["size_bytes"]})
-            with open(source.path / name, "rb") as theirs, _new_file(hidden / name) as ours:
-                shutil.copyfileobj(theirs, ours, 2**20)
+            with open(source.path / name, "rb") as original, _new_file(hidden / name) as file:
+                shutil.copyfileobj(original, file, 2**20)
     except FileNotFoundError:
         raise InvalidInput(f"{source.path / name} is gone: its run pruned it in this moment. Choose a newer "
                            "checkpoint, or one that was asked for: run.checkpoint().") from None
 
 
-def _made(
+def _new_checkpoint(
     folder: Path, frames: int, fill: Callable[[Path], bytes], *, copied_from: Path | None = None
 ) -> Checkpoint:
     """The checkpoint whose files `fill` puts into a hidden folder, and whose meta.json it returns."""
-    with _one_at_a_time:
+    with _writing:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_unfinished(folder)
@@ -136,7 +136,7 @@ def _hidden(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """A private file that is on the disk when the block ends."""
+    """A private file that is on disk when the block ends."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         yield file
         file.flush()
@@ -144,9 +144,9 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _check_space(folder: Path, sizes: Mapping[str, int]) -> None:
-    """Raises StorageFailed if files of these sizes in bytes do not fit, before any of them is begun."""
+    """Raises StorageFailed if files of these sizes in bytes do not fit; called before any of them is written."""
     needed, disk = sum(sizes.values()), shutil.disk_usage(folder)
-    if needed <= disk.free or not disk.total:  # some network disks do not know
+    if needed <= disk.free or not disk.total:  # some network disks report 0
         return
     replay = sizes.get(file_of(REPLAY), 0)
     remedy = f" or leave out the replay ({_size(replay)}): run.tune(save_replay=False);" if replay else ""
@@ -159,8 +159,8 @@ def _size(number: int) -> str:
 
 
 def _after_newest(folder: Path) -> float:
-    """Now, or a moment after the newest checkpoint where the clock was set back: order of creation is kept."""
-    return max([time.time(), *(one.created + 1e-3 for one in every(folder))])
+    """Now, or just after the newest checkpoint if the clock was set back: the order of creation stays."""
+    return max([time.time(), *(checkpoint.created + 1e-3 for checkpoint in every(folder))])
 
 
 def _free_name(folder: Path, frames: int) -> Path:
@@ -180,6 +180,7 @@ def _sync(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
+    """Remove what this process, or one that has ended, left behind."""
     for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
         pid = path.name.split("-")[1]
         if not pid.isdigit() or int(pid) == os.getpid() or not _alive(int(pid)):
@@ -191,89 +192,93 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # another user's
+        pass
     return True
 
 
 def every(folder: Path) -> list[Checkpoint]:
-    """All checkpoints whose meta.json is whole, oldest first; unfinished ones are left out."""
-    return [found for _, found in _listed(folder) if isinstance(found, Checkpoint)]
+    """All checkpoints whose meta.json is whole, oldest first, without unfinished ones."""
+    return [entry for _, entry in _listed(folder) if isinstance(entry, Checkpoint)]
 
 
 def _listed(folder: Path) -> list[tuple[float, Checkpoint | CheckpointCorrupt]]:
-    """Checkpoints, or what is wrong with them, by creation."""
-    found: list[tuple[float, Checkpoint | CheckpointCorrupt]] = []
+    """Checkpoints, or their errors, each with its time of creation, oldest first."""
+    entries: list[tuple[float, Checkpoint | CheckpointCorrupt]] = []
     for path in sorted(folder.glob("[0-9]*")):
         if not _NAME.fullmatch(path.name):
             continue
         try:
             modified = path.stat().st_mtime
             checkpoint = at(path)
-            found.append((checkpoint.created, checkpoint))
+            entries.append((checkpoint.created, checkpoint))
         except CheckpointCorrupt as error:
-            found.append((modified, error))
+            entries.append((modified, error))
         except (FileNotFoundError, InvalidInput):
-            continue  # pruned in the meantime, or a stray file
-    return sorted(found, key=lambda pair: pair[0])
+            continue  # pruned meanwhile, or a stray file
+    return sorted(entries, key=lambda pair: pair[0])
 
 
 def newest_good(
     folder: Path, *, replay: bool = True, only: Callable[[Checkpoint], bool] = lambda _: True
 ) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint whose files are all as written, and what was wrong with the newer ones.
+    """The newest checkpoint whose files are all as written, and the errors of the newer ones.
 
     Args:
-        replay: whether its replay must be as written, too; that takes reading it.
-        only: which checkpoints come into question.
+        replay: whether to verify its replay, too, which means to read it.
+        only: whether to consider a checkpoint.
     """
-    passed_over: list[str] = []
-    for _, found in reversed(_listed(folder)):
-        if isinstance(found, Checkpoint) and not only(found):
+    errors: list[str] = []
+    for _, entry in reversed(_listed(folder)):
+        if isinstance(entry, Checkpoint) and not only(entry):
             continue
         try:
-            if isinstance(found, CheckpointCorrupt):
-                raise found
-            found.verify(replay=replay)
-            return found, passed_over
+            if isinstance(entry, CheckpointCorrupt):
+                raise entry
+            entry.verify(replay=replay)
+            return entry, errors
         except CheckpointCorrupt as error:
-            passed_over.append(str(error))
-    return None, passed_over
+            errors.append(str(error))
+    return None, errors
 
 
 def prune(folder: Path, keep: int) -> list[Path]:
-    """Remove all automatic checkpoints but the `keep` newest, and the replay of all of those but the newest.
+    """Remove all automatic checkpoints but the `keep` newest, and the replay of these but for the newest.
 
-    Requested ones keep everything. Checkpoints with a damaged meta.json are left for a person to look at. Raises
-    StorageFailed. Returns the folders removed.
+    Requested checkpoints stay whole. Those with a damaged meta.json stay, for a person to inspect. Returns the folders
+    removed. Raises StorageFailed.
     """
-    automatic = [one for one in every(folder) if not one.requested]
-    kept = automatic[-max(1, keep):]
-    removed = [one.path for one in automatic[: -len(kept)]] if kept else []
+    automatic = _automatic(folder)
+    newest = automatic[-max(1, keep):]
+    removed = [checkpoint.path for checkpoint in automatic[: -len(newest)]] if newest else []
     try:
         for path in removed:
             hidden = folder / f".removing-{os.getpid()}-{path.name}"
-            os.rename(path, hidden)  # so that nobody meets half of it
+            os.rename(path, hidden)  # no reader meets half of it
             shutil.rmtree(hidden, ignore_errors=True)
-        _drop_replays(kept[:-1])
+        _drop_replays(newest[:-1])
     except OSError as error:
         raise _cannot_remove(folder, error) from error
     return removed
 
 
 def drop_replays(folder: Path) -> None:
-    """Remove the replay of all automatic checkpoints, to make room for another. Raises StorageFailed."""
+    """Remove the replay of all automatic checkpoints, to make room for a new one. Raises StorageFailed."""
     try:
-        _drop_replays(one for one in every(folder) if not one.requested)
+        _drop_replays(_automatic(folder))
     except OSError as error:
         raise _cannot_remove(folder, error) from error
 
 
-def _drop_replays(automatic: Iterable[Checkpoint]) -> None:
-    for one in automatic:
-        (one.path / file_of(REPLAY)).unlink(missing_ok=True)
+def _automatic(folder: Path) -> list[Checkpoint]:
+    return [checkpoint for checkpoint in every(folder) if not checkpoint.requested]
+
+
+def _drop_replays(checkpoints: Iterable[Checkpoint]) -> None:
+    for checkpoint in checkpoints:
+        (checkpoint.path / file_of(REPLAY)).unlink(missing_ok=True)
 
 
 def _cannot_remove(folder: Path, error: OSError) -> StorageFailed:
-    return StorageFailed(f"cannot remove what is old in {folder}: {error.strerror} ({error.filename}). Make its "
+    return StorageFailed(f"cannot remove old checkpoints in {folder}: {error.strerror} ({error.filename}). Make its "
                          "folders writable.")

@@ -1,8 +1,8 @@
-"""What the tensors of a checkpoint look like, layer by layer, and how two checkpoints differ; NumPy alone.
+"""Statistics of a checkpoint's tensors, layer by layer, and the differences of two checkpoints; NumPy alone.
 
 A layer is one tensor of the group `model`, such as torso.dense.weight. Tensors are mapped from the disk and read in
-pieces, so that a network larger than memory can be looked at. Sums are in float64. Weights that are not finite are
-left out of `layers`, which counts them, and of histograms; the numbers of `differences` are then NaN or infinite.
+pieces, so that a network may be larger than memory. Sums are in float64. `layers` counts weights that are not finite,
+and leaves them out, as histograms do; the numbers of `differences` are then NaN or infinite.
 
 Gradients are not in a checkpoint, but the optimizer's mean of their squares is. With Adam (β = β₂) or RMSProp (β = its
 decay), and g_i the gradient of update i (clipped where the run clips):
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 BINS = 48
-SILENT = 1e-4  # a unit is dead whose gradient is smaller than this part of that of its layer's median unit
-_MOMENTS = {"exp_avg_sq": "adam_beta2", "square_avg": "rmsprop_decay"}  # in the optimizer's state: and its β
-_PIECE = 2**20  # numbers looked at together
+SILENT = 1e-4  # a unit is dead if its gradient is below this part of that of its layer's median unit
+_MOMENTS = {"exp_avg_sq": "adam_beta2", "square_avg": "rmsprop_decay"}  # in the optimizer's state; and its β
+_PIECE = 2**20  # numbers read together
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Layer:
         rms: root mean square of its numbers.
         low, high: the smallest and the largest.
         zeros: share of numbers that are exactly 0.
-        dead_units: share of units (rows of a tensor with two axes or more) that have no weights but 0, or get no
+        dead_units: share of units (rows of a tensor with two axes or more) whose weights are all 0, or that get no
             gradient: less than `SILENT` of the layer's median unit. Means fade, so that a unit shows some 18/(1-β)
-            updates after it died. NaN for biases and the like.
-        not_finite: how many numbers are infinite or none.
+            updates after its death. NaN for tensors with one axis, such as biases.
+        not_finite: how many numbers are infinite or NaN.
         gradient_norm: root mean square of the norm of its gradient, over about the last 1/(1-β) updates; NaN where
-            the checkpoint does not tell.
+            the checkpoint has no such means.
         gradient_rms: likewise of one number of the gradient.
     """
 
@@ -72,7 +72,7 @@ class Difference:
     """One tensor of two networks, w and w'.
 
     Attributes:
-        norm, other_norm: ‖w‖ and ‖w'‖; NaN where there is none.
+        norm, other_norm: ‖w‖ and ‖w'‖; NaN for a missing tensor.
         difference: ‖w' - w‖, NaN where a tensor is in one of them alone, or the shapes differ.
         relative_difference: ‖w' - w‖ / ‖w‖; infinite where w is 0 and w' is not.
         cosine: of the angle between w and w'; NaN where one is 0.
@@ -90,7 +90,7 @@ class Difference:
 
 
 def layers(checkpoint: Checkpoint) -> Iterator[Layer]:
-    """The layers of its network, one after the other, in the network's order where that is known.
+    """The layers of its network, one after the other, in the network's order if it is known.
 
     Raises CheckpointCorrupt.
     """
@@ -102,12 +102,12 @@ def layers(checkpoint: Checkpoint) -> Iterator[Layer]:
 def _layer(name: str, tensor: Array, moments: tuple[Array, float] | None) -> Layer:
     low, high, squares, zeros, finite = np.inf, -np.inf, 0.0, 0, 0
     for piece in _pieces(tensor):
-        good = piece[np.isfinite(piece)]
-        finite += good.size
-        if good.size:
-            low, high = min(low, float(good.min())), max(high, float(good.max()))
-            squares += float(good @ good)
-            zeros += int(np.count_nonzero(good == 0))
+        numbers = piece[np.isfinite(piece)]
+        finite += numbers.size
+        if numbers.size:
+            low, high = min(low, float(numbers.min())), max(high, float(numbers.max()))
+            squares += float(numbers @ numbers)
+            zeros += int(np.count_nonzero(numbers == 0))
     gradient = _gradient_squares(moments)
     size = tensor.size or 1
     return Layer(
@@ -118,7 +118,7 @@ def _layer(name: str, tensor: Array, moments: tuple[Array, float] | None) -> Lay
 
 
 def _gradient_squares(moments: tuple[Array, float] | None) -> float:
-    """Mean of ‖g‖²; NaN where it is not known."""
+    """Mean of ‖g‖²; NaN if unknown."""
     if moments is None:
         return np.nan
     tensor, correction = moments
@@ -127,7 +127,7 @@ def _gradient_squares(moments: tuple[Array, float] | None) -> float:
 
 
 def _dead_units(tensor: Array, moments: tuple[Array, float] | None) -> float:
-    """Share of rows without weights or without gradient; NaN where a tensor has no rows."""
+    """Share of rows without weights or without gradient; NaN for a tensor without rows."""
     if tensor.ndim < 2 or not tensor.size:
         return np.nan
     dead = ~np.array([np.any(row) for row in tensor])
@@ -138,29 +138,26 @@ def _dead_units(tensor: Array, moments: tuple[Array, float] | None) -> float:
 
 
 def differences(first: Checkpoint, other: Checkpoint, *, group: str = "model") -> Iterator[Difference]:
-    """Tensor by tensor, sorted by name, how far `other` is from `first`. Raises CheckpointCorrupt, UnknownName."""
-    mine, theirs = first.open(group), other.open(group)
-    for name in sorted({*mine, *theirs}):
-        yield _difference(name, mine.get(name), theirs.get(name))
+    """The distance of `other` from `first`, tensor by tensor, sorted by name. Raises CheckpointCorrupt, UnknownName."""
+    tensors, others = first.open(group), other.open(group)
+    for name in sorted({*tensors, *others}):
+        yield _difference(name, tensors.get(name), others.get(name))
 
 
-def _difference(name: str, mine: Array | None, theirs: Array | None) -> Difference:
-    norm, other_norm = _norm(mine), _norm(theirs)
-    if mine is None or theirs is None:
-        there = mine if mine is not None else theirs
-        assert there is not None
-        only_in = "other" if mine is None else "self"
-        return Difference(name, there.shape, norm, other_norm, np.nan, np.nan, np.nan, only_in)
-    if mine.shape != theirs.shape:
-        return Difference(name, mine.shape, norm, other_norm, np.nan, np.nan, np.nan, "")
+def _difference(name: str, tensor: Array | None, other: Array | None) -> Difference:
+    norm, other_norm = _norm(tensor), _norm(other)
+    if tensor is None or other is None or tensor.shape != other.shape:
+        shape = tensor.shape if tensor is not None else other.shape if other is not None else ()
+        only_in = "other" if tensor is None else "self" if other is None else ""
+        return Difference(name, shape, norm, other_norm, np.nan, np.nan, np.nan, only_in)
     squares = product = 0.0
-    for a, b in zip(_pieces(mine), _pieces(theirs), strict=True):
+    for a, b in zip(_pieces(tensor), _pieces(other), strict=True):
         squares += float((b - a) @ (b - a))
         product += float(a @ b)
     distance, both = math.sqrt(squares), norm * other_norm
     relative = distance / norm if norm else (np.inf if distance else 0.0)
     cosine = float(np.clip(product / both, -1, 1)) if both else np.nan
-    return Difference(name, mine.shape, norm, other_norm, distance, relative, cosine, "")
+    return Difference(name, tensor.shape, norm, other_norm, distance, relative, cosine, "")
 
 
 def _norm(tensor: Array | None) -> float:
@@ -168,7 +165,7 @@ def _norm(tensor: Array | None) -> float:
 
 
 def histogram(tensor: Array, *, edges: Array | None = None, bins: int = BINS) -> tuple[Array, Array]:
-    """Edges float64 [N+1] and counts int64 [N] of its finite numbers; those beyond given `edges` are left out."""
+    """Edges float64 [N+1] and counts int64 [N] of its finite numbers, without those outside `edges`."""
     if edges is None:
         edges = edges_of(tensor, bins=bins)
     counts = np.zeros(len(edges) - 1, np.int64)
@@ -182,8 +179,8 @@ def edges_of(*tensors: Array, bins: int = BINS) -> Array:
     low, high = np.inf, -np.inf
     for tensor in tensors:
         for piece in _pieces(tensor):
-            good = piece[np.isfinite(piece)]
-            low, high = min(low, good.min(initial=np.inf)), max(high, good.max(initial=-np.inf))
+            numbers = piece[np.isfinite(piece)]
+            low, high = min(low, numbers.min(initial=np.inf)), max(high, numbers.max(initial=-np.inf))
     if low > high:
         low, high = 0.0, 0.0
     if low == high:
@@ -200,7 +197,7 @@ def weights(checkpoint: Checkpoint, name: str) -> Array:
 
 
 def _pieces(tensor: Array) -> Iterator[Array]:
-    """All numbers in float64, at most `_PIECE` together; what is no number is left out of sums by the caller."""
+    """All numbers in float64, at most `_PIECE` together; NaN and infinity included."""
     flat = tensor.reshape(-1)
     for start in range(0, len(flat), _PIECE):
         yield flat[start : start + _PIECE].astype(np.float64)
@@ -210,26 +207,26 @@ def _pieces(tensor: Array) -> Iterator[Array]:
 
 
 def _trained(checkpoint: Checkpoint) -> list[str]:
-    """Names of the network's parameters in the optimizer's order; [] in a checkpoint that does not tell."""
+    """Names of the network's parameters in the optimizer's order; [] if the checkpoint has no list of them."""
     names = checkpoint.meta.get("trained", [])
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _ordered(checkpoint: Checkpoint, tensors: dict[str, Array]) -> list[str]:
-    """Names of tensors, those of the trained ones first and as the network has them."""
-    known = [name for name in _trained(checkpoint) if name in tensors]
-    return [*known, *sorted(tensors.keys() - set(known))]
+    """Names of tensors, the trained ones first and in the network's order."""
+    trained = [name for name in _trained(checkpoint) if name in tensors]
+    return [*trained, *sorted(tensors.keys() - set(trained))]
 
 
 def _second_moments(checkpoint: Checkpoint) -> dict[str, tuple[Array, float]]:
-    """By layer the optimizer's mean of squared gradients, and what divides it: 1 - β^t. {} where it is not known.
+    """The optimizer's mean of squared gradients by layer, each with its divisor 1 - β^t. {} if unknown.
 
     Raises CheckpointCorrupt.
     """
     if "optimizer" not in checkpoint.groups or not _trained(checkpoint):
         return {}
     state = checkpoint.open("optimizer")
-    found: dict[str, tuple[Array, float]] = {}
+    second_moments: dict[str, tuple[Array, float]] = {}
     for index, name in enumerate(_trained(checkpoint)):
         for kind, beta in _MOMENTS.items():
             moments, updates = state.get(f"{index}.{kind}"), state.get(f"{index}.step")
@@ -237,15 +234,15 @@ def _second_moments(checkpoint: Checkpoint) -> dict[str, tuple[Array, float]]:
                 continue
             correction = 1 - _beta(checkpoint, beta) ** max(0.0, float(updates.reshape(())))
             if correction > 0:
-                found[name] = (moments, correction)
-    return found
+                second_moments[name] = (moments, correction)
+    return second_moments
 
 
 def _beta(checkpoint: Checkpoint, name: str) -> float:
     try:
         beta = float(checkpoint.meta["config"]["hyperparameters"][name])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise CheckpointCorrupt(f"{checkpoint.path} does not tell its {name}, which its optimizer has: {error!r:.200}. "
+        raise CheckpointCorrupt(f"{checkpoint.path} has no valid {name}, which its optimizer has: {error!r:.200}. "
                                 "Use an older checkpoint.") from None
     if not 0 <= beta <= 1:
         raise CheckpointCorrupt(f"{checkpoint.path} has {name}={beta}, which must lie in [0, 1]. Use an older "

@@ -1,10 +1,10 @@
-"""The safetensors format, streamed: arrays go to the disk in chunks and come back mapped into memory.
+"""The safetensors format, streamed: arrays are written in chunks, and read mapped into memory.
 
     8 bytes   length of the header, little-endian
     header    JSON, padded with spaces: {name: {"dtype", "shape", "data_offsets": [begin, end]}}
     data      the arrays one after the other, in C order, little-endian; offsets count from here
 
-The arrays with the largest items come first, so that each lies where its dtype wants it.
+The arrays with the largest items come first, so that each is aligned to its dtype.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_AXES = 32
 
 @dataclass(frozen=True)
 class Content:
-    """Arrays about to be written; nothing of them is copied before, and no more than a chunk while they are."""
+    """Arrays to write; at most a chunk of them is copied at a time."""
 
     header: bytes
     arrays: tuple[npt.NDArray[Any], ...]
@@ -66,7 +66,7 @@ class Content:
         return len(self.header) + sum(array.nbytes for array in self.arrays)
 
     def write(self, file: BinaryIO) -> str:
-        """Write everything. The SHA-256 of what was written, in hexadecimal."""
+        """Write the file. Returns the SHA-256 of its bytes, in hexadecimal."""
         digest = hashlib.sha256(self.header)
         file.write(self.header)
         for array in self.arrays:
@@ -87,10 +87,10 @@ def _chunks(array: npt.NDArray[Any]) -> Iterator[memoryview]:
 
 
 def read(file: BufferedReader) -> Tensors:
-    """The arrays of a file by name, read-only, mapped into memory if nobody else can write it; they outlive its name.
+    """The arrays of a file by name, read-only, mapped into memory if no other user can write it. Deletion spares them.
 
-    Raises ValueError where it is no such file: the arrays must fill it, one after the other, so that none reaches
-    beyond it and a small file cannot hold much.
+    Raises ValueError for any other file: the arrays must fill it, one after the other, so that none reaches beyond it
+    and a small file cannot hold many.
     """
     memory = buffer(file)
     start = 8 + int.from_bytes(memory[:8], "little")
@@ -98,17 +98,17 @@ def read(file: BufferedReader) -> Tensors:
         raise ValueError(f"its header would have {start - 8:,} bytes, of the file's {len(memory):,}")
     try:
         header = json.loads(memory[8:start])
-        entries = {name: _Entry(**entry) for name, entry in header.items() if name != "__metadata__"}
+        places = {name: _ArrayPlace(**entry) for name, entry in header.items() if name != "__metadata__"}
     except (TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"its header is none: {error}") from None
-    _check_places(entries, len(memory) - start)
-    return {name: np.ndarray(tuple(one.shape), _DTYPES[one.dtype], memory, start + one.begin)
-            for name, one in entries.items()}
+        raise ValueError(f"its header is no table of arrays: {error}") from None
+    _check_places(places, len(memory) - start)
+    return {name: np.ndarray(tuple(place.shape), _DTYPES[place.dtype], memory, start + place.begin)
+            for name, place in places.items()}
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """What a header says of one array."""
+class _ArrayPlace:
+    """One array of a header."""
 
     dtype: str
     shape: list[int]
@@ -135,15 +135,15 @@ class _Entry:
 
 
 def _sizes(numbers: object) -> bool:
-    return isinstance(numbers, list) and all(type(one) is int and 0 <= one < 2**63 for one in numbers)
+    return isinstance(numbers, list) and all(type(number) is int and 0 <= number < 2**63 for number in numbers)
 
 
-def _check_places(entries: Mapping[str, _Entry], size: int) -> None:
+def _check_places(places: Mapping[str, _ArrayPlace], size: int) -> None:
     """Raises ValueError unless the arrays are the `size` bytes of data, one after the other."""
     at = 0
-    for name, one in sorted(entries.items(), key=lambda item: item[1].data_offsets):
-        if one.begin != at:
-            raise ValueError(f"array {name[:100]!r} begins at {one.begin:,}, and the one before ends at {at:,}")
-        at = one.end
+    for name, place in sorted(places.items(), key=lambda item: item[1].data_offsets):
+        if place.begin != at:
+            raise ValueError(f"array {name[:100]!r} begins at {place.begin:,}, and the one before ends at {at:,}")
+        at = place.end
     if at != size:
         raise ValueError(f"its arrays have {at:,} bytes, and its data {size:,}")

@@ -1,8 +1,8 @@
 """A run's history in one SQLite file: metrics, episodes, events, distributions, last known status.
 
-Several processes write (learner, supervisor) and any number read, at once and after the run has died. The journal is
-a WAL: a reader never blocks a writer, and a process killed in the middle of a commit loses that commit and no more.
-After a resume, frames and updates go on from the checkpoint; rows beyond it stay, in the order in which they came.
+Learner and supervisor write; any number of processes read meanwhile and after the run has ended. The journal is a WAL:
+a reader never blocks a writer, and a process killed in the middle of a commit loses only that commit.
+After a resume, frames and updates continue from the checkpoint; rows beyond it stay, in the order of their arrival.
 """
 
 from workbench.metrics.history import History

@@ -1,6 +1,6 @@
 """TensorBoard event files, written with tensorboard's own records and protobufs; no torch, no tensorflow.
 
-The step axis is frames. A file is made at the first write. Metrics are grouped as TensorBoard's cards:
+The step axis is frames. The first write creates the file. The groups of metrics are TensorBoard's cards:
 throughput/…, bottleneck/…, loss/…, training/…, episode/…, evaluation/…, policy_lag/…, system/….
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from workbench.errors import StorageFailed
 
 _THROUGHPUT = {"batch_fill", "batch_wait_ms", "batch_size", "inference_ms", "update_ms", "queue_occupancy"}
-_numbers = itertools.count()  # two files of one process within one second
+_numbers = itertools.count()  # tell apart two files of one process within one second
 
 
 def tag(name: str) -> str:
@@ -41,7 +41,7 @@ class EventFile:
     def __init__(self, folder: Path):
         self._folder = folder
         self._path: Path | None = None
-        self._waiting: list[Any] = []
+        self._pending: list[Any] = []
 
     def scalars(self, unix_time: float, frames: int, values: Mapping[str, float]) -> None:
         """Add metrics by name, all at one point."""
@@ -69,19 +69,19 @@ class EventFile:
     def _add(self, unix_time: float, frames: int, values: list[Any]) -> None:
         from tensorboard.compat.proto import event_pb2, summary_pb2
 
-        self._waiting.append(
+        self._pending.append(
             event_pb2.Event(wall_time=unix_time, step=frames, summary=summary_pb2.Summary(value=values))
         )
 
     def flush(self) -> None:
-        """Write what was added. Raises StorageFailed; what could not be written is left out, the file stays whole."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+        """Write all added events. Raises StorageFailed; these events are then lost, and the file stays whole."""
+        events, self._pending = self._pending, []
+        if not events:
             return
         try:
             if self._path is None:
                 self._path = self._create()
-            _append(self._path, waiting)
+            _append(self._path, events)
         except OSError as error:
             raise StorageFailed(
                 f"cannot write TensorBoard's event file in {self._folder}: {error.strerror}. Free space on that disk; "
@@ -100,7 +100,7 @@ class EventFile:
 
 
 def _append(path: Path, events: Sequence[Any]) -> None:
-    """Append all of the events or none: a torn record would hide all that follow it."""
+    """Append all events or none: readers stop at a torn record."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     records = io.BytesIO()
@@ -109,17 +109,13 @@ def _append(path: Path, events: Sequence[Any]) -> None:
         writer.write(event.SerializeToString())
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        whole = os.fstat(handle).st_size
+        size = os.fstat(handle).st_size
         try:
-            _write_all(handle, records.getvalue())
+            rest = records.getbuffer()
+            while rest:
+                rest = rest[os.write(handle, rest):]
         except OSError:
-            os.ftruncate(handle, whole)
+            os.ftruncate(handle, size)
             raise
     finally:
         os.close(handle)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(handle, rest):]

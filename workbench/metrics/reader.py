@@ -1,4 +1,4 @@
-"""Reads a run's history while others write it, after the run has died, and before it has begun (nothing then).
+"""Reads a run's history while other processes write it, after the run has ended, and before it begins (nothing then).
 
 Each call opens the file anew and read-only, and sees one consistent state of it: a reader holds no lock between calls
 and may be used from any thread.
@@ -26,18 +26,18 @@ _PROGRESS = ("frames", "steps", "updates", "time_s")
 
 
 def _decoding(method: Callable[Concatenate[MetricsReader, P], R]) -> Callable[Concatenate[MetricsReader, P], R]:
-    """`method`, which raises StorageFailed where the file holds values of other types."""
+    """`method`, which also raises StorageFailed if the file holds values of other types."""
 
     @functools.wraps(method)
-    def decoded(self: MetricsReader, /, *arguments: P.args, **named: P.kwargs) -> R:
+    def decoded(self: MetricsReader, /, *arguments: P.args, **options: P.kwargs) -> R:
         with schema.decoding(self._path):
-            return method(self, *arguments, **named)
+            return method(self, *arguments, **options)
 
     return decoded
 
 
 class MetricsReader:
-    """The history of one run. Every method raises StorageFailed where the file cannot be read."""
+    """The history of one run. Every method raises StorageFailed if the file cannot be read."""
 
     def __init__(self, path: Path):
         self._path = Path(path)
@@ -51,15 +51,15 @@ class MetricsReader:
     def series(
         self, name: str, *, since_update: int | None = None, max_points: int | None = None
     ) -> dict[str, npt.NDArray[Any]]:
-        """Arrays frames, steps, updates (int64), time_s, value (float64) of one metric, in the order they came.
+        """Arrays frames, steps, updates (int64), time_s, value (float64) of one metric, in order of arrival.
 
-        `episode_return`, `episode_length`, `episode_score` (where there is one) and the same of `evaluation_` have a
-        point per episode.
+        `episode_return`, `episode_length`, `episode_score` (if the environment has one) and the same with
+        `evaluation_` have a point per episode.
 
         Args:
-            since_update: only what came after the last row whose `updates` is at most this.
-            max_points: thin out to at most so many points (but 4): the first, the last, and the smallest and
-                largest of equal stretches, each at its own place; no means.
+            since_update: only rows after the last one whose `updates` is at most this.
+            max_points: thin out to at most this many points (4 at least): the first, the last, and the smallest
+                and largest of equal stretches, each at its own place; no means.
         """
         with schema.reading(self._path) as connection:
             if connection is None:
@@ -70,8 +70,8 @@ class MetricsReader:
     def newer(
         self, since: Mapping[str, int], *, max_points: int
     ) -> dict[str, tuple[Series, npt.NDArray[Any]]]:
-        """Of several metrics at once, the rows from a number on (`since`), as arrays, with count and mean of the rows
-        that each stands for, and these rows' numbers."""
+        """For each metric of `since`, the rows from that row number on as arrays, with count and mean of the rows that
+        each stands for, and the numbers of these rows."""
         with schema.reading(self._path) as connection:
             if connection is None:
                 return {}
@@ -80,7 +80,7 @@ class MetricsReader:
 
     @_decoding
     def means(self, name: str, *, points: int) -> dict[str, npt.NDArray[Any]]:
-        """As `series`, all float64: at most so many points, each the mean of a stretch of equally many rows."""
+        """As `series`, all float64: at most that many points, each the mean of a stretch of equally many rows."""
         with schema.reading(self._path) as connection:
             return series.empty() if connection is None else series.means(connection, name, points=points)
 
@@ -88,19 +88,15 @@ class MetricsReader:
     def episodes(self, *, since_id: int = 0) -> dict[str, npt.NDArray[Any]]:
         """Arrays id, frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, score, oldest first.
 
-        The score is NaN where there is none.
+        The score is NaN if the environment has none.
         """
         names = ("id", *_PROGRESS, "kind", "env_id", "episode_return", "length_steps", "score")
-        with schema.reading(self._path) as connection:
-            scored = connection is not None and schema.has_column(connection, "episodes", "score")
-            wanted = ", ".join(names) if scored else ", ".join(names[:-1]) + ", NULL"
-            rows = [] if connection is None else connection.execute(
-                f"SELECT {wanted} FROM episodes WHERE id > ? ORDER BY id", (since_id,)).fetchall()
+        rows = self._rows(f"SELECT {', '.join(names)} FROM episodes WHERE id > ? ORDER BY id", since_id)
         columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-        kinds: dict[str, type] = {
+        dtypes: dict[str, type] = {
             "time_s": np.float64, "episode_return": np.float64, "score": np.float64, "kind": np.str_,
         }
-        return {name: np.array(column, kinds.get(name, np.int64)) for name, column in zip(names, columns, strict=True)}
+        return {name: np.array(column, dtypes.get(name, np.int64)) for name, column in zip(names, columns, strict=True)}
 
     @_decoding
     def events(self, *, since_id: int = 0) -> list[dict[str, Any]]:
@@ -131,11 +127,11 @@ class MetricsReader:
             return [] if connection is None else connection.execute(query, parameters).fetchall()
 
 
-def _event(told: dict[str, Any]) -> dict[str, Any]:
-    """An event as everybody reads it. Raises ValueError, TypeError."""
-    if not 0 <= told["time"] < 2**33:
-        raise ValueError(f"an event at {told['time']!r:.50} s")
-    progress = {name: None if told[name] is None else float(told[name]) if name == "time_s" else int(told[name])
+def _event(row: dict[str, Any]) -> dict[str, Any]:
+    """The event with its values as plain types. Raises ValueError, TypeError."""
+    if not 0 <= row["time"] < 2**33:
+        raise ValueError(f"an event at {row['time']!r:.50} s")
+    progress = {name: None if row[name] is None else float(row[name]) if name == "time_s" else int(row[name])
                 for name in _PROGRESS}
-    return {**told, **progress, "id": int(told["id"]), "time": float(told["time"]), "kind": str(told["kind"]),
-            "message": str(told["message"]), "data": dict(json.loads(told["data"]))}
+    return {**row, **progress, "id": int(row["id"]), "time": float(row["time"]), "kind": str(row["kind"]),
+            "message": str(row["message"]), "data": dict(json.loads(row["data"]))}

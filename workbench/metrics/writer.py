@@ -1,7 +1,7 @@
 """Writes a run's history: buffered in memory, one transaction per `commit`, and TensorBoard event files beside it.
 
-A commit that fails (full disk) raises and keeps its rows for the next one, up to a bound: then the oldest are dropped
-and an event says how many. Nothing is written twice, and nobody who adds a metric waits for a disk.
+A commit that fails (full disk) raises and keeps its rows for the next one, up to a bound; beyond it the oldest are
+dropped, and an event says how many. Nothing is written twice, and adding a metric never waits for a disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_EVENTS = 1_000
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode; `kind` is "training" or "evaluation". Score: None where there is none but the return."""
+    """One finished episode; `kind` is "training" or "evaluation"; `score` is None if there is only the return."""
 
     kind: str
     env_id: int
@@ -44,7 +44,7 @@ def _queue(most: int) -> Any:
 
 @dataclass
 class Batch:
-    """What waits for the next commit. Progress comes as plain numbers, time is unix time in s."""
+    """Entries for the next commit. Progress is in plain numbers, time is unix time in s."""
 
     scalars: deque[tuple[float, Progress, dict[str, float]]] = _queue(_MOST_SCALARS)
     episodes: deque[tuple[float, Progress, Episode]] = _queue(_MOST_EPISODES)
@@ -54,15 +54,15 @@ class Batch:
     dropped: int = 0
 
     def add(self, queue: deque[Any], item: Any) -> None:
-        """Append to one of the queues; where it is full its oldest item goes, and is counted."""
+        """Append to one of the queues; a full one drops its oldest item, which is counted."""
         self.dropped += len(queue) == queue.maxlen
         queue.append(item)
 
     def followed_by(self, newer: Batch) -> Batch:
-        """This batch, whose commit failed, and what came since."""
-        for mine, more in ((self.scalars, newer.scalars), (self.episodes, newer.episodes), (self.events, newer.events)):
-            for item in more:
-                self.add(mine, item)
+        """This batch, whose commit failed, together with the entries since."""
+        for name in ("scalars", "episodes", "events"):
+            for item in getattr(newer, name):
+                self.add(getattr(self, name), item)
         self.distributions.update(newer.distributions)
         self.status = newer.status or self.status
         self.dropped += newer.dropped
@@ -73,10 +73,10 @@ class Batch:
 
 
 class MetricsWriter:
-    """The one writer of a process, to be used from any of its threads.
+    """The one writer of a process, for all its threads.
 
     `scalars`, `episode`, `distribution` and `status` cost microseconds and wait for the next `commit`;
-    `event` commits at once. Commit about once a second. Raises StorageFailed where the file cannot be written.
+    `event` commits at once. Commit about once a second. Raises StorageFailed if the file cannot be written.
     """
 
     def __init__(self, path: Path, *, tensorboard: Path | None = None, wait_s: float = schema.WRITER_TIMEOUT_S):
@@ -88,7 +88,7 @@ class MetricsWriter:
         self._commit_lock = threading.Lock()
 
     def scalars(self, progress: Progress, values: Mapping[str, float]) -> None:
-        """Add one row per metric. Not-a-number is kept and read back as such."""
+        """Add one row per metric. Not-a-number is stored, and read back as such."""
         plain = {name: float(value) for name, value in values.items()}
         with self._pending_lock:
             self._pending.add(self._pending.scalars, (time.time(), progress, plain))
@@ -128,7 +128,7 @@ class MetricsWriter:
             self._pending.status = (time.time(), _json(status))
 
     def commit(self) -> None:
-        """Store all that waits, in one transaction. Raises StorageFailed; what waits then goes on waiting."""
+        """Store all pending entries in one transaction. Raises StorageFailed; the entries then stay pending."""
         with self._commit_lock:
             with self._pending_lock:
                 batch, self._pending = self._pending, Batch()
@@ -184,8 +184,8 @@ def _store(connection: sqlite3.Connection, batch: Batch) -> None:
 
 def _episode_scalars(episode: Episode) -> dict[str, float]:
     prefix = "episode" if episode.kind == "training" else episode.kind
-    told = {"return": episode.episode_return, "length": float(episode.length_steps), "score": episode.score}
-    return {f"{prefix}_{name}": value for name, value in told.items() if value is not None}
+    values = {"return": episode.episode_return, "length": float(episode.length_steps), "score": episode.score}
+    return {f"{prefix}_{name}": value for name, value in values.items() if value is not None}
 
 
 def _dropped_event(batch: Batch) -> list[tuple[Any, ...]]:

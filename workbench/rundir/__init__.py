@@ -1,7 +1,7 @@
-"""A run on disk: names of its files, its token, and run.json, rewritten atomically.
+"""A run on disk: the paths of its files, its token, and run.json, rewritten atomically.
 
-`$WORKBENCH_HOME/runs/<name>/` (default `~/.workbench`) belongs to its owner alone (0700). Every process of a run
-is started with this directory and finds everything else in it.
+`$WORKBENCH_HOME/runs/<name>/` (default `~/.workbench`) is its owner's alone (0700). Every process of a run starts with
+this directory and reads everything else from it.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = [
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
 _MAKING = ".making"
-_FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with what a value of each may be
+_FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their values
     "created": (float, int), "state": (str,), "name": (str,), "config": (dict,), "supervisor_pid": (int, NoneType),
     "error": (dict, NoneType), "parent": (dict, str, NoneType), "preset": (str, NoneType), "code": (dict,),
     "versions": (dict,), "machine": (dict,), "lives": (int,), "sweep": (str, NoneType),
     "config_before": (dict, NoneType),
 }  # fmt: skip
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
-_IN_ADDRESSES = re.compile(r"[\w/.+~@=-]+", re.ASCII)  # paths that gRPC takes for what they are
+_IN_ADDRESSES = re.compile(r"[\w/.+~@=-]+", re.ASCII)  # paths that mean themselves in an address of gRPC
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 _LONGEST_TOKEN = 64  # bytes
 
@@ -68,24 +68,24 @@ def home() -> Path:
 
 
 def trash() -> Path:
-    """Where deleted runs are, each as a directory that can be moved back to `runs`."""
+    """The folder of deleted runs, each a directory that can be moved back to `runs`."""
     return home() / "trash"
 
 
 def gone(path: Path) -> RunNotFound:
-    """The error for a run whose directory is not there any more."""
+    """The error for a run whose directory was removed."""
     return RunNotFound(f"{path} is gone: the run was deleted. Look for it in {trash()}; wb.runs() lists the runs.")
 
 
 class Parent(TypedDict):
-    """Where a run comes from, as run.json has it.
+    """The checkpoint from which a run starts, as in run.json.
 
     Attributes:
-        checkpoint: folder of the checkpoint; it may be gone by now.
-        take: the network's weights alone, or all (a fork): algorithm, random numbers and counters as well.
-        optimizer: whether the optimizer's state goes on.
-        replay: whether the replay goes on.
-        run: name of the run that wrote the checkpoint; None: not known.
+        checkpoint: folder of the checkpoint; it may have been deleted since.
+        take: the network's weights alone, or all (a fork): also algorithm, random numbers and counters.
+        optimizer: whether to take the optimizer's state.
+        replay: whether to take the replay.
+        run: name of the run that wrote the checkpoint; None: unknown.
     """
 
     checkpoint: str
@@ -98,7 +98,7 @@ class Parent(TypedDict):
 def parent_of(
     checkpoint: Path, *, take: Literal["weights", "all"], optimizer: bool = False, replay: bool = False
 ) -> Parent:
-    """The record of a run that comes from the checkpoint in that folder."""
+    """The record of a run that starts from the checkpoint in that folder."""
     run = checkpoint.parent.parent
     name = run.name if checkpoint.parent == RunDirectory(run).checkpoints else None
     return {"checkpoint": str(checkpoint), "take": take, "optimizer": optimizer, "replay": replay, "run": name}
@@ -142,7 +142,7 @@ class RunDirectory:
 
     @property
     def opponent(self) -> RunDirectory:
-        """A run directory in small: this run's copy of what its opponent plays by, see `policies.frozen_opponent`."""
+        """A small run directory: a copy of the opponent's checkpoint and code; see `policies.frozen_opponent`."""
         return RunDirectory(self.path / "opponent")
 
     @property
@@ -169,16 +169,16 @@ class RunDirectory:
 
     @property
     def endpoints(self) -> Path:
-        """Where servers that listen beyond their machine are, one file each; see `wire.endpoints`."""
+        """Addresses of servers that listen beyond their machine, one file each; see `wire.endpoints`."""
         return self.path / "endpoints"
 
     @property
     def rendezvous(self) -> Path:
-        """The file in which several learners find each other; each of their lives has a new one."""
+        """The file by which several learners find each other; each of their lives has a new one."""
         return self.path / "rendezvous"
 
     def replay(self, rank: int = 0) -> Path:
-        """Where the replay of the learner of that rank lies, if on disk."""
+        """The folder of the replay of the learner of that rank, if it is on disk."""
         return self.path / (f"replay-{rank}" if rank else "replay")
 
     @property
@@ -186,7 +186,7 @@ class RunDirectory:
         return self._socket("control.sock")
 
     def learner_address(self, rank: int = 0) -> str:
-        """Where the learner of that rank listens on its own machine."""
+        """The address of the learner of that rank on its own machine."""
         return self._socket(f"learner-{rank}.sock" if rank else "learner.sock")
 
     def _socket(self, name: str) -> str:
@@ -197,29 +197,29 @@ class RunDirectory:
 
     @property
     def owner(self) -> str:
-        """Whose directory it is, such as "alice's"; "" for one's own, and for one that is gone."""
+        """The directory's owner, such as "alice's"; "" for the user's own directory, and for none."""
         with suppress(FileNotFoundError):
             uid = self.path.stat().st_uid
             return "" if uid == os.geteuid() else whose(uid)
         return ""
 
     def check_own(self) -> None:
-        """Raises AccessDenied for another user's run, which can be looked at, but not steered."""
+        """Raises AccessDenied for another user's run, which can be read, but not steered."""
         if owner := self.owner:
             raise AccessDenied(f"{self.path} is {owner}: you can look at it, and start a run of your own from one of "
                                "its checkpoints (wb.launch(..., checkpoint=...)), but not steer it.")
 
     def token(self) -> str:
-        """The run's token, which every RPC must carry. Raises AccessDenied where it is not this user's alone."""
+        """The run's token, which every RPC must carry. Raises AccessDenied if it is not this user's alone."""
         check_stays(self.path.parent)
         path = self.path / "token"
         token = own(path, largest=_LONGEST_TOKEN, secret=True).decode(errors="replace")
         if not _TOKEN.fullmatch(token):
-            raise AccessDenied(f"{path} holds no token of a run: 64 hexadecimal digits. It is sent to nobody.")
+            raise AccessDenied(f"{path} holds no token of a run, which has 64 hexadecimal digits. It was not sent.")
         return token
 
     def read(self) -> dict[str, Any]:
-        """run.json. Raises RunNotFound, or StorageFailed if it is damaged: also where a field is of another type."""
+        """run.json. Raises RunNotFound, or StorageFailed if it is damaged, or a field is of another type."""
         try:
             return _checked(read_record(self.record), self.record)
         except FileNotFoundError:
@@ -228,7 +228,7 @@ class RunDirectory:
             raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
 
     def write(self, **changes: Any) -> dict[str, Any]:
-        """Change fields of run.json atomically. One process does so at a time: the supervisor while it lives.
+        """Change fields of run.json atomically. Only one process may write: the supervisor, while it lives.
 
         Raises StorageFailed if it cannot be written.
         """
@@ -237,26 +237,26 @@ class RunDirectory:
         return data
 
     def check_place(self) -> None:
-        """Raises StorageFailed where the directory of a live run was moved away, or deleted."""
+        """Raises StorageFailed if the directory of a live run was moved or deleted."""
         if not self.record.exists():
             raise StorageFailed(f"{self.path} is gone: it was moved or deleted while the run is alive. Move it back, "
                                 "or stop the run, and resume it where its directory is now.")
 
     def config(self) -> RunConfig:
-        """The configuration as it is now, live changes included. Raises StorageFailed where there is none."""
+        """The present configuration, live changes included. Raises StorageFailed if there is none."""
         record = self.read()
         if "config" not in record:
             raise StorageFailed(f"{self.record} is damaged: it has no config. Put back a copy of the file.")
         return RunConfig.from_json(record["config"])
 
     def parent(self) -> Parent | None:
-        """Where the run comes from; None: it started from nothing."""
-        given = self.read().get("parent")
-        return parent_of(Path(given), take="weights") if isinstance(given, str) else given or None
+        """The checkpoint from which the run started; None: it started from nothing."""
+        parent = self.read().get("parent")
+        return parent_of(Path(parent), take="weights") if isinstance(parent, str) else parent or None
 
 
 def _checked(record: dict[str, Any], path: Path) -> dict[str, Any]:
-    """run.json, after a look at what others sort, show or follow. Raises StorageFailed."""
+    """run.json, with its fields checked. Raises StorageFailed."""
     check_fields(record, _FIELDS, path)
     for name, keys in (("error", ("type", "message")), ("parent", ("checkpoint", "take"))):
         value = record.get(name)
@@ -267,16 +267,16 @@ def _checked(record: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _short_folder(run: Path) -> Path:
-    """Where the sockets of a run are whose own path is too long for one, or has what means something in an address.
+    """The folder for the sockets of a run whose path is too long for one, or means something else in an address.
 
-    Raises AccessDenied where somebody else made it: they could listen there.
+    Raises AccessDenied if another user made it, who could listen there.
     """
     digest = hashlib.sha256(os.fsencode(run)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"rl-workbench-{os.getuid()}-{digest}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise AccessDenied(f"{folder} is not a folder of yours alone, and the run's sockets must lie there. Remove it, "
                            "or set TMPDIR to a folder of your own.")
     return folder
@@ -288,8 +288,8 @@ def create(
 ) -> RunDirectory:
     """A new run's directory with token, `code` by file name, what `prepare` adds, and run.json: all of it at once.
 
-    `prepare` is given the directory while it is still hidden. Raises RunExists, HomeNotWritable, AccessDenied where
-    others could put a run of theirs in its place, or what `prepare` raises, and then leaves nothing.
+    `prepare` gets the directory while it is still hidden. Raises RunExists, HomeNotWritable, AccessDenied if others
+    could put another run in its place, or what `prepare` raises; no file remains then.
     """
     folder = home() / "runs"
     check_stays(folder)
@@ -311,14 +311,14 @@ def create(
 
 @contextmanager
 def made_at_once(path: Path) -> Iterator[Path]:
-    """A hidden folder to fill, which is `path` once the block has ended; gone if the block raises.
+    """A hidden folder to fill, which becomes `path` when the block ends, and is removed if the block raises.
 
-    A process that is killed meanwhile leaves no `path`, and what it leaves is removed when another one is made. Raises
-    FileExistsError if there is a `path`.
+    A process killed meanwhile leaves no `path`; the next call removes its hidden folder. Raises FileExistsError if
+    there is a `path`.
     """
     make_private(path.parent)
     with _making(path.parent):
-        if path.exists():  # before anything is made for nothing
+        if path.exists():  # before any work
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
         hidden.mkdir(mode=0o700)
@@ -334,20 +334,20 @@ def _renamed(hidden: Path, path: Path) -> None:
     try:
         os.rename(hidden, path)
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody was quicker
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         raise
 
 
 @contextmanager
 def _making(folder: Path) -> Iterator[None]:
-    """Held by all who make something in `folder`, together; whoever comes alone removes what killed ones left."""
+    """A lock shared by all that make something in `folder`; one that is alone removes what killed processes left."""
     descriptor = os.open(home() / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for left in folder.glob(f"{_MAKING}-*"):
-                shutil.rmtree(left, ignore_errors=True)
+            for leftover in folder.glob(f"{_MAKING}-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
     finally:
@@ -355,8 +355,8 @@ def _making(folder: Path) -> Iterator[None]:
 
 
 def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
-    for below in (run.checkpoints, run.logs, run.tensorboard, run.code):
-        below.mkdir(mode=0o700)
+    for folder in (run.checkpoints, run.logs, run.tensorboard, run.code):
+        folder.mkdir(mode=0o700)
     write_atomically(run.path / "token", secrets.token_hex(32).encode())
     for file, data in code.items():
         write_atomically(run.code / file, data)
@@ -364,7 +364,7 @@ def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
 
 @runtime_checkable
 class OfRun(Protocol):
-    """What stands for a run wherever one is asked for: `Run`."""
+    """A handle of a run, which can be used in place of its name: `Run`."""
 
     @property
     def directory(self) -> RunDirectory: ...
@@ -380,29 +380,29 @@ def find(name: str | Path | OfRun) -> RunDirectory:
         for path in (home() / "runs" / name, Path(name).expanduser().absolute()):
             if (path / "run.json").exists():
                 return RunDirectory(path)
-    near = nearest(name, (one.name for one in every()))
-    raise RunNotFound(f"there is no run {str(name)!r:.300} in {home() / 'runs'}.{near} wb.runs() lists the runs.")
+    hint = nearest(name, (run.name for run in every()))
+    raise RunNotFound(f"there is no run {str(name)!r:.300} in {home() / 'runs'}.{hint} wb.runs() lists the runs.")
 
 
 def every() -> list[RunDirectory]:
-    """All runs in the home, newest first; without those whose run.json is damaged or goes away in this moment."""
+    """All runs in the home, newest first, without those whose run.json is damaged or is being deleted."""
     return listed()[0]
 
 
 def listed() -> tuple[list[RunDirectory], dict[RunDirectory, str]]:
-    """All runs in the home, newest first; and those whose run.json is damaged, with what is wrong with it."""
-    found = (home() / "runs").glob("[!.]*/run.json")  # without those that are being made
-    return newest_first(RunDirectory(path.parent) for path in found)
+    """All runs in the home, newest first; and those whose run.json is damaged, with the error."""
+    paths = (home() / "runs").glob("[!.]*/run.json")  # without hidden ones, which are being made
+    return newest_first(RunDirectory(path.parent) for path in paths)
 
 
-def newest_first(found: Iterable[Recorded]) -> tuple[list[Recorded], dict[Recorded, str]]:
-    """What can be read, the newest first, without what goes away in this moment; and what is wrong with the rest."""
+def newest_first(folders: Iterable[Recorded]) -> tuple[list[Recorded], dict[Recorded, str]]:
+    """Those with a readable record, newest first, without those being deleted; and the errors of the damaged ones."""
     created, damaged = {}, {}
-    for one in found:
+    for folder in folders:
         try:
-            created[one] = one.read()["created"]
+            created[folder] = folder.read()["created"]
         except RunNotFound:
             continue
         except StorageFailed as error:
-            damaged[one] = str(error)
-    return sorted(created, key=lambda one: created[one], reverse=True), damaged
+            damaged[folder] = str(error)
+    return sorted(created, key=created.__getitem__, reverse=True), damaged

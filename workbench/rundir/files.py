@@ -1,6 +1,6 @@
-"""Files as if a stranger had made them: plain, of bounded size, and where they hold a secret or code, one's own.
+"""Opens files that another user may have made: only plain ones of bounded size; with a secret or code, only one's own.
 
-Nothing here waits for a pipe, reads a device to its end, or follows a link to where a secret or code is asked for.
+No function here waits for a pipe, reads a device to its end, or follows a link to a file with a secret or code.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import psutil
 from workbench.errors import AccessDenied, StorageFailed
 
 LARGEST_RECORD = 2**21  # bytes of a file of JSON
-LARGEST_LIST = 2**26  # bytes of one that grows by a line for each of many
-_MOST_HOLLOW = 1000  # times the bytes on disk: to read through a terabyte of nothing takes minutes
+LARGEST_LIST = 2**26  # bytes of a file that grows by lines
+_MOST_HOLLOW = 1000  # size by bytes on disk: a terabyte of zeros would take minutes to read
 _MAY_BE_HOLLOW = 2**20  # bytes; some file systems keep small files elsewhere than in blocks
 _BLOCK = 512  # bytes, of st_blocks
 
 
 def opened(path: Path) -> BufferedReader:
-    """The file, for reading. Raises OSError where it is no plain file: a pipe would let one wait for ever."""
+    """The file, for reading. Raises OSError unless it is a plain file: a read from a pipe could wait for ever."""
     return _plain(_descriptor(path), path)
 
 
@@ -41,7 +41,7 @@ def content(path: Path, *, largest: int) -> bytes:
 
 
 def last_lines(path: Path, *, size: int, most: int) -> list[bytes]:
-    """The newest lines of a plain file, oldest first: at most so many, within its last `size` bytes. Raises OSError."""
+    """The newest lines of a plain file, oldest first: at most `most`, within its last `size` bytes. Raises OSError."""
     with opened(path) as file:
         before = max(0, os.fstat(file.fileno()).st_size - size)
         file.seek(before)
@@ -50,13 +50,13 @@ def last_lines(path: Path, *, size: int, most: int) -> list[bytes]:
 
 
 def is_hollow(status: os.stat_result) -> bool:
-    """Whether a file has next to nothing on the disk of what it says to have."""
+    """Whether next to none of a file's bytes are on disk."""
     return status.st_size > max(_MAY_BE_HOLLOW, status.st_blocks * _BLOCK * _MOST_HOLLOW)
 
 
 def buffer(file: BufferedReader) -> mmap.mmap | bytes:
-    """All of an open file: mapped where this user alone can write it, else read; whoever cuts a mapped file short ends
-    the process that looks at it (SIGBUS). Raises OSError where there is no memory for a file that is read."""
+    """All of an open file: mapped if this user alone can write it, else read, since a mapped file that another user
+    truncates ends the process that reads it (SIGBUS). Raises OSError if the file to read is too large."""
     status = os.fstat(file.fileno())
     if status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -68,9 +68,9 @@ def buffer(file: BufferedReader) -> mmap.mmap | bytes:
 
 
 def to_append(path: Path) -> BufferedWriter:
-    """The file, for lines at its end; made where it is not there, for this user alone.
+    """The file, to append lines; a missing one is made, for this user alone.
 
-    Raises OSError where it is no plain file, or has another name elsewhere: what is written would lie in another file.
+    Raises OSError unless it is a plain file without another name elsewhere, whose content would change, too.
     """
     descriptor = _descriptor(path, flags=os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     status = os.fstat(descriptor)
@@ -81,8 +81,8 @@ def to_append(path: Path) -> BufferedWriter:
 
 
 def check_unlinked(folder: Path) -> None:
-    """Before a program writes there: raises StorageFailed where a file or folder in it, or in one of its folders, is a
-    link, or a file in it or in its logs has another name elsewhere. What was written would lie in another place."""
+    """Called before a program writes there. Raises StorageFailed if an entry of it, or of one of its folders, is a
+    link, or a file in it or in its logs has another name elsewhere: a write would change another place."""
     for path in _entries(folder):
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -94,7 +94,7 @@ def check_unlinked(folder: Path) -> None:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """What lies in a folder, and in folders in it."""
+    """The entries of a folder, and of the folders in it."""
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             yield path
@@ -103,23 +103,23 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and what is missing above it, for this user alone, whatever the umask. Raises OSError."""
-    for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
-        one.mkdir(mode=0o700, exist_ok=True)
+    """Make a folder and its missing parents, for this user alone, whatever the umask. Raises OSError."""
+    for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def absolute(entries: Iterable[str]) -> list[str]:
-    """These entries of `sys.path`, for processes that start elsewhere; without relative ones where we are in a folder
-    that was deleted."""
-    found = []
+    """These entries of `sys.path` as absolute paths, for processes in other folders; without relative ones if the
+    working directory was deleted."""
+    paths = []
     for entry in entries:
         with suppress(FileNotFoundError):
-            found.append(str(Path(entry or ".").absolute()))
-    return found
+            paths.append(str(Path(entry or ".").absolute()))
+    return paths
 
 
 def place_or(folder: Path) -> Path | None:
-    """Where a process starts: in `folder` if ours was deleted, where MKL would load nothing; else None, as we are."""
+    """A child's working directory: `folder` if ours was deleted, since MKL fails to load there; else None: ours."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -128,7 +128,7 @@ def place_or(folder: Path) -> Path | None:
 
 
 def tail(path: Path, size: int) -> str:
-    """The end of a log, of at most so many bytes; "" where there is none that can be read."""
+    """The end of a log, at most `size` bytes; "" if it cannot be read."""
     try:
         with opened(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - size))
@@ -138,12 +138,12 @@ def tail(path: Path, size: int) -> str:
 
 
 def own(path: Path, *, largest: int, secret: bool = False) -> bytes:
-    """All of a plain file of this user's, in a folder of this user's, both of which nobody else can write.
+    """All of a plain file of this user's, in a folder of this user's; no other user can write either of them.
 
     Args:
-        secret: whether nobody else may read the file, either.
+        secret: whether the file must also be unreadable for others.
 
-    Raises FileNotFoundError, or AccessDenied for one that others could have put there.
+    Raises FileNotFoundError, or AccessDenied for a file that others could have put there.
     """
     with ExitStack() as stack:
         try:
@@ -160,23 +160,22 @@ def own(path: Path, *, largest: int, secret: bool = False) -> bytes:
 
 
 def check_stays(folder: Path) -> None:
-    """Raises AccessDenied where others can put a folder of theirs in the place of one in this one, or above it."""
+    """Raises AccessDenied if others can replace a folder in this one, or this one, or one above it."""
     place = folder.resolve()
-    for one in (place, *place.parents):
-        mode = one.stat().st_mode if one.exists() else 0
+    for path in (place, *place.parents):
+        mode = path.stat().st_mode if path.exists() else 0
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise AccessDenied(f"everybody can write {one}, and so put another folder in the place of one that lies in "
-                               f"it. Nothing is told to a run there. Make it yours (chmod o-w {one}), or set "
-                               "WORKBENCH_HOME to a folder elsewhere.")
+            raise AccessDenied(f"everybody can write {path}, and so replace a folder in it. Nothing is sent to a run "
+                               f"there. Make it yours (chmod o-w {path}), or set WORKBENCH_HOME to another folder.")
 
 
 def owner(path: Path) -> str:
-    """Whose a file or folder is, in words: "yours", "alice's", "of user 1234"."""
+    """The owner of a file or folder, in words: "yours", "alice's", "of user 1234"."""
     return whose(os.lstat(path).st_uid)
 
 
 def whose(uid: int) -> str:
-    """As `owner`, of a user's number."""
+    """As `owner`, for the id of a user."""
     if uid == os.geteuid():
         return "yours"
     try:
@@ -186,7 +185,7 @@ def whose(uid: int) -> str:
 
 
 def _descriptor(path: Path, folder: int | None = None, *, flags: int = os.O_RDONLY) -> int:
-    """Of the file itself: a link is none, since where it leads may change. Raises OSError."""
+    """The descriptor of an open file. Raises OSError, also for a link, whose target may change."""
     try:
         return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     except OSError as error:
@@ -221,7 +220,7 @@ def _check_own(status: os.stat_result, path: Path, forbidden: int) -> None:
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write `data` so that a reader, or a crash, meets the old file or the new one and never half of one."""
+    """Write `data`; a reader, or a crash, finds the whole old file or the whole new one."""
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -250,29 +249,29 @@ def read_record(path: Path) -> dict[str, Any]:
     return data
 
 
-_LARGEST = 2.0**53  # of counts, process ids and times in a record
+_LARGEST = 2.0**53  # number in a record: counts, process ids, times
 
 
 def check_fields(
     record: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], path: Path, *, needed: Collection[str] = ()
 ) -> None:
-    """Raises StorageFailed where a field of the record in `path` is of another type, or one that is needed is missing.
+    """Raises StorageFailed if a field of the record in `path` has another type, or a needed one is missing.
 
     Args:
-        kinds: what a value of each field may be; others may be anything.
+        kinds: the types of each field; other fields may have any.
     """
-    for name, fitting in kinds.items():
+    for name, types in kinds.items():
         if name not in record and name not in needed:
             continue
         value = record.get(name)
-        endless = isinstance(value, int | float) and not abs(value) <= _LARGEST  # or no number
-        if type(value) not in fitting or endless:
-            raise StorageFailed(f"{path} is damaged: {name}={value!r:.100} is no {fitting[0].__name__}. Move its "
+        too_large = isinstance(value, int | float) and not abs(value) <= _LARGEST  # or NaN
+        if type(value) not in types or too_large:
+            raise StorageFailed(f"{path} is damaged: {name}={value!r:.100} is no {types[0].__name__}. Move its "
                                 "folder away, or put back a copy of the file.")
 
 
 def write_record(path: Path, data: Mapping[str, Any]) -> None:
-    """Make `data` the JSON object in a file, atomically. Raises StorageFailed if it cannot be written."""
+    """Write `data` as a JSON object, atomically. Raises StorageFailed if it cannot be written."""
     text = json.dumps(data, indent=1).encode()
     if len(text) > LARGEST_RECORD:
         raise StorageFailed(f"cannot write {path}: it would have {len(text):,} bytes, and at most "

@@ -1,9 +1,9 @@
-"""Locks on files of a run directory, which the kernel drops however their holder ends.
+"""Locks on files of a run directory; the kernel releases a lock however its holder ends.
 
 A run has one supervisor because the supervisor holds `lock`. Its children inherit the open file, so the lock stays
-held until the last process of the run's former life is gone. `start.lock` is held by whoever starts a supervisor, and
-then by the supervisor too until it has its own.
-No pid is ever trusted: pids are reused, and a zombie looks alive.
+held until the last process of the run's former life has ended. A process that starts a supervisor holds `start.lock`;
+the supervisor also holds it, until it has `lock`.
+No pid is trusted: pids are reused, and a zombie looks alive.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory, gone
 
-LOOK_S = 0.3  # whoever looks whether a run or a sweep lives holds its lock for an instant
+LOOK_S = 0.3  # a check whether a run or a sweep is alive holds its lock for an instant
 ORPHANS_LIVE_S = 10.0  # children of a dead supervisor, which hold its lock, end themselves within this time
 
 _RETRY_S = 0.05
-_held: dict[Path, int] = {}  # in `with` blocks of this process
+_descriptors: dict[Path, int] = {}  # of locks held in `with` blocks of this process
 
 
 def of_supervisor(run: RunDirectory) -> Path:
@@ -32,17 +32,17 @@ def of_supervisor(run: RunDirectory) -> Path:
 
 
 def of_start(run: RunDirectory) -> Path:
-    """The file that whoever starts a run's supervisor holds locked."""
+    """The file that a process holds locked while it starts a run's supervisor."""
     return run.path / "start.lock"
 
 
 def hold(path: Path, *, wait_s: float) -> int | None:
-    """The descriptor of the locked file, or None if somebody else held it for all of `wait_s` seconds.
+    """The descriptor of the locked file, or None if another process held it for all of `wait_s` seconds.
 
     Raises RunNotFound if the file's folder is gone, StorageFailed if it cannot be opened.
     """
     try:
-        descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
+        descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     except FileNotFoundError:
         raise gone(path.parent) from None
     deadline = time.monotonic() + wait_s
@@ -59,36 +59,36 @@ def hold(path: Path, *, wait_s: float) -> int | None:
 
 @contextmanager
 def held(path: Path, *, wait_s: float) -> Iterator[bool]:
-    """Hold the lock in a `with` block; yields whether it was got. Raises what `hold` raises."""
+    """Hold the lock in a `with` block; yields whether it was acquired. Raises what `hold` raises."""
     descriptor = hold(path, wait_s=wait_s)
     if descriptor is None:
         yield False
         return
-    _held[path] = descriptor
+    _descriptors[path] = descriptor
     try:
         yield True
     finally:
-        del _held[path]
+        del _descriptors[path]
         os.close(descriptor)
 
 
 def to_hand_on(path: Path) -> list[int]:
-    """The descriptor of a lock that this process holds in a `with` block, for a child to hold it too; else none."""
-    return [_held[path]] if path in _held else []
+    """The descriptor of a lock that this process holds in a `with` block, for a child to hold it, too; else []."""
+    return [_descriptors[path]] if path in _descriptors else []
 
 
 def is_in_place(path: Path) -> bool:
     """Whether the lock that this process holds in a `with` block is still the file at its path."""
     try:
-        return os.path.samestat(os.fstat(_held[path]), os.stat(path))
+        return os.path.samestat(os.fstat(_descriptors[path]), os.stat(path))
     except FileNotFoundError:
         return False
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock; touches no network and leaves nothing behind. Raises StorageFailed."""
+    """Whether a process holds the lock; uses no network and creates no file. Raises StorageFailed."""
     try:
-        descriptor = _opened(path, os.O_RDONLY)
+        descriptor = _open(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
@@ -100,7 +100,7 @@ def is_held(path: Path) -> bool:
         os.close(descriptor)
 
 
-def _opened(path: Path, flags: int) -> int:
+def _open(path: Path, flags: int) -> int:
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
     except FileNotFoundError:
@@ -116,5 +116,5 @@ def _opened(path: Path, flags: int) -> int:
 
 
 def is_alive(run: RunDirectory) -> bool:
-    """Whether a run has a supervisor, or is being given one; reads only files."""
+    """Whether a run has a supervisor, or one is being started; reads only files."""
     return is_held(of_supervisor(run)) or is_held(of_start(run))

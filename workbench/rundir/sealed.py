@@ -1,12 +1,12 @@
-"""Code that was typed in a cell, on disk: sealed with a key that its user has on this machine alone.
+"""Code typed in a cell, on disk: sealed with a key that the user has on this machine alone.
 
-A file of it has a mark, a seal (HMAC-SHA256 over the file's name and the code) and the code by value. The key lies in
-the user's own configuration, outside of the workbench's home, under a name of this machine, and nothing ever copies
-it. So code from an archive, a download, a shared folder, another user, or a copy of one's own home has no seal that
-fits here, and this module, which alone decides whose code runs, gives it only to a call that says `trust_code=True`.
+A file has a mark, a seal (HMAC-SHA256 over the file's name and the code) and the code by value. The key lies in the
+user's own configuration, outside of the workbench's home, under a name of this machine, and nothing copies it. So code
+from an archive, a download, a shared folder, another user, or a copy of one's own home has no valid seal here. This
+module alone decides which code runs, and returns such code only to a call with `trust_code=True`.
 
-Processes of a run on other machines have another key, or none. Whoever starts them there has looked at the seals, and
-tells them the SHA-256 of what they may load, in $WORKBENCH_CODE.
+Processes of a run on other machines have another key, or none. The process that starts them there checks the seals,
+and passes the SHA-256 of the code that they may load in $WORKBENCH_CODE.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable
 from workbench.rundir.files import content, is_hollow, make_private, opened, own, owner, write_atomically
 
-MODULE = "module.txt"  # the package of an environment that is named with one, "package:Name-v0"
-ADDRESS = "address.txt"  # of a Ray cluster: what answers there is unpickled here
+MODULE = "module.txt"  # the package of an environment "package:Name-v0"
+ADDRESS = "address.txt"  # of a Ray cluster, whose answers are unpickled here
 VOUCHED = "WORKBENCH_CODE"  # SHA-256 digests of code, with commas between
 
 _MARK = b"rl-workbench code 1\n"
@@ -35,7 +35,7 @@ _MACHINE_ID = Path("/etc/machine-id")
 
 
 def sealed(name: str, code: bytes) -> bytes:
-    """The file `name` that holds `code` of this user's own. Raises HomeNotWritable, AccessDenied."""
+    """The content of the file `name` with this user's own `code`. Raises HomeNotWritable, AccessDenied."""
     return _MARK + _seal(_key() or _new_key(), name, code) + code
 
 
@@ -43,7 +43,7 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
     """The code in a file; None if there is no such file.
 
     Args:
-        trust_code: the user has said that it may run, wherever it comes from.
+        trust_code: whether the user allows it to run, wherever it comes from.
 
     Raises AccessDenied for code that no launch of this user on this machine has written.
     """
@@ -69,14 +69,14 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
 
 def all_code(folder: Path, *, trust_code: bool = False) -> dict[str, bytes]:
     """The code of a run by file name. Raises as `read`."""
-    found = {path.name: read(path, trust_code=trust_code) for path in files_in(folder)}
-    return {name: code for name, code in found.items() if code is not None}
+    contents = {path.name: read(path, trust_code=trust_code) for path in files_in(folder)}
+    return {name: code for name, code in contents.items() if code is not None}
 
 
 def every(
     folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False
 ) -> dict[str, bytes]:
-    """The same, each as a file of this user's own, with what a run of that configuration lets others name.
+    """The same, each sealed by this user, with the package and the Ray cluster that the configuration names.
 
     Args:
         address: of a Ray cluster that this call names, whatever was named before.
@@ -84,23 +84,23 @@ def every(
     Raises as `read` and `sealed`; AccessDenied for a package or a cluster that no launch of this user named.
     """
     code = all_code(folder, trust_code=trust_code)
-    named = {} if config is None else words(config.environment, config.address)
-    for name, word in named.items():
+    names = {} if config is None else words(config.environment, config.address)
+    for name, word in names.items():
         if not trust_code and code.get(name) != word and (name, word.decode()) != (ADDRESS, address):
             raise _unnamed(folder / name, word.decode())
-    return {name: sealed(name, one) for name, one in {**code, **named}.items()}
+    return {name: sealed(name, data) for name, data in {**code, **names}.items()}
 
 
 def words(environment: str, address: str | None = None) -> dict[str, bytes]:
-    """What a launch names that can run code, by the file that seals it."""
-    given = {MODULE: environment.rpartition(":")[0], ADDRESS: address or ""}
-    return {name: word.encode() for name, word in given.items() if word}
+    """The names in a launch that can run code, by the file that seals each."""
+    names = {MODULE: environment.rpartition(":")[0], ADDRESS: address or ""}
+    return {name: word.encode() for name, word in names.items() if word}
 
 
 def check_module(folder: Path, environment: str, *, trust_code: bool = False) -> None:
-    """Before the environment "package:Name-v0" of a run whose code is in `folder` is made, which imports the package.
+    """Called before the environment "package:Name-v0" of a run is made, which imports the package.
 
-    The user's own launch has put down the package's name. Raises AccessDenied for one that it did not name.
+    The user's own launch has sealed the package's name in `folder`. Raises AccessDenied for any other package.
     """
     for name, package in words(environment).items():
         if not trust_code and read(folder / name) != package:
@@ -109,25 +109,24 @@ def check_module(folder: Path, environment: str, *, trust_code: bool = False) ->
 
 def _unnamed(path: Path, word: str) -> AccessDenied:
     if path.name == ADDRESS:
-        said = (f"{path.parents[1].name} is to run on the Ray cluster at {word!r}, which no launch of yours on this "
-                "machine named, and whoever answers there can run code here. It was not called. Give address=... "
-                "yourself.")
+        reason = (f"{path.parents[1].name} is to run on the Ray cluster at {word!r}, which no launch of yours on this "
+                  "machine named, and a cluster can run code here. It was not called. Give address=... yourself.")
     else:
-        said = f"the environment imports {word}, which no launch of yours on this machine named. It was not imported."
-    return AccessDenied(f"{said} {_remedy(path)}")
+        reason = f"the environment imports {word}, which no launch of yours on this machine named. It was not imported."
+    return AccessDenied(f"{reason} {_remedy(path)}")
 
 
 def files_in(folder: Path) -> list[Path]:
-    """What there is of code that was typed in a cell, and of names that can run code."""
+    """The files with code typed in a cell, and with names that can run code."""
     return sorted(path for path in folder.glob("[!.]*") if path.suffix == ".pkl" or path.name in (MODULE, ADDRESS))
 
 
 def check(
     folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False
 ) -> None:
-    """Before something starts whose code lies in that folder. What the call trusts or names is sealed there.
+    """Called before a run starts whose code is in that folder. Seals there what the call trusts or names.
 
-    Args and errors as of `every`; raises OSError, too.
+    Arguments and errors are those of `every`; raises OSError, too.
     """
     for name, data in every(folder, config, address=address, trust_code=trust_code).items():
         path = folder / name
@@ -137,7 +136,7 @@ def check(
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of the code in a file, which is the same whoever sealed it; or why it cannot be read."""
+    """SHA-256 of the code in a file, which does not depend on its seal; or why it cannot be read."""
     try:
         with opened(path) as file:
             status = os.fstat(file.fileno())
@@ -150,12 +149,12 @@ def fingerprint(path: Path) -> str:
 
 
 def vouched(folder: Path) -> str:
-    """What a run's processes on other machines find in `VOUCHED`. Raises as `read`."""
+    """The value of `VOUCHED` for a run's processes on other machines. Raises as `read`."""
     return ",".join(map(_digest, all_code(folder).values()))
 
 
 def _parted(data: bytes) -> tuple[bytes, bytes]:
-    """Seal and code; the seal is empty in files of a version before there were seals."""
+    """Seal and code of a file; the seal is empty in a file without the mark."""
     if not data.startswith(_MARK):
         return b"", data
     rest = data[len(_MARK):]
@@ -178,12 +177,12 @@ def _remedy(path: Path) -> str:
 
 
 def key_path() -> Path:
-    """Where this user's key of this machine lies."""
+    """The file with this user's key of this machine."""
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     machine = b""
     with suppress(OSError):
         machine = content(_MACHINE_ID, largest=4096)
-    if not machine.strip():  # as in a container's image
+    if not machine.strip():  # in a container
         machine = platform.node().encode()
     return folder / "rl-workbench" / f"code-{hashlib.sha256(machine).hexdigest()[:16]}.key"
 
@@ -195,7 +194,7 @@ def _key() -> bytes | None:
 
 
 def _new_key() -> bytes:
-    """The key, made now unless another process of this user was quicker."""
+    """The key, made now, or by another process of this user meanwhile."""
     path = key_path()
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:

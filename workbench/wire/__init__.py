@@ -1,19 +1,18 @@
 """What travels between processes: binary step messages, JSON calls, tokens.
 
-`grpc` is loaded here, and by all others from here. It reads its environment once, when it is loaded, and must find that
-it has nothing to do when this process forks: while its threads are busy, its handlers of a fork now and then let the
-child die before it becomes a program of its own, and the child may be a `!command` in a notebook, a game, or Ray's.
-Nothing of ours speaks gRPC in a forked child.
+All modules import `grpc` from here, because its fork handlers must be off, and it reads that from the environment when
+it is loaded. While its threads are busy, these handlers sometimes kill a forked child before the child becomes a
+program of its own: a `!command` in a notebook, a game, or a process of Ray's. No forked child of ours speaks gRPC.
 """
 
 import os
 
-_FORKS = "GRPC_ENABLE_FORK_SUPPORT"
-_wished = os.environ.get(_FORKS)
-os.environ.setdefault(_FORKS, "0")
+_FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
+_users_choice = os.environ.get(_FORK_SUPPORT)
+os.environ.setdefault(_FORK_SUPPORT, "0")
 import grpc  # noqa: E402
 
-if _wished is None:
-    del os.environ[_FORKS]  # the user's own programs get the environment that the user made
+if _users_choice is None:
+    del os.environ[_FORK_SUPPORT]  # programs that the user starts get the user's own environment
 
 __all__ = ["grpc"]

@@ -1,8 +1,7 @@
-"""A run's own TLS certificate: made when the run shall listen beyond this machine, and the only one that its actors
-and clients accept there.
+"""A run's own TLS certificate, for listening beyond this machine; its actors and clients accept no other there.
 
-Nobody signs it but itself: whoever has the run directory, or the bundle that an actor got, has the certificate, so no
-authority is needed. The key is an elliptic curve's (P-256) and stays in the run directory.
+The certificate is self-signed: actors and clients have it from the run directory, or from the bundle that an actor
+gets, so no authority is needed. The key is an elliptic curve's (P-256) and stays in the run directory.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ _DAYS = 10 * 365
 
 
 def ensure(run: RunDirectory) -> None:
-    """Give the run a certificate and its key, if it has none yet. Raises MissingPackage, HomeNotWritable."""
+    """Give the run a certificate and its key, unless it has them. Raises MissingPackage, HomeNotWritable."""
     if run.certificate.exists() and run.certificate_key.exists():
         return
-    certificate, key = _made(run.name)
+    certificate, key = _self_signed(run.name)
     try:
         run.certificate.parent.mkdir(mode=0o700, exist_ok=True)
         write_atomically(run.certificate_key, key)
@@ -34,19 +33,19 @@ def ensure(run: RunDirectory) -> None:
 
 
 def remove(run: RunDirectory) -> None:
-    """Let the run listen on this machine alone from its next start on."""
+    """Delete the certificate, so that the run listens on this machine alone from its next start on."""
     for folder in (run.certificate.parent, run.endpoints):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep(folder: Path, certificate: bytes) -> None:
-    """Write a certificate without its key where `RunDirectory(folder)` looks for it, for whoever only connects."""
+    """Write a certificate without its key where `RunDirectory(folder)` looks for it, for a process that connects."""
     path = RunDirectory(folder).certificate
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(path, certificate)
 
 
-def _made(run_name: str) -> tuple[bytes, bytes]:
+def _self_signed(run_name: str) -> tuple[bytes, bytes]:
     """A new self-signed certificate and its private key, as PEM."""
     try:
         from cryptography import x509
@@ -55,11 +54,11 @@ def _made(run_name: str) -> tuple[bytes, bytes]:
         from cryptography.x509.oid import NameOID
     except ImportError:
         raise MissingPackage(
-            "a run that listens beyond this machine needs a certificate. Install what makes it: "
-            f"{imports.pip_install('ray')}, or cryptography alone."
+            "a run that listens beyond this machine needs a certificate, which the package cryptography makes. Install "
+            f"it alone, or with Ray: {imports.pip_install('ray')}."
         ) from None
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{run_name}"[:64]),
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, run_name[:64]),
                          x509.NameAttribute(NameOID.ORGANIZATION_NAME, CERTIFICATE_NAME)])
     now = datetime.datetime.now(datetime.UTC)
     certificate = (

@@ -1,7 +1,7 @@
-"""Arrays packed one after the other into one string of bytes, with a table that says what is where.
+"""Arrays packed one after the other into one string of bytes, and the table of their places in it.
 
-Plain enough for a browser: little-endian, each array at a multiple of 8 bytes, and only the types that JavaScript has
-typed arrays for. widgets/src/columns.js reads it.
+A browser can read it (widgets/src/columns.js): little-endian, each array at a multiple of 8 bytes, and only types for
+which JavaScript has typed arrays.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _ALIGNED_BYTES = 8
 
 
 def pack(columns: Mapping[str, Array]) -> tuple[list[dict[str, Any]], bytes]:
-    """The table (JSON: name, dtype, shape, offset of every column) and the bytes. Raises ShapeMismatch for a type."""
+    """The table (JSON: name, dtype, shape, offset of each column) and the bytes. Raises ShapeMismatch for a dtype."""
     table: list[dict[str, Any]] = []
     parts: list[bytes] = []
     offset = 0
     for name, column in columns.items():
-        kind = str(column.dtype)
-        if kind not in TYPES:
-            raise ShapeMismatch(f"column {name!r} is {kind}; it must be one of {', '.join(TYPES)}.")
+        dtype = str(column.dtype)
+        if dtype not in TYPES:
+            raise ShapeMismatch(f"column {name!r} is {dtype}; it must be one of {', '.join(TYPES)}.")
         data = np.ascontiguousarray(column, column.dtype.newbyteorder("<")).tobytes()
-        table.append({"name": name, "dtype": kind, "shape": list(column.shape), "offset": offset})
+        table.append({"name": name, "dtype": dtype, "shape": list(column.shape), "offset": offset})
         padding = -len(data) % _ALIGNED_BYTES
         parts += [data, bytes(padding)]
         offset += len(data) + padding
@@ -36,10 +36,10 @@ def pack(columns: Mapping[str, Array]) -> tuple[list[dict[str, Any]], bytes]:
 
 
 def unpack(table: Sequence[Mapping[str, Any]], data: bytes) -> dict[str, Array]:
-    """The columns that `pack` was given."""
+    """The inverse of `pack`."""
     return {
-        one["name"]: np.frombuffer(
-            data, np.dtype(one["dtype"]).newbyteorder("<"), count=int(np.prod(one["shape"])), offset=one["offset"]
-        ).reshape(one["shape"])
-        for one in table
+        row["name"]: np.frombuffer(
+            data, np.dtype(row["dtype"]).newbyteorder("<"), count=int(np.prod(row["shape"])), offset=row["offset"]
+        ).reshape(row["shape"])
+        for row in table
     }

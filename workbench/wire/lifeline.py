@@ -1,8 +1,7 @@
-"""What ties a child process to its parent, such as the supervisor: it ends when that is gone, and says why when it
-gives up.
+"""Ends a child process with its parent, such as the supervisor, and writes down why a child gives up.
 
-The child's standard input is a pipe whose other end only the parent holds. Whatever ends the parent, SIGKILL too,
-closes the pipe; a thread sees that and ends the child.
+The child's standard input is a pipe whose other end only the parent holds. The pipe closes however the parent ends,
+SIGKILL included; a thread of the child waits for that and ends the child.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import NoReturn
 from workbench.errors import WorkbenchError
 from workbench.rundir import write_atomically
 
-PEERS_LOST = 4  # exit code of a learner: another one of its group went away
-FATAL = 3  # exit code: a restart does not mend it; the reason is in the error file
+PEERS_LOST = 4  # exit code of a learner that lost another learner of its group
+FATAL = 3  # exit code of an error that a restart does not mend; the reason is in the error file
 _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 
 
@@ -34,7 +33,7 @@ class Lifeline:
     def _watch(self) -> None:
         while os.read(sys.stdin.fileno(), 4096):
             pass
-        with suppress(OSError):  # standard error may have gone with it
+        with suppress(OSError):  # standard error may be closed, too
             print("the parent process is gone; ending", file=sys.stderr, flush=True)
         if self.last_words is not None:
             timer = threading.Timer(_LAST_WORDS_S, os._exit, [0])
@@ -45,23 +44,23 @@ class Lifeline:
 
 
 def end_with_parent(last_words: Callable[[], None] | None = None) -> Lifeline:
-    """A lifeline; what has `last_words` only later sets them then."""
+    """A lifeline; its `last_words` may be set later."""
     return Lifeline(last_words)
 
 
 def leave(code: int) -> NoReturn:
-    """End this process, whose work is done: one of torch's threads that meets Python's own shutdown may abort."""
+    """End this process without Python's own shutdown, during which a thread of torch may abort."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # a full disk, or nobody reads
+        with suppress(OSError):  # a full disk, or no reader
             stream.flush()
     os._exit(code)
 
 
 def leave_error(path: Path, error: WorkbenchError) -> int:
-    """Write why this process gives up to `path`, for its supervisor; FATAL, the exit code that says so."""
-    told = {"type": type(error).__name__, "message": str(error)}
-    with suppress(OSError):  # a full disk: the exit code still tells
+    """Write why this process gives up to `path`, for its supervisor. Returns FATAL, the exit code that says so."""
+    reason = {"type": type(error).__name__, "message": str(error)}
+    with suppress(OSError):  # a full disk: the exit code remains
         print(error, file=sys.stderr, flush=True)
     with suppress(OSError):
-        write_atomically(path, json.dumps(told).encode())
+        write_atomically(path, json.dumps(reason).encode())
     return FATAL

@@ -1,8 +1,8 @@
-"""Binary layout of what actors and the learner say to each other. Little-endian; no pickle, no per-tensor protobuf.
+"""Binary layout of the messages between actors and the learner. Little-endian; no pickle, no per-tensor protobuf.
 
-The first message of a stream is a `Hello` in JSON, answered by a `Welcome` in JSON or by a gRPC status that says
-what does not fit; fields that a receiver does not know are left out. What the actions are called goes beside it, as
-metadata of the stream. Each later request is one group of environments, each reply its actions:
+The first message of a stream is a `Hello` in JSON, answered by a `Welcome` in JSON or by a gRPC status with the reason
+for the refusal; a receiver ignores fields that it does not know. The names of the actions travel as metadata of the
+stream. Each later request holds one group of environments, and its reply their actions:
 
     request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
               final_observation[K, *frame] | all else that `trajectory.StepBatch` declares, [N, ...] each: score
@@ -34,14 +34,14 @@ _ACTION_NAMES = "x-workbench-action-names-bin"
 _LONGEST_NAMES = 4096  # bytes in JSON; a gRPC server takes 8 KiB of metadata
 LARGEST_HELLO = 2**16  # bytes; one of Football's has a few hundred
 _LARGEST_GROUP = 65_536  # environments
-_LONGEST_S = 1e7  # of a time that an actor tells
-# What reading JSON raises where it is not what was expected; RecursionError: thousands of brackets.
+_LONGEST_S = 1e7  # of a duration in a step message
+# Errors of reading JSON that is no message of ours; RecursionError: thousands of brackets.
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
 class Hello:
-    """What an actor says first: who it is, and what its environments look like."""
+    """An actor's first message: its number, and what its environments look like."""
 
     actor: int
     run_id: int
@@ -50,29 +50,29 @@ class Hello:
     spec: EnvironmentSpec
 
     def encode(self) -> bytes:
-        """JSON bytes."""
+        """The message, as JSON."""
         return json.dumps({"protocol": PROTOCOL, **asdict(self)}).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Hello:
-        """The hello in `data`. Raises ShapeMismatch if it is none, of another protocol, or out of bounds."""
+        """The inverse of `encode`. Raises ShapeMismatch for no hello, another protocol, or numbers out of bounds."""
         if len(data) > LARGEST_HELLO:
             raise ShapeMismatch(f"the first message of a stream is no hello: it has {len(data):,} bytes, and "
                                 f"{LARGEST_HELLO:,} at most are read.")
         try:
-            told: dict[str, Any] = json.loads(data)
-            protocol = told["protocol"]
-            hello = cls(**{**_known(cls, told), "spec": EnvironmentSpec.from_json(told["spec"])})
+            message: dict[str, Any] = json.loads(data)
+            protocol = message["protocol"]
+            hello = cls(**{**_fields_of(cls, message), "spec": EnvironmentSpec.from_json(message["spec"])})
         except _UNREADABLE as error:
             raise ShapeMismatch(f"the first message of a stream is no hello: {_short(error)}") from None
         if protocol != PROTOCOL:
             raise ShapeMismatch(
-                f"the actor speaks protocol {_short(protocol)}, the learner {PROTOCOL}: install one version.")
+                f"the actor speaks protocol {_short(protocol)}, the learner {PROTOCOL}: install the same version.")
         hello._check()
         return hello
 
     def _check(self) -> None:
-        """Raises ShapeMismatch: whoever reads these numbers finds rows of tables by them. A life 0 is none."""
+        """Raises ShapeMismatch for numbers that are no indices of the learner's tables.."""
         bounds = {"actor": (0, 2**31), "run_id": (1, 2**63), "environments": (1, _LARGEST_GROUP + 1),
                   "groups": (1, _LARGEST_GROUP + 1)}
         for name, (low, high) in bounds.items():
@@ -82,24 +82,24 @@ class Hello:
                                     f"in [{low}, {high:,}).")
         if self.groups > self.environments:
             raise ShapeMismatch(f"a hello with {self.groups} groups of {self.environments} environments is out of "
-                                "bounds: each group has one at least.")
+                                "bounds: each group has at least one.")
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """What the learner answers: the seed that this life of the actor starts from."""
+    """The learner's answer to a Hello: the seed of this life of the actor."""
 
     seed: int
 
     def encode(self) -> bytes:
-        """JSON bytes."""
+        """The message, as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Welcome:
         """The inverse of `encode`. Raises ShapeMismatch if it is no welcome."""
         try:
-            welcome = cls(**_known(cls, json.loads(data)))
+            welcome = cls(**_fields_of(cls, json.loads(data)))
         except _UNREADABLE as error:
             raise ShapeMismatch(f"the learner's first answer is no welcome: {_short(error)}") from None
         if type(welcome.seed) is not int or not 0 <= welcome.seed < 2**63:
@@ -107,25 +107,25 @@ class Welcome:
         return welcome
 
 
-def _short(said: object) -> str:
-    """What somebody else said, for a message: a status of gRPC has a few KiB at most."""
-    text = str(said) if isinstance(said, Exception) else repr(said)
+def _short(value: object) -> str:
+    """A peer's value, or an error, as text for a message: a status of gRPC has a few KiB at most."""
+    text = str(value) if isinstance(value, Exception) else repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _known(kind: type[Hello | Welcome], told: dict[str, Any]) -> dict[str, Any]:
-    """What a message of this version has of what was told."""
-    return {one.name: told[one.name] for one in fields(kind) if one.name in told}
+def _fields_of(kind: type[Hello | Welcome], message: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a message that this version knows."""
+    return {field.name: message[field.name] for field in fields(kind) if field.name in message}
 
 
 def names_metadata(names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
-    """Metadata that tells what an actor's actions are called; none where that would be too much of it."""
-    told = json.dumps(list(names)).encode()
-    return ((_ACTION_NAMES, told),) if len(told) <= _LONGEST_NAMES else ()
+    """Metadata with the names of an actor's actions; none where these are too long for metadata."""
+    value = json.dumps(list(names)).encode()
+    return ((_ACTION_NAMES, value),) if len(value) <= _LONGEST_NAMES else ()
 
 
 def names_in(metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, ...]:
-    """What the actions are called, from a stream's metadata; () where nobody says."""
+    """The names of the actions, from a stream's metadata; () where it has none."""
     try:
         return tuple(map(str, json.loads(dict(metadata)[_ACTION_NAMES])))
     except _UNREADABLE:
@@ -140,7 +140,7 @@ class GroupStep:
         group: number of the group within its actor.
         first_env: the actor's number of the group's first environment; the others follow.
         stepping_s: time the actor took to step this group.
-        round_trip_s: time from this group's message before to its actions.
+        round_trip_s: time from the group's previous message to its actions.
     """
 
     group: int
@@ -166,27 +166,28 @@ class GroupStep:
 
     @classmethod
     def decode(cls, data: bytes, spec: EnvironmentSpec) -> GroupStep:
-        """The step in `data`; its arrays are views. Raises ShapeMismatch if lengths, indices or times do not fit."""
+        """The step in `data`, as views of it. Raises ShapeMismatch if lengths, indices or durations do not fit."""
         if len(data) < _REQUEST.size:
             raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
         magic, group, finals, count, first_env, *times = _REQUEST.unpack_from(data)
         first, rest, each = _layout(spec)
-        expected = _REQUEST.size + count * each + finals * (2 + spec.observation_bytes)
-        if magic != _MAGIC or len(data) != expected or not 0 < count <= _LARGEST_GROUP:
+        size = _REQUEST.size + count * each + finals * (2 + spec.observation_bytes)
+        if magic != _MAGIC or len(data) != size or not 0 < count <= _LARGEST_GROUP:
             raise ShapeMismatch(
                 f"a step message of {len(data)} bytes does not fit {count} environments of {spec.name} "
                 f"with observations {spec.observation_shape} {spec.observation_dtype}"
-                f"{' and scores' if spec.scored else ''}: {expected} bytes expected."
+                f"{' and scores' if spec.scored else ''}: {size} bytes expected."
             )
         if not all(0 <= time_s <= _LONGEST_S for time_s in times):  # also refuses NaN
-            raise ShapeMismatch(f"a step message tells of times {times} s, which are none.")
-        at = _Cursor(data, _REQUEST.size)
-        arrays = {name: at.take(count, declared) for name, declared in first}
-        index = at.take(finals, ((), "<u2")).astype(np.int32)
+            raise ShapeMismatch(f"a step message has durations of {times} s; each must lie in [0, {_LONGEST_S:g}].")
+        cursor = _Cursor(data, _REQUEST.size)
+        arrays = {name: cursor.take(count, declared) for name, declared in first}
+        index = cursor.take(finals, ((), "<u2")).astype(np.int32)
         if finals and (index.max() >= count or len(np.unique(index)) != finals):
-            raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}.")
-        final = at.take(finals, (spec.observation_shape, spec.observation_dtype)) if finals else None
-        arrays |= {name: at.take(count, declared) for name, declared in rest}
+            raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}: "
+                                "each must be one of these, and differ from the others.")
+        final = cursor.take(finals, (spec.observation_shape, spec.observation_dtype)) if finals else None
+        arrays |= {name: cursor.take(count, declared) for name, declared in rest}
         return cls(group, first_env, StepBatch.of(arrays, final_index=index, final_observation=final), *times)
 
 
@@ -232,9 +233,9 @@ class GroupActions:
         """The inverse of `encode`. Raises ShapeMismatch if the length does not fit."""
         header = data[: _REPLY.size].ljust(_REPLY.size, b"\0")
         magic, group, _, count, version = _REPLY.unpack(header)
-        expected = _REPLY.size + 4 * count * math.prod(actions.shape)
-        if magic != _MAGIC or len(data) != expected:
+        size = _REPLY.size + 4 * count * math.prod(actions.shape)
+        if magic != _MAGIC or len(data) != size:
             raise ShapeMismatch(f"a message of actions of {len(data)} bytes does not fit {count} actions that are "
-                                f"{actions.kind} {list(actions.sizes)}: {expected} bytes expected.")
+                                f"{actions.kind} {list(actions.sizes)}: {size} bytes expected.")
         values = _Cursor(data, _REPLY.size).take(count, (actions.shape, actions.wire_dtype))
         return cls(group, values.astype(actions.dtype), version)

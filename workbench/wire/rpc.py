@@ -1,8 +1,8 @@
 """gRPC without generated code: JSON calls for control, byte streams for steps, a token on every one.
 
-A server takes plain functions (`calls`) and stream handlers (`streams`). A `Caller` is the other end of the calls:
-it raises the same class of error as the function did. Sockets are for their owner alone. Beyond this machine there is
-only TLS, with one certificate that a caller accepts (`Endpoint.certificate`): a token never travels in the clear.
+A server takes plain functions (`calls`) and stream handlers (`streams`). A `Caller` is the client of the calls: it
+raises the same class of error as the function did. Only its owner can open a socket. Between machines there is only
+TLS, with the one certificate that a caller accepts (`Endpoint.certificate`): no token travels in the clear.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _CLIENT_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
 ]
-# A machine that is gone says nothing: whoever waits for it asks every 20 s and gives up after 20 s without an answer.
-_ASK_MS, _ANSWER_MS = 20_000, 20_000
-_BEYOND_OPTIONS = [("grpc.keepalive_time_ms", _ASK_MS), ("grpc.keepalive_timeout_ms", _ANSWER_MS),
+# A machine that was cut off ends no connection: its peers ping every 20 s and give up after 20 s without an answer.
+_PING_MS, _ANSWER_MS = 20_000, 20_000
+_BEYOND_OPTIONS = [("grpc.keepalive_time_ms", _PING_MS), ("grpc.keepalive_timeout_ms", _ANSWER_MS),
                    ("grpc.http2.max_pings_without_data", 0)]
-_BEYOND_SERVER_OPTIONS = [*_BEYOND_OPTIONS, ("grpc.http2.min_ping_interval_without_data_ms", _ASK_MS // 2),
+_BEYOND_SERVER_OPTIONS = [*_BEYOND_OPTIONS, ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 2),
                           ("grpc.keepalive_permit_without_calls", 1)]
-# Strangers reach a port, but only whoever has the token keeps a connection: one that is slow to shake hands, or has no
-# call under way, is closed, and there are never so many that the process has no descriptor left for itself.
+# Anybody can reach a port, but only a client with the token keeps a connection: one that is slow to shake hands, or has
+# no call under way, is closed. Their number is bounded, so that the process keeps descriptors for itself.
 _HANDSHAKE_MS, _IDLE_MS = 10_000, 30_000
 _MOST_DESCRIPTORS, _RESERVED_DESCRIPTORS = 65_536, 256
-CERTIFICATE_NAME = "rl-workbench"  # of every run's certificate; which host it is on does not matter
+CERTIFICATE_NAME = "rl-workbench"  # of every run's certificate, whatever its host
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Endpoint:
 
     Attributes:
         address: "unix:/path" on this machine, or "HOST:PORT".
-        certificate: the one that the server at HOST:PORT must have, as PEM; None: no TLS.
+        certificate: of the server at HOST:PORT, as PEM; None: no TLS.
     """
 
     address: str
@@ -68,7 +68,7 @@ class Endpoint:
 
     @property
     def is_here(self) -> bool:
-        """Whether what is said to it stays on this machine."""
+        """Whether messages to it stay on this machine."""
         return self.address.startswith("unix:") or _is_loopback(self.address)
 
 
@@ -90,35 +90,37 @@ def _is_loopback(address: str) -> bool:
 
 
 class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
-    """Finds the method of an RPC after its token was checked.
+    """Finds the method of an RPC after it has checked the token.
 
     Attributes:
-        on_known: gets gRPC's name of every peer that showed the token.
+        on_authenticated: called with gRPC's name of every peer that sent the token.
     """
 
     def __init__(self, token: str, calls: Mapping[str, Handler], streams: Mapping[str, StreamHandler]) -> None:
         self._token = token.encode()
         self._calls = calls
         self._streams = streams
-        self.on_known: Callable[[str], None] = lambda _: None
+        self.on_authenticated: Callable[[str], None] = lambda _: None
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         service, _, method = details.method.lstrip("/").partition("/")
         if service != _SERVICE:
             return None
-        given = dict(details.invocation_metadata).get(_TOKEN, "")
-        if not hmac.compare_digest(str(given).encode(), self._token):
+        token = dict(details.invocation_metadata).get(_TOKEN, "")
+        if not hmac.compare_digest(str(token).encode(), self._token):
             return grpc.stream_stream_rpc_method_handler(_refuse)  # reads no message: it may be a large one
         if method in self._streams:
-            return grpc.stream_stream_rpc_method_handler(self._known(self._streams[method]))
+            return grpc.stream_stream_rpc_method_handler(self._reported(self._streams[method]))
         if method in self._calls:
-            return grpc.unary_unary_rpc_method_handler(self._known(_as_json(self._calls[method])))
+            return grpc.unary_unary_rpc_method_handler(self._reported(_as_json(self._calls[method])))
         return None
 
-    def _known(self, handler: Callable[[Any, grpc.ServicerContext], _Answer]
-               ) -> Callable[[Any, grpc.ServicerContext], _Answer]:
+    def _reported(self, handler: Callable[[Any, grpc.ServicerContext], _Answer]
+                  ) -> Callable[[Any, grpc.ServicerContext], _Answer]:
+        """`handler`, which calls `on_authenticated` first."""
+
         def answer(request: Any, context: grpc.ServicerContext) -> _Answer:
-            self.on_known(context.peer())
+            self.on_authenticated(context.peer())
             return handler(request, context)
 
         return answer
@@ -137,30 +139,30 @@ def _as_json(handler: Handler) -> Callable[[bytes, grpc.ServicerContext], bytes]
         try:
             return json.dumps({"result": handler(**_arguments(request, signature))}).encode()
         except WorkbenchError as error:
-            told = {"type": type(error).__name__, "message": str(error)}
-        except Exception as error:  # a fault of ours: the caller must see it, and the process goes on
+            failure = {"type": type(error).__name__, "message": str(error)}
+        except Exception as error:  # a fault of ours: the caller gets it, and the process goes on
             traceback.print_exc()
-            told = {"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"}
-        return json.dumps({"error": told}).encode()
+            failure = {"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"}
+        return json.dumps({"error": failure}).encode()
 
     return answer
 
 
 def _arguments(request: bytes, signature: inspect.Signature) -> dict[str, Any]:
-    """What a call is given. Raises InvalidInput where that is no JSON, or not what the function takes."""
+    """The keyword arguments of a call. Raises InvalidInput if they are no JSON, or do not fit the function."""
     try:
-        told: dict[str, Any] = json.loads(request)
-        signature.bind(**told)
+        arguments: dict[str, Any] = json.loads(request)
+        signature.bind(**arguments)
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidInput(f"this call does not take such arguments: {str(error)[:200]}.") from None
-    return told
+    return arguments
 
 
 class Server:
     """A running gRPC server; `stop` ends it.
 
     Attributes:
-        port: on which it listens beyond this machine; None: it does not.
+        port: for other machines; None: it listens on this machine only.
     """
 
     def __init__(self, server: grpc.Server, address: str, port: int | None, strangers: Strangers | None) -> None:
@@ -187,8 +189,8 @@ def serve(
     """A started server at `address`, "unix:/path"; each open stream keeps one of its `threads`.
 
     Args:
-        beyond: where it listens for other machines as well, with TLS, on a free port.
-        on_flood: see `Strangers`; of the port for other machines.
+        beyond: where it also listens for other machines, with TLS, on a free port.
+        on_flood: see `Strangers`, which guards that port.
 
     Raises ConnectionLost where it cannot listen, InvalidInput for an address without TLS that others could reach.
     """
@@ -204,13 +206,13 @@ def serve(
     if beyond is not None:
         port = _bind_beyond(server, beyond)
         strangers = Strangers(port, on_flood)
-        methods.on_known = strangers.knows
+        methods.on_authenticated = strangers.exempt
     server.start()
     return Server(server, address, port, strangers)
 
 
 def _most_connections() -> int:
-    """How many connections a port of this process takes, its limit of descriptors raised as far as it may be."""
+    """How many connections a port of this process takes; raises the limit of descriptors as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft < most:
@@ -222,7 +224,7 @@ def _bind(server: grpc.Server, address: str) -> None:
     _refuse_plain(Endpoint(address))
     path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
     if path is not None:
-        path.unlink(missing_ok=True)  # of a server that was killed; a run's lock sees to it that it has one of each
+        path.unlink(missing_ok=True)  # of a server that was killed: the run's lock admits one of each
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:
@@ -242,7 +244,7 @@ def _bind_beyond(server: grpc.Server, beyond: Listen) -> int:
 
 
 def _refuse_plain(endpoint: Endpoint) -> None:
-    """Raises InvalidInput where a token would travel between machines in the clear."""
+    """Raises InvalidInput if a token would travel between machines in the clear."""
     if endpoint.certificate is None and not endpoint.is_here:
         raise InvalidInput(
             f"{endpoint.address} is beyond this machine, and without a certificate everybody on the way could read the "
@@ -252,28 +254,28 @@ def _refuse_plain(endpoint: Endpoint) -> None:
 
 def open_channel(where: str | Endpoint) -> grpc.Channel:
     """A channel to that address; it connects when first used and again after a loss. Raises InvalidInput."""
-    return _opened(grpc, where)
+    return _channel(grpc, where)
 
 
 def open_stream_channel(where: str | Endpoint) -> grpc.aio.Channel:
-    """The same for asyncio, of the loop that runs."""
-    return _opened(grpc.aio, where)
+    """As `open_channel`, for the running loop of asyncio."""
+    return _channel(grpc.aio, where)
 
 
-def _opened(half: Any, where: str | Endpoint) -> Any:
+def _channel(api: Any, where: str | Endpoint) -> Any:
+    """A channel of gRPC's blocking or its asyncio half (`api`)."""
     endpoint = Endpoint(where) if isinstance(where, str) else where
     _refuse_plain(endpoint)
     if endpoint.certificate is None:
-        return half.insecure_channel(endpoint.address, options=_CLIENT_OPTIONS)
-    named = [("grpc.ssl_target_name_override", CERTIFICATE_NAME)]
-    return half.secure_channel(
+        return api.insecure_channel(endpoint.address, options=_CLIENT_OPTIONS)
+    return api.secure_channel(
         endpoint.address, grpc.ssl_channel_credentials(endpoint.certificate),
-        options=[*_CLIENT_OPTIONS, *_BEYOND_OPTIONS, *named],
+        options=[*_CLIENT_OPTIONS, *_BEYOND_OPTIONS, ("grpc.ssl_target_name_override", CERTIFICATE_NAME)],
     )
 
 
 def token_metadata(token: str) -> tuple[tuple[str, str], ...]:
-    """The metadata that proves to belong to the run."""
+    """The metadata that authenticates an RPC."""
     return ((_TOKEN, token),)
 
 
@@ -286,12 +288,12 @@ class Caller:
     """Calls the JSON methods of a server, from any thread; its repr shows no token.
 
     Args:
-        where: the server; as a function, it is asked at every call, for one that may be started anew elsewhere.
+        where: the server; a function is called before each call, for a server that may restart elsewhere.
     """
 
     def __init__(self, where: str | Endpoint | Callable[[], Endpoint], token: str) -> None:
-        fixed = Endpoint(where) if isinstance(where, str) else where
-        self._where = fixed if callable(fixed) else lambda: fixed
+        endpoint = Endpoint(where) if isinstance(where, str) else where
+        self._where = endpoint if callable(endpoint) else lambda: endpoint
         self._metadata = token_metadata(token)
         self._guard = threading.Lock()
         self._endpoint: Endpoint | None = None
@@ -304,14 +306,14 @@ class Caller:
         return self._where().address
 
     def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
-        """The function's result. Raises its WorkbenchError, AccessDenied, or ConnectionLost if nobody answers."""
+        """The function's result. Raises its WorkbenchError, AccessDenied, or ConnectionLost without an answer."""
         channel = self._open(method)
         rpc, request = channel.unary_unary(method_path(method)), json.dumps(arguments).encode()
         try:
             answer = rpc(request, timeout=timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise self._translated(method, error) from None
-        except ValueError as error:  # grpc's word for a channel that was closed meanwhile
+            raise self._error(method, error) from None
+        except ValueError as error:  # the channel was closed meanwhile
             raise ConnectionLost(f"{self.address} was not asked {method}: {error}") from None
         reply = json.loads(answer)
         if "error" in reply:
@@ -319,7 +321,7 @@ class Caller:
         return reply["result"]
 
     def _open(self, method: str) -> grpc.Channel:
-        """A channel to where the server is now; one to where it was is freed by whoever waits there last."""
+        """A channel to where the server is now; one to its former place closes with the last call that waits there."""
         endpoint = self._where()
         with self._guard:
             if self._closed:
@@ -328,12 +330,12 @@ class Caller:
                 self._channel, self._endpoint = open_channel(endpoint), endpoint
             return self._channel
 
-    def _translated(self, method: str, error: grpc.RpcError) -> WorkbenchError:
+    def _error(self, method: str, error: grpc.RpcError) -> WorkbenchError:
         code = error.code()
         if code == grpc.StatusCode.UNAUTHENTICATED:
             return AccessDenied(f"{self.address} refused {method}: {error.details()}.")
         if code == grpc.StatusCode.UNIMPLEMENTED:
-            return WorkbenchError(f"{self.address} has no method {method!r}; is it of another version?")
+            return WorkbenchError(f"{self.address} has no method {method!r}: is it of another version?")
         return ConnectionLost(f"{self.address} did not answer {method}: {code.name} {error.details()}")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Whoever reaches a run's port without its token: few connections each, and a word about who wants more."""
+"""Clients without the token at a run's port: each address keeps few connections, and one with more is reported."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 import psutil
 
-MOST_EACH = 64  # connections of one address that showed no token
-_LOOK_S, _SHARE = 1.0, 0.01  # between two looks: at least a second, and so long that looks take 1 % of a core
+MOST_EACH = 64  # connections of one address without the token
+_CHECK_S, _SHARE = 1.0, 0.01  # between two checks: at least a second, and so long that checks take 1 % of a core
 
 
 class Peer(NamedTuple):
@@ -27,74 +27,73 @@ class Peer(NamedTuple):
 
 
 class Strangers:
-    """Looks at the connections to a port of this process, and closes the oldest of whoever has too many.
+    """Counts the connections to a port of this process by address, and closes the oldest of an address with too many.
 
-    A connection whose peer showed the token counts for nobody, so that machines behind one address can have any number.
-    gRPC tells nobody who connects: the operating system does.
+    A connection whose peer sent the token does not count, so machines behind one address can have any number of these.
+    The list of connections is the operating system's: gRPC has none.
 
     Args:
-        on_flood: gets a sentence about every address that had too many, once for each.
+        on_flood: called once for each address that had too many, with a sentence about it.
     """
 
     def __init__(self, port: int, on_flood: Callable[[str], None]) -> None:
         self._port, self._on_flood = port, on_flood
-        self._known: set[Peer] = set()
-        self._strange: dict[Peer, int] = {}  # by age: the descriptor
-        self._told: set[str] = set()
-        self._over = threading.Event()
+        self._authenticated: set[Peer] = set()
+        self._strange: dict[Peer, int] = {}  # its descriptor; the oldest first
+        self._reported: set[str] = set()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="strangers", daemon=True)
         self._thread.start()
 
-    def knows(self, peer: str) -> None:
-        """A peer, by gRPC's name for it ("ipv4:10.0.0.9:5000"), showed the token."""
+    def exempt(self, peer: str) -> None:
+        """Leave out a peer that sent the token, by gRPC's name for it ("ipv4:10.0.0.9:5000")."""
         kind, _, address = unquote(peer).partition(":")
         if kind in ("ipv4", "ipv6"):
             host, _, port = address.rpartition(":")
-            self._known.add(Peer(_plain(host.strip("[]")), int(port)))
+            self._authenticated.add(Peer(_plain(host.strip("[]")), int(port)))
 
     def stop(self) -> None:
-        """Look no more."""
-        self._over.set()
+        """End the thread."""
+        self._stopping.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        wait_s = _LOOK_S
-        while not self._over.wait(wait_s):
+        wait_s = _CHECK_S
+        while not self._stopping.wait(wait_s):
             started = time.thread_time()
-            with suppress(psutil.Error, OSError):  # another look follows
-                self.look()
-            wait_s = max(_LOOK_S, (time.thread_time() - started) / _SHARE)
+            with suppress(psutil.Error, OSError):  # the next check follows
+                self.check()
+            wait_s = max(_CHECK_S, (time.thread_time() - started) / _SHARE)
 
-    def look(self) -> None:
-        """Close what is too much of anybody. Raises psutil.Error or OSError where the system does not tell."""
-        known = set(self._known)
-        now = _connected(self._port)
-        self._known -= known - now.keys()
-        strange = {peer: now[peer] for peer in [*self._strange, *now] if peer in now and peer not in known}
+    def check(self) -> None:
+        """Close each address's surplus. Raises psutil.Error or OSError where the system lists no connections."""
+        authenticated = set(self._authenticated)
+        now = _connections(self._port)
+        self._authenticated -= authenticated - now.keys()
+        strange = {peer: now[peer] for peer in [*self._strange, *now] if peer in now and peer not in authenticated}
         by_host: dict[str, list[Peer]] = {}
         for peer in strange:
             by_host.setdefault(peer.host, []).append(peer)
         for host, peers in by_host.items():
             excess = len(peers) - MOST_EACH
             for peer in islice(peers, max(0, excess)):
-                if peer not in self._known:
+                if peer not in self._authenticated:
                     _close(strange.pop(peer), peer)
-            if excess > 0 and host not in self._told:
-                self._told.add(host)
+            if excess > 0 and host not in self._reported:
+                self._reported.add(host)
                 self._on_flood(f"{host} had {len(peers)} connections without this run's token; of those, one address "
                                f"keeps {MOST_EACH} at most. A firewall keeps it out for good")
         self._strange = strange
 
 
-def _connected(port: int) -> Mapping[Peer, int]:
-    """All who are connected to that port of this process, with the descriptor of each."""
-    found = psutil.Process().net_connections("tcp")
-    return {Peer(_plain(one.raddr.ip), one.raddr.port): one.fd for one in found
-            if one.raddr and one.laddr.port == port and one.status == psutil.CONN_ESTABLISHED}
+def _connections(port: int) -> Mapping[Peer, int]:
+    """The descriptor of each connection to that port of this process."""
+    return {Peer(_plain(link.raddr.ip), link.raddr.port): link.fd for link in psutil.Process().net_connections("tcp")
+            if link.raddr and link.laddr.port == port and link.status == psutil.CONN_ESTABLISHED}
 
 
 def _close(descriptor: int, peer: Peer) -> None:
-    """End the connection with that peer, if the descriptor is still that."""
+    """End the connection with that peer, if the descriptor is still that connection's."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         host, port = connection.getpeername()[:2]
         if Peer(_plain(host), port) == peer:
@@ -102,6 +101,6 @@ def _close(descriptor: int, peer: Peer) -> None:
 
 
 def _plain(host: str) -> str:
-    """An address as it is compared: IPv4 within IPv6 is IPv4."""
+    """The address, with IPv4 within IPv6 as IPv4, for comparison."""
     address = ipaddress.ip_address(host)
     return str(getattr(address, "ipv4_mapped", None) or address)

@@ -1,13 +1,13 @@
-"""Runs on a hosted notebook's machine, which is taken away after hours: Google Colab with a CPU, a GPU or a TPU.
+"""Runs on a hosted notebook's machine, which ends after some hours: Google Colab with a CPU, a GPU or a TPU.
 
     from workbench.launchers import colab
 
-    colab.prepare()                                    # mounts Drive; says what the runtime has
+    colab.prepare()                                    # mounts Drive; prints what the runtime has
     run = wb.launch(..., launcher="colab")             # its checkpoints are copied to Drive
     run = wb.resume(colab.restored("pong-vtrace-1"))   # on the next machine
 
-As `local`, but that the accelerator is found out without touching it, so that the learner's process is the only one
-that does, and that a process of its own copies what a run needs to go on to a folder that stays; see `mirror`.
+As `local`, with two differences. The accelerator is detected without opening it, so that only the learner's process
+opens it. Another process copies all that a run needs to continue to a folder that outlives the machine; see `mirror`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The launcher, and what a notebook calls before it: `prepare`."""
+"""The launcher, and `prepare`, which a notebook calls before it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs are copied
 
 
 def prepare(folder: str | Path | None = DRIVE / "MyDrive" / "rl-workbench") -> Runtime:
-    """What this machine has. From now on its runs are copied to `folder`; on a Drive, that is mounted first.
+    """This machine's hardware. Runs are copied to `folder` from now on; if it is on Drive, Drive is mounted first.
 
     Args:
-        folder: one that outlives this machine; None: runs are copied nowhere.
+        folder: one that outlives this machine; None: runs are not copied.
 
-    Raises InvalidInput where there is no Drive to mount, StorageFailed where `folder` cannot be written.
+    Raises InvalidInput if there is no Drive to mount, StorageFailed if `folder` cannot be written.
     """
     runtime = found()
     print(runtime)
     if folder is None:
         os.environ.pop(FOLDER, None)
-        print("Nothing is kept: checkpoints go when this machine goes.")
+        print("Checkpoints are not copied: they are lost when this machine ends.")
         return runtime
     path = Path(folder).expanduser().absolute()
     if path.is_relative_to(DRIVE):
@@ -65,34 +65,34 @@ def _check_writable(folder: Path) -> None:
 
 
 class ColabLauncher(LocalLauncher):
-    """Starts supervisors as detached processes of this machine, with what it has as their device, and a mirror."""
+    """Starts supervisors as detached processes of this machine, with its accelerator as device, and a mirror."""
 
     def check(self, config: RunConfig) -> None:
-        """See `Launcher`. Raises OutOfBounds for an accelerator that this runtime has not."""
+        """See `Launcher`. Raises OutOfBounds for an accelerator that this runtime does not have."""
         runtime = found()
         if config.device not in ("auto", "cpu", "xla", runtime.device):
-            raise OutOfBounds(f"device={config.device!r}, but this is {runtime}. Change the runtime's type, or let "
-                              "it be chosen: device='auto'.")
+            raise OutOfBounds(f"device={config.device!r}, but this is {runtime}. Change the runtime's type, or "
+                              "use device='auto'.")
 
     def check_name(self, name: str) -> None:
-        """See `Launcher`: a copy in the folder is another run's, whose machine may be gone."""
+        """See `Launcher`: a copy in the folder is another run's, whose machine may have ended."""
         folder = os.environ.get(FOLDER)
         if folder and (Path(folder) / name / "run.json").exists():
-            raise RunExists(f"{folder} has a run {name!r}, which the copies of a new one would replace. Go on with it: "
+            raise RunExists(f"{folder} has a run {name!r}, which the copies of a new one would replace. Continue it: "
                             f"wb.resume(colab.restored({name!r})); or choose another name.")
 
     def start(self, run: RunDirectory) -> LocalProcess:
         """Start the run's supervisor and its mirror, and return at once."""
-        started = super().start(run)
+        process = super().start(run)
         folder = os.environ.get(FOLDER)
         if folder:
             self._start_mirror(run, folder)
         else:
-            print(f"{run.name} is kept on this machine alone, and goes with it: colab.prepare() keeps it on Drive.")
-        return started
+            print(f"{run.name} is on this machine alone, and is lost when it ends: colab.prepare() copies it to Drive.")
+        return process
 
     def environment(self) -> dict[str, str]:
-        """See `LocalLauncher`; with the device that this machine has."""
+        """See `LocalLauncher`; with this machine's device."""
         return {**super().environment(), DEVICE_VARIABLE: os.environ.get(DEVICE_VARIABLE) or found().device}
 
     def _start_mirror(self, run: RunDirectory, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""What a hosted notebook's machine has; see `hardware`."""
+"""The device, accelerator and cores of a hosted notebook's machine; see `hardware`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from workbench.config import hardware
 
 @dataclass(frozen=True)
 class Runtime:
-    """A machine as a learner would find it.
+    """The hardware that a learner can use here.
 
     Attributes:
-        hosted: whether it is Colab's.
+        hosted: whether the machine is Colab's.
         device: "cpu", "cuda" or "tpu".
-        accelerator: what it is called, with its number or memory; "" for a CPU.
+        accelerator: its name, with its number or memory; "" for a CPU.
         cores: that this process may use.
     """
 
@@ -38,6 +38,6 @@ def found(environment: Mapping[str, str] = os.environ, root: Path = hardware.ROO
         root: of the file system.
     """
     hosted = "COLAB_RELEASE_TAG" in environment or "COLAB_BACKEND_VERSION" in environment
-    there = hardware.accelerator(environment, root)
-    device, name = ("cpu", "") if there is None else (there.device, there.name)
+    accelerator = hardware.accelerator(environment, root)
+    device, name = ("cpu", "") if accelerator is None else (accelerator.device, accelerator.name)
     return Runtime(hosted, device, name, hardware.cores(root))

@@ -1,13 +1,14 @@
-"""Everything of a run in this process: supervisor, learner and actors are threads of it, so that a debugger sees them.
+"""A whole run in this process: supervisor, learner and actors are its threads, so that a debugger sees them.
 
-What differs from `local`: torch is loaded here; all threads share one Python, so it is slow; the run ends with this
-process (in an orderly way, unless that is killed); nothing can be killed, see `threads`; one learner, and no TPU.
+Differences from `local`: torch is loaded here; all threads share one Python, so it is slow; the run ends with this
+process (in an orderly way, unless it is killed); nothing can be killed, see `threads`; one learner, and no TPU.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401  (loaded later, it would end our servers' threads before us)
+import functools
 import os
 import sys
 import threading
@@ -39,14 +40,14 @@ _RECONNECT_S = 0.2
 _AGAIN_S = 0.05
 _TAIL_BYTES = 4000
 
-_running: dict[str, InlineRun] = {}  # by run directory; ended ones stay for `exceptions`
+_running: dict[str, InlineRun] = {}  # by run directory; also ended ones, for `exceptions`
 
 
 class InlineLauncher:
     """Starts supervisors as threads of this process."""
 
     def check(self, config: RunConfig) -> None:
-        """See `Launcher`. Raises OutOfBounds for what only processes can do."""
+        """See `Launcher`. Raises OutOfBounds for settings that need processes."""
         if config.learners != 1:
             raise OutOfBounds(f"learners={config.learners} with launcher='inline': one process holds one learner. "
                               "Leave learners out, or choose launcher='local'.")
@@ -61,21 +62,21 @@ class InlineLauncher:
         """Start the run's supervisor and return at once."""
         certificates.remove(run)  # of a life on several machines
         print(f"{run.name} runs inside this process, which loads torch; it ends with it. (launcher='inline')")
-        made = _running[str(run.path)] = InlineRun(run)
-        made.thread.start()
-        _end_with_the_process()
-        return made
+        inline_run = _running[str(run.path)] = InlineRun(run)
+        inline_run.thread.start()
+        _end_with_process()
+        return inline_run
 
 
 def exceptions(run: str | Path) -> dict[str, BaseException]:
-    """What learner and actors of an inline run of this process raised last, by their names, for `pdb.post_mortem`.
+    """The last exceptions of learner and actors of an inline run of this process, by name, for `pdb.post_mortem`.
 
     Args:
         run: its name or directory.
     """
-    for path, one in _running.items():
+    for path, inline_run in _running.items():
         if str(run) in (path, Path(path).name):
-            return {life.name: life.exception for life in one.place.lives if life.exception is not None}
+            return {life.name: life.exception for life in inline_run.place.lives if life.exception is not None}
     raise RunNotAlive(f"no inline run {str(run)!r} was started in this process.")
 
 
@@ -83,7 +84,7 @@ class InlineRun:
     """A supervisor's thread, and the threads that it started.
 
     Attributes:
-        thread: the supervisor's; the process waits for it when it ends.
+        thread: the supervisor's; the process waits for it before it ends.
         place: of learner and actors.
     """
 
@@ -105,7 +106,7 @@ class InlineRun:
             self._supervisor.end(Outcome("stopped", "stopped by its process"))
 
     def logs(self) -> str:
-        """The last lines that it wrote."""
+        """The last lines of its log."""
         return tail(self.run.logs / "supervisor.log", _TAIL_BYTES)
 
     def _guarded(self) -> None:
@@ -116,8 +117,8 @@ class InlineRun:
             self._code = 1
 
     def _supervise(self) -> int:
-        held = lock.hold(lock.of_supervisor(self.run), wait_s=_LOCK_S)
-        if held is None:
+        descriptor = lock.hold(lock.of_supervisor(self.run), wait_s=_LOCK_S)
+        if descriptor is None:
             print(f"{self.run.name} has a supervisor already", file=sys.stderr)
             return 1
         try:
@@ -129,7 +130,7 @@ class InlineRun:
             while self.place.lingers:  # the run is not over while one of its threads may write
                 time.sleep(0.05)
         finally:
-            os.close(held)
+            os.close(descriptor)
         return 0
 
 
@@ -137,7 +138,7 @@ class InlinePlace:
     """Children as threads of this process.
 
     Attributes:
-        lives: all that were made.
+        lives: of learner and actors.
     """
 
     def __init__(self, run: RunDirectory) -> None:
@@ -145,7 +146,7 @@ class InlinePlace:
         self.lives: list[ThreadLife] = []
 
     def learner(self, rank: int, *, threads: int) -> ThreadLife:
-        """See `supervisor.hosts.host.Place`; there is one rank, and the configuration says how many threads."""
+        """See `supervisor.hosts.host.Place`; there is one rank, and the configuration holds the number of threads."""
         return self._life(learner_name(rank), lambda: _learner(self._run))
 
     def actor(self, index: int) -> ThreadLife:
@@ -158,7 +159,7 @@ class InlinePlace:
 
     @property
     def lingers(self) -> bool:
-        """Whether a thread of it is still there."""
+        """Whether a thread of learner or actors still runs."""
         return any(life.lingers for life in self.lives)
 
 
@@ -169,10 +170,10 @@ def _learner(run: RunDirectory) -> Work:
 
 
 class _Runner:
-    """Runs an actor's coroutines, as asyncio.Runner, but that another thread can cancel them.
+    """Runs an actor's coroutines, as asyncio.Runner does, and lets another thread cancel them.
 
-    Its loop is never closed, but used again by a later life: gRPC's one queue of events serves all loops of a process,
-    and an event for a loop that is closed would cost the others theirs.
+    A later life uses its loop again, which is never closed: gRPC's one queue of events serves all loops of a process,
+    and stops for all of them at an event for a closed loop.
     """
 
     _spare: ClassVar[list[asyncio.AbstractEventLoop]] = []
@@ -184,19 +185,19 @@ class _Runner:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """The coroutine's result."""
-        asyncio.set_event_loop(self._loop)  # of this thread: gRPC looks for it
+        asyncio.set_event_loop(self._loop)  # gRPC looks for the thread's loop
         self._task = self._loop.create_task(work)
         return self._loop.run_until_complete(self._task)
 
     def cancel(self) -> None:
-        """Let what runs, or runs next, raise CancelledError; from any thread."""
+        """Let the running or the next coroutine raise CancelledError; from any thread."""
         self._cancelled = True
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
         if self._cancelled and self._task is not None:
             self._task.cancel()
-            self._loop.call_later(_AGAIN_S, self._cancel)  # gRPC may swallow one
+            self._loop.call_later(_AGAIN_S, self._cancel)  # gRPC may swallow a cancellation
 
     def close(self) -> None:
         """Leave the loop to a later life."""
@@ -205,7 +206,7 @@ class _Runner:
 
 
 class _Actor:
-    """An actor's work: as `workbench.actor.main`, but that it can be ended from another thread."""
+    """An actor's work: as `workbench.actor.main`, and another thread can end it."""
 
     def __init__(self, run: RunDirectory, index: int) -> None:
         self._run, self._index = run, index
@@ -235,7 +236,7 @@ class _Actor:
             connect_and_play(groups, reach(run, learner_name(0)), run.token(), self._index, runner=runner)
 
     def end(self) -> None:
-        """End now, or when the environments have made their step."""
+        """End now, or after the running step of the environments."""
         self._ended.set()
         self._runner.cancel()
 
@@ -247,21 +248,16 @@ def _close(groups: list[VectorEnvironment]) -> None:
         group.close()
 
 
-_registered = False
-
-
-def _end_with_the_process() -> None:
+@functools.cache  # registers once
+def _end_with_process() -> None:
     """Let the end of the process stop all inline runs, before Python waits for the threads of their servers."""
-    global _registered
-    if not _registered:
-        # Python's own way for concurrent.futures; plain atexit functions come after the wait for threads.
-        threading._register_atexit(_end_all)  # type: ignore[attr-defined]
-        _registered = True
+    # Python's own way for concurrent.futures; plain atexit functions come after the wait for threads.
+    threading._register_atexit(_end_all)  # type: ignore[attr-defined]
 
 
 def _end_all() -> None:
-    for one in _running.values():
-        one.stop()
+    for inline_run in _running.values():
+        inline_run.stop()
     deadline = time.monotonic() + _EXIT_S
-    for one in _running.values():
-        one.thread.join(max(0.0, deadline - time.monotonic()))
+    for inline_run in _running.values():
+        inline_run.thread.join(max(0.0, deadline - time.monotonic()))

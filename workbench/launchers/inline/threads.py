@@ -1,7 +1,7 @@
-"""A life as a thread of this process, with the face that a crew knows from processes (`supervisor.hosts.host.Life`).
+"""A life as a thread of this process, with the interface of a process (`supervisor.hosts.host.Life`).
 
-A thread cannot be killed. What a process would be killed for, a thread is asked to leave at once; one that is stuck in
-somebody's code for longer is given up: its life counts as over, and the next one waits until it is really gone.
+A thread cannot be killed. Where a process would be killed, a thread is asked to leave at once. One that stays longer,
+stuck in some code, is given up: its life counts as over, and the next life waits until the thread has ended.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from workbench.rundir.files import tail, to_append
 from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.wire.lifeline import FATAL
 
-GIVEN_UP_AFTER_S = 5.0  # of a thread that was told to leave at once
+GIVEN_UP_AFTER_S = 5.0  # after a thread was asked to leave at once
 _LOG_TAIL_BYTES = 4000
 
 
 class Work(Protocol):
-    """What a life does; `end` and `leave` come from other threads, also before `run`."""
+    """The work of a life; other threads call `end` and `leave`, possibly before `run`."""
 
     def run(self) -> None:
-        """Do it until it is done or asked to end. What it raises is how this life ended."""
+        """Work until done, or until `end` or `leave`. What it raises says how this life ended."""
 
     def end(self) -> None:
         """Come to an orderly end soon."""
 
     def leave(self) -> None:
-        """Return from `run`, or raise, at the first chance, without last words."""
+        """Let `run` return or raise as soon as possible, without a last checkpoint."""
 
 
 class ThreadLife:
-    """One child of a run through all its lives, each a thread.
+    """One child of a run in all its lives, each a thread.
 
     Attributes:
         name: "learner" or "actor-3"; names its log.
-        restarts: lives after the first; -1 before it.
+        restarts: number of lives after the first; -1 before it.
         started_at: when this life began, on the monotonic clock.
-        exception: what the last life that failed raised, with its traceback, for `pdb.post_mortem`; None: none did.
+        exception: of the last life that failed, with its traceback, for `pdb.post_mortem`; None: no life failed.
     """
 
     def __init__(self, name: str, make: Callable[[], Work], *, logs: Path) -> None:
@@ -58,15 +58,15 @@ class ThreadLife:
         self.exception: BaseException | None = None
         self._make = make
         self._work: Work | None = None
-        self._thread: threading.Thread | None = None  # of this life; None: none goes on
+        self._thread: threading.Thread | None = None  # of this life; None: there is none
         self._former: threading.Thread | None = None  # of a life that was given up
-        self._raised: BaseException | None = None
+        self._error: BaseException | None = None
         self._leave_at = self._give_up_at = float("inf")
-        self._asked_to_end = self._told_to_leave = False
+        self._asked_to_end = self._asked_to_leave = False
 
     @property
     def alive(self) -> bool:
-        """Whether a life goes on that `poll` has not told the end of."""
+        """Whether there is a life whose end `poll` has not reported."""
         return self._thread is not None
 
     @property
@@ -76,26 +76,26 @@ class ThreadLife:
 
     @property
     def lingers(self) -> bool:
-        """Whether a thread of this or of a former life is still there."""
-        return any(one is not None and one.is_alive() for one in (self._thread, self._former))
+        """Whether a thread of this or of a former life still runs."""
+        return any(thread is not None and thread.is_alive() for thread in (self._thread, self._former))
 
     def waiting_s(self) -> float:
         """Seconds until the next start is due; 0: now."""
         return self.back_off.waiting_s()
 
     def waits_for(self) -> str:
-        """Nothing: the thread begins with the life."""
+        """Nothing: a thread needs no resources."""
         return ""
 
     def start_if_due(self) -> bool:
-        """Begin a life if there is none, the back-off is over and no thread lingers; returns whether it did."""
+        """Begin a life if there is none, the back-off is over and no thread lingers. Returns whether it did."""
         if self.alive or self.lingers or self.back_off.waiting_s() > 0:
             return False
         self.restarts += 1
         self.started_at = time.monotonic()
         self._leave_at = self._give_up_at = float("inf")
-        self._asked_to_end = self._told_to_leave = False
-        self._raised, self._work, self._former = None, self._make(), None
+        self._asked_to_end = self._asked_to_leave = False
+        self._error, self._work, self._former = None, self._make(), None
         self._thread = threading.Thread(target=self._live, args=(self._work,), name=self.name, daemon=True)
         self._note(f"{self.name} begins, as a thread of process {os.getpid()}")
         self._thread.start()
@@ -104,55 +104,54 @@ class ThreadLife:
     def _live(self, work: Work) -> None:
         try:
             work.run()
-        except BaseException as error:  # as a process it would have ended with this
-            self._raised = error
+        except BaseException as error:  # a process would have ended with it
+            self._error = error
 
     def poll(self) -> Ending | None:
-        """How this life ended, once; None while it goes on or after that was told."""
+        """How this life ended, once; None before and afterwards."""
         if self._thread is None or self._work is None:
             return None
         now = time.monotonic()
-        if now > self._leave_at and not self._told_to_leave:
+        if now > self._leave_at and not self._asked_to_leave:
             self.kill()
         if self._thread.is_alive():
             if now < self._give_up_at:
                 return None
-            self._note(f"{self.name} does not leave; it is here, and cannot be killed:\n{_stack(self._thread)}")
+            self._note(f"{self.name} does not leave, and cannot be killed; it is here:\n{_stack(self._thread)}")
             self._former = self._thread
         self._thread = self._work = None
         return self._ending()
 
     def _ending(self) -> Ending:
-        raised, asked = self._raised, self._asked_to_end
-        if raised is not None and not self._told_to_leave:
-            self._note("".join(traceback.format_exception(raised)))
-            self.exception = raised
-        error, code = None, 0
-        if self._told_to_leave:
+        exception, report, code = self._error, None, 0
+        if exception is not None and not self._asked_to_leave:
+            self._note("".join(traceback.format_exception(exception)))
+            self.exception = exception
+        if self._asked_to_leave:
             code = -signal.SIGKILL  # what a process would have ended with
-        elif isinstance(raised, WorkbenchError):
-            error, code = {"type": type(raised).__name__, "message": str(raised)}, FATAL
-        elif raised is not None:
+        elif isinstance(exception, WorkbenchError):
+            report, code = {"type": type(exception).__name__, "message": str(exception)}, FATAL
+        elif exception is not None:
             code = 1
-        recent = 0 if asked else self.back_off.failed()
-        return Ending(code, error, recent, first=self.restarts == 0)
+        recent = 0 if self._asked_to_end else self.back_off.failed()
+        return Ending(code, report, recent, first=self.restarts == 0)
 
     def end(self, grace_s: float) -> None:
-        """Ask this life to end; `poll` tells it to leave at once after `grace_s` seconds."""
+        """Ask this life to end; after `grace_s` seconds, `poll` asks it to leave at once."""
         if self._work is None or self._asked_to_end:
             return
         self.expect_end(grace_s)
         self._work.end()
 
     def expect_end(self, grace_s: float) -> None:
-        """Somebody wants this life to end: that is no failure, and `poll` tells it to leave after `grace_s` seconds."""
+        """Do not count the end of this life as a failure; after `grace_s` seconds, `poll` asks it to leave at once."""
         self._asked_to_end = True
         self._leave_at = time.monotonic() + grace_s
 
     def kill(self) -> None:
-        """Tell this life to leave at once; it is given up when it does not."""
-        if self._work is not None and not self._told_to_leave:
-            self._told_to_leave, self._give_up_at = True, time.monotonic() + GIVEN_UP_AFTER_S
+        """Ask this life to leave at once; it is given up if it does not."""
+        if self._work is not None and not self._asked_to_leave:
+            self._asked_to_leave, self._give_up_at = True, time.monotonic() + GIVEN_UP_AFTER_S
             self._work.leave()
 
     def log_tail(self) -> str:
@@ -165,6 +164,6 @@ class ThreadLife:
 
 
 def _stack(thread: threading.Thread) -> str:
-    """Where a thread is now."""
+    """The stack of a running thread; "" if it has ended."""
     frame = sys._current_frames().get(thread.ident or 0)
     return "".join(traceback.format_stack(frame)) if frame else ""

@@ -1,6 +1,6 @@
 """Starts a supervisor on this machine, detached: its own session, no terminal, no pipe of the kernel.
 
-Interrupting, restarting or killing the kernel, or closing the tab, leaves it alone.
+It goes on when the kernel is interrupted, restarted or killed, or the tab is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import absolute, place_or, tail, to_append
 from workbench.wire import certificates
 
-# What a kernel or a terminal sets for itself, and would mislead processes that have neither.
+# Variables that a kernel or a terminal sets for itself, and that would mislead processes without one.
 _NOT_INHERITED = (
     "JPY_", "IPY", "MPLBACKEND", "PYDEVD_", "DEBUGPY_", "FORCE_COLOR", "CLICOLOR", "PAGER", "GIT_PAGER", "TERM",
 )  # fmt: skip
@@ -30,7 +30,7 @@ class LocalLauncher:
     """Starts supervisors as detached processes of this machine."""
 
     def check(self, config: RunConfig) -> None:
-        """See `Launcher`: nothing stands against it."""
+        """See `Launcher`: every run can start here."""
 
     def check_name(self, name: str) -> None:
         """See `Launcher`: it writes to the run's directory alone."""
@@ -59,7 +59,7 @@ class LocalLauncher:
 
 
 class LocalProcess:
-    """A detached supervisor; forgetting this object changes nothing for it."""
+    """A detached supervisor, which outlives this object."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
@@ -76,19 +76,19 @@ class LocalProcess:
             self._process.terminate()
 
     def logs(self) -> str:
-        """The last lines that it wrote."""
+        """The last lines of its log."""
         return tail(self._log, _TAIL_BYTES)
 
 
 def clean_environment(environment: Mapping[str, str], path: list[str]) -> dict[str, str]:
-    """`environment` without what belongs to a kernel or terminal, and with the modules that this process can import.
+    """`environment` without the variables of a kernel or terminal, and with this process's folders of modules.
 
-    A class that a cell took from a file beside the notebook is shipped by its name, so the run must find that file.
-    Where packages are installed the new interpreter finds by itself, and in the right order.
+    A class imported from a file beside the notebook is shipped by its name, so the run must find that file. The new
+    interpreter finds the folders of installed packages by itself, in the right order.
     """
-    kept = {name: value for name, value in environment.items() if not name.startswith(_NOT_INHERITED)}
+    variables = {name: value for name, value in environment.items() if not name.startswith(_NOT_INHERITED)}
     paths = sysconfig.get_paths()
     installed = {*(paths[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
                  *site.getsitepackages(), site.getusersitepackages()}
     own = absolute(entry for entry in path if entry not in installed)
-    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(own))}
+    return {**variables, "PYTHONPATH": os.pathsep.join(dict.fromkeys(own))}

@@ -1,8 +1,8 @@
-"""Starts a supervisor on a Ray cluster, where it makes the places of learner and actors itself.
+"""Starts a supervisor on a Ray cluster, where it reserves the places of learner and actors itself.
 
-Ray is not loaded into this process, which may have a Ray of its own or be a kernel that is restarted: a helper process
-(`starter`) speaks with the cluster, and goes when nobody asks any more how the start went. The run stays: its
-supervisor's host is detached. The run directory must lie on storage that this machine and the cluster's nodes share.
+Ray is not loaded into this process, which may use another Ray or be a kernel that is restarted: a helper process
+(`starter`) talks to the cluster, and ends when the launcher's objects are deleted. The run goes on: its supervisor's
+host is detached. The run directory must lie on storage that this machine and the cluster's nodes share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from workbench import imports
 from workbench.config import RunConfig
-from workbench.errors import ConnectionLost, MissingPackage, WorkbenchError, by_name
+from workbench.errors import ConnectionLost, MissingPackage, by_name
 from workbench.launchers.local import clean_environment
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import tail
@@ -57,7 +57,7 @@ class RayLauncher:
 
 
 class RayProcess:
-    """A supervisor somewhere on the cluster; forgetting this object changes nothing for it."""
+    """A supervisor on some node of the cluster, which outlives this object."""
 
     def __init__(self, run: RunDirectory, helper: _Helper) -> None:
         self._log = run.logs / "supervisor.log"
@@ -65,8 +65,8 @@ class RayProcess:
 
     def poll(self) -> int | None:
         """Its exit code, or None while it runs, or waits for a node."""
-        told = self._helper.told.get("over")
-        return None if told is None else int(told["code"])
+        ending = self._helper.messages.get("over")
+        return None if ending is None else int(ending["code"])
 
     def stop(self) -> None:
         """Ask it to end the run in an orderly way. Does nothing if it has ended."""
@@ -74,25 +74,25 @@ class RayProcess:
             self._helper.ask({"stop": True})
 
     def logs(self) -> str:
-        """The last lines that it wrote; what it waits for, or why its node could not start it."""
-        if "here" not in self._helper.told and self.poll() is None:
-            needs = self._helper.told["placed"]["needs"]
+        """The last lines of its log; before it starts, what it waits for, or why its node could not start it."""
+        if "here" not in self._helper.messages and self.poll() is None:
+            needs = self._helper.messages["placed"]["needs"]
             return (f"Ray has no node with {needs} to spare yet, which each of its learners needs. `ray status` shows "
-                    "what there is: end something, or add a node.")
-        error = (self._helper.told.get("over") or {}).get("error")
+                    "all nodes: end other work, or add a node.")
+        error = (self._helper.messages.get("over") or {}).get("error")
         why = f"{error['type']}: {error['message']}\n" if error else ""
         return why + tail(self._log, _TAIL_BYTES)
 
 
 class _Helper:
-    """The helper process: lines of JSON to it and from it. It ends when this object is forgotten.
+    """The helper process: lines of JSON to it and from it. It ends when this object is deleted.
 
     Attributes:
-        told: what it said last, by kind.
+        messages: the last of each kind.
     """
 
     def __init__(self, address: str) -> None:
-        self.told: dict[str, Any] = {}
+        self.messages: dict[str, Any] = {}
         environment = clean_environment(os.environ, sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "workbench.launchers.ray.starter", address], stdin=subprocess.PIPE,
@@ -101,45 +101,43 @@ class _Helper:
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._input = self._process.stdin
-        self._heard = threading.Condition()
+        self._arrival = threading.Condition()
         weakref.finalize(self, self._input.close)
-        threading.Thread(target=_listen, args=[self._process, self._process.stdout, self.told, self._heard],
+        threading.Thread(target=_listen, args=[self._process, self._process.stdout, self.messages, self._arrival],
                          name="ray-starter", daemon=True).start()
         self.awaited("connected", _CONNECT_S)
 
     def ask(self, request: dict[str, Any]) -> None:
-        """Say something to it. Raises ConnectionLost if it has gone."""
+        """Send a request. Raises ConnectionLost if the process has ended."""
         try:
             print(json.dumps(request), file=self._input, flush=True)
         except OSError:
             code = self._process.poll()
-            raise ConnectionLost(f"the process that speaks with Ray is gone (exit code {code}).") from None
+            raise ConnectionLost(f"the process that talks to Ray has ended (exit code {code}). Launch again.") from None
 
     def awaited(self, kind: str, within_s: float) -> Any:
-        """What it says of that kind. Raises what it says went wrong, or ConnectionLost."""
+        """The message of that kind. Raises the error that it reports, or ConnectionLost."""
         deadline = time.monotonic() + within_s
-        with self._heard:
-            while kind not in self.told:
+        with self._arrival:
+            while kind not in self.messages:
                 left_s = deadline - time.monotonic()
-                if "error" in self.told:
-                    raise _error(self.told.pop("error"))
-                if left_s <= 0 or "gone" in self.told:
+                if "error" in self.messages:
+                    error = self.messages.pop("error")
+                    raise by_name(error["type"], error["message"])
+                if left_s <= 0 or "gone" in self.messages:
                     raise ConnectionLost(f"Ray gave no answer within {within_s:g} s, or its client failed.")
-                self._heard.wait(left_s)
-            return self.told[kind]
+                self._arrival.wait(left_s)
+            return self.messages[kind]
 
 
-def _listen(process: subprocess.Popen[str], output: IO[str], told: dict[str, Any], heard: threading.Condition) -> None:
-    """Note what the helper says, until it ends; and reap it."""
+def _listen(process: subprocess.Popen[str], output: IO[str], messages: dict[str, Any], arrival: threading.Condition
+            ) -> None:
+    """Store the helper's messages until it ends; then reap it."""
     for line in output:
-        with heard:
-            told.update(json.loads(line))
-            heard.notify_all()
+        with arrival:
+            messages.update(json.loads(line))
+            arrival.notify_all()
     process.wait()
-    with heard:
-        told["gone"] = True
-        heard.notify_all()
-
-
-def _error(told: dict[str, str]) -> WorkbenchError:
-    return by_name(told["type"], told["message"])
+    with arrival:
+        messages["gone"] = True
+        arrival.notify_all()

@@ -1,8 +1,8 @@
 """The helper process of `launchers.ray`: `python -m workbench.launchers.ray.starter ADDRESS`.
 
-It connects to the cluster, says so, and then obeys lines of JSON on standard input: {"start": RUN_DIR} and
-{"stop": true}. It says {"connected": …}, {"placed": …}, {"over": {"code", "error"}} or {"error": {"type", "message"}},
-a line each, and ends when its input does.
+It connects to the cluster, and then takes requests, lines of JSON, from standard input: {"start": RUN_DIR} and
+{"stop": true}. It answers with lines {"connected": …}, {"placed": …}, {"here": …}, {"over": {"code", "error"}} or
+{"error": {"type", "message"}}, and ends when its input does.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from workbench.supervisor.hosts.ray import connected, get_group, group_name, in_
 from workbench.supervisor.hosts.ray_actor import Task, host_options, inherited
 from workbench.wire.endpoints import SUPERVISOR
 
-_GRACE_S = 2000.0  # for a supervisor that was told to stop: the learner's last checkpoint may hold its replay
-_PLACED_S = 2.0  # for a host that has its place to say so
+_GRACE_S = 2000.0  # for a supervisor to stop: the learner's last checkpoint may hold its replay
+_PLACED_S = 2.0  # for a placed host to answer
 _KNOCK_S = 10.0
-_GONE_S = 20.0  # for the host of a life before to be gone
+_GONE_S = 20.0  # for the host of a former life to end
 
 _real_output = os.dup(1)
 
 
-def _say(**told: Any) -> None:
-    os.write(_real_output, (json.dumps(told) + "\n").encode())
+def _say(**message: Any) -> None:
+    os.write(_real_output, (json.dumps(message) + "\n").encode())
 
 
 def _connect(address: str) -> None:
@@ -50,7 +50,7 @@ def _connect(address: str) -> None:
 
 
 def _raise_if_denied(address: str, error: BaseException | None) -> None:
-    """Raises AccessDenied if the cluster wants a password of Ray's that it was not given."""
+    """Raises AccessDenied if the cluster refused Ray's token."""
     while error is not None:
         if type(error).__name__ == "AuthenticationError" or "InvalidAuthToken" in str(error):
             raise AccessDenied(
@@ -61,7 +61,7 @@ def _raise_if_denied(address: str, error: BaseException | None) -> None:
 
 
 def _knock(address: str) -> None:
-    """Raises OSError if nobody listens there; Ray itself would try for a minute."""
+    """Raises OSError if no server listens there; Ray itself would try for a minute."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
@@ -81,38 +81,38 @@ def _start(path: str) -> Any:
 
 
 def _remove(run: RunDirectory) -> None:
-    """Free the place of a supervisor that is gone, if there is one. Raises ConnectionLost if it does not go."""
+    """Free the place of a former supervisor, if there is one. Raises ConnectionLost if Ray does not free it."""
     import ray
 
     name, deadline = group_name(run), time.monotonic() + _GONE_S
     while time.monotonic() < deadline:
-        there = 0
+        remaining = 0
         for find, end in ((ray.get_actor, ray.kill), (get_group, ray.util.remove_placement_group)):
             with suppress(ValueError):
                 end(find(name))
-                there += 1
-        if not there:
+                remaining += 1
+        if not remaining:
             return
         time.sleep(0.2)
     raise ConnectionLost(f"Ray did not free {name!r}, the place of this run's last life, within {_GONE_S:g} s.")
 
 
 def _watch(host: Any) -> None:
-    """Say that the supervisor's host has its place, and how the supervisor ended, once it has."""
+    """Report that the supervisor's host has its place, and later how the supervisor ended."""
     import ray
 
     try:
         ray.get(host.here.remote())
         _say(here=True)
-        told = ray.get(host.until_over.remote())
-        _say(over={"code": told["code"], "error": told["error"]})
+        ending = ray.get(host.until_over.remote())
+        _say(over={"code": ending["code"], "error": ending["error"]})
     except Exception as error:
         message = (str(error).strip().splitlines() or [""])[-1]
         _say(over={"code": 1, "error": {"type": "RunFailed", "message": f"its host on the cluster failed: {message}"}})
 
 
 def _stop(host: Any, run: RunDirectory) -> None:
-    """Ask the supervisor to end the run; one that waits for a place waits no longer."""
+    """Ask the supervisor to end the run; remove it if it still waits for a place."""
     import ray
 
     try:
@@ -123,7 +123,7 @@ def _stop(host: Any, run: RunDirectory) -> None:
 
 
 def main(address: str) -> int:
-    """Obey until standard input ends. The exit code."""
+    """Serve requests until standard input ends. Returns the exit code."""
     os.dup2(2, 1)  # Ray may print
     host: Any = None
     try:
