@@ -328,7 +328,7 @@ def test_a_disk_that_refuses_the_state_does_not_hide_what_happened(
         write(self, **changes)
 
     monkeypatch.setattr(SweepFolder, "write", refused_if_failed)
-    assert process._swept(sweep) == 1 and stopped
+    assert process._run(sweep) == 1 and stopped
     assert sweep.read()["error"] == {"type": "ValueError", "message": "broken within"}
     assert "ValueError: broken within" in capsys.readouterr().err
 

@@ -1,8 +1,7 @@
 """Rollouts on disk: `<checkpoint>-seed<seed>[-...]/` with `steps.safetensors`, `frames.bin`, `rollout.json`.
 
-Everything is written as it comes, so that a game of half an hour fills no memory, and is read as memory maps. Frames
-are pictures one after the other, each PNG or JPEG: whichever was smaller for the first. Nothing here is pickle, and
-nothing needs torch.
+Everything is written step by step, so that a game of half an hour does not fill the memory, and read as memory maps.
+Frames are PNG or JPEG pictures, whichever was smaller for the first one. Nothing is pickled, and nothing needs torch.
 """
 
 from __future__ import annotations
