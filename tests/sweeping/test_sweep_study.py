@@ -15,12 +15,12 @@ from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import lock
-from workbench.sweeping import folder as sweep_folder
 from workbench.sweeping import study as sweep_study
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping import sweep_folder
 from workbench.sweeping.objective import MARKS, Curve, passed
 from workbench.sweeping.space import Choice, Space, Span, to_json
 from workbench.sweeping.study import Trial, best, importance
+from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.sweeping.trial import WatchedTrial
 
 optuna = pytest.importorskip("optuna")

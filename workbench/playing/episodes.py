@@ -57,7 +57,7 @@ def evaluate(
     rules = None if protocol is None else protocol_of(protocol)
     default_episodes = _checked_starts(source, rules, starts)
     number = default_episodes if episodes is None else episodes
-    differs = "" if rules is None else rules.differences(full_action_space=_all_actions(source))
+    differs = "" if rules is None else rules.differences(full_action_space=source.spec.num_actions == ALL_ACTIONS)
     request = {
         **worker_process.of(source),
         "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
@@ -91,7 +91,8 @@ def _checked_starts(checkpoint: Checkpoint, rules: Protocol | None, starts: str 
     if rules is None:
         return _EPISODES
     name = checkpoint.spec.name
-    game = None if _of_own_code(checkpoint) else atari_game(name)
+    typed = checkpoint.path.parent.parent / "code" / "environment.pkl"  # code of a user, whatever its name
+    game = None if typed.exists() else atari_game(name)
     if game is None:
         raise InvalidInput(f"protocol={rules.name!r} is a way to evaluate on Atari, and this policy plays {name}. "
                            "Leave it out: episodes are then as the run's environment makes them.")
@@ -103,16 +104,6 @@ def _checked_starts(checkpoint: Checkpoint, rules: Protocol | None, starts: str 
                            'JSON as {"game": "pong", "frames_per_action": 1, "starts": [[0, 1, ...], ...]}; see '
                            "docs/environments.md.")
     return len(read_starts(Path(starts), game=game).starts)
-
-
-def _of_own_code(checkpoint: Checkpoint) -> bool:
-    """Whether the environment is code typed for the run, whatever its name."""
-    return (checkpoint.path.parent.parent / "code" / "environment.pkl").exists()
-
-
-def _all_actions(checkpoint: Checkpoint) -> bool:
-    """Whether the policy has all 18 actions, by an option or because the game has all of them."""
-    return checkpoint.spec.num_actions == ALL_ACTIONS
 
 
 def rollout(

@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench import imports
 from workbench.environments import observations
-from workbench.errors import InvalidInput, MissingPackage, StorageFailed
+from workbench.errors import InvalidInput, StorageFailed
 from workbench.playing import film, store
 from workbench.playing.store import StoredFrames
 from workbench.rundir import RunDirectory
@@ -177,14 +177,7 @@ class Rollout:
         return film.save(frames, target, fps=film.watchable(self.fps) if fps is None else fps)
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        try:
-            player: Any = imports.widget("episodes.player").RolloutPlayer([self])
-        except MissingPackage as error:
-            print(f"{self!r}\n({error})")
-        else:
-            display(player)  # type: ignore[no-untyped-call, unused-ignore]
+        imports.show(self, lambda: imports.widget("episodes.player").RolloutPlayer([self]))
 
 
 def load(folder: Path) -> Rollout:

@@ -109,7 +109,7 @@ class Watching:
 
 
 def _spec(answer: Mapping[str, Any]) -> EnvironmentSpec:
-    """The run's environment; a learner of an earlier version, which still runs, has choices only and says nothing."""
+    """The run's environment; a running learner of an earlier version has choices only, and does not send it."""
     if "environment" in answer:
         return EnvironmentSpec.from_json(answer["environment"])
     return EnvironmentSpec("", (), "float32", len(answer["action_names"]))

@@ -13,7 +13,6 @@ from workbench import imports
 from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
-    MissingPackage,
     RunAlive,
     RunFailed,
     RunNotAlive,
@@ -24,11 +23,11 @@ from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
 from workbench.running.handle import Run
 from workbench.running.progress import Progress, interactive
-from workbench.sweeping import deletion, study
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.space import Space, from_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.sweeping.study import Trial
+from workbench.sweeping.sweep_folder import SweepFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -353,7 +352,7 @@ class Sweep:
 
         Raises RunAlive while it, or a run that would be moved, is alive; StorageFailed.
         """
-        return deletion.delete(self._folder, runs=runs)
+        return sweep_folder.delete(self._folder, runs=runs)
 
     # --- showing ------------------------------------------------------------------------------------------------
 
@@ -362,14 +361,7 @@ class Sweep:
         return imports.widget("views.sweep").SweepView(self)
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        try:
-            panel = self.panel()
-        except MissingPackage as error:
-            print(f"{self!r}\n({error})")
-        else:
-            display(panel)  # type: ignore[no-untyped-call, unused-ignore]
+        imports.show(self, self.panel)
 
     def __repr__(self) -> str:
         return f"Sweep({self.name}: {self._last})"

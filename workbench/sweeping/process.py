@@ -14,9 +14,9 @@ from typing import Any
 
 from workbench.errors import StorageFailed
 from workbench.rundir import lock
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.population import Population
 from workbench.sweeping.study import PBT
+from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.sweeping.sweeper import AGAIN_S, Sweeper, say
 
 _LOCK_S = 5.0  # for a process that tests the lock for a moment, or one that is ending

@@ -13,8 +13,8 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, Wa
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.rundir import lock
 from workbench.rundir.files import to_append
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.space import Space
+from workbench.sweeping.sweep_folder import SweepFolder
 
 MOST_TRIALS = 5_000
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench import imports
 from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
 from workbench.metrics import check_tables
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.objective import MARKS
-from workbench.sweeping.space import Choice, Space, from_json
+from workbench.sweeping.space import Choice, Space
+from workbench.sweeping.sweep_folder import SweepFolder
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -158,11 +158,6 @@ def refusals() -> tuple[type[Exception], ...]:
     return StorageFailed, HomeNotWritable, optuna().exceptions.StorageInternalError
 
 
-def had_run(study: Study, number: int) -> bool:
-    """Whether a run was created for that trial, even if it was deleted since."""
-    return MADE in study.get_trials(deepcopy=False)[number].user_attrs
-
-
 def distributions(space: Space) -> dict[str, BaseDistribution]:
     """The space as Optuna's distributions, by field."""
     kinds = optuna().distributions
@@ -250,8 +245,3 @@ def _shares(judged: Sequence[Trial], space: Space, goal: str) -> dict[str, float
         shares: dict[str, float] = package.importance.get_param_importances(study, evaluator=evaluator)
         return shares
     return {}
-
-
-def space_of(sweep: SweepFolder) -> Space:
-    """The space that the sweep searches."""
-    return from_json(sweep.read()["space"])

@@ -22,13 +22,12 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, 
 from workbench.running import starting
 from workbench.running.handle import Run
 from workbench.supervisor import stopping_rules
-from workbench.sweeping import folder as sweep_folder
-from workbench.sweeping import study
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, to_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine
+from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import Columns, Table, duration
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in

@@ -19,8 +19,8 @@ from workbench.errors import RunExists, RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import starting
 from workbench.sweeping import study
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.space import from_json
+from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.sweeping.trial import DELETED, WatchedTrial
 
 PERIOD_S = 0.5
@@ -143,16 +143,13 @@ class Sweeper:
         Raises RunNotFound if it was deleted, RunExists if it is not the sweep's, and the errors of creating it.
         """
         if not run.record.exists():
-            if study.had_run(self._study, trial.number):
+            if study.MADE in trial.user_attrs:
                 raise RunNotFound(DELETED)
             self._make(trial, run)
-        self._check_own(trial, run)
-        if study.MADE not in trial.user_attrs:
-            trial.set_user_attr(study.MADE, True)
-
-    def _check_own(self, trial: Any, run: RunDirectory) -> None:
         if not self._sweep.owns(run, of=trial.user_attrs.get("of")):
             raise RunExists(f"there is a run {run.name!r} that is not the sweep's; rename or delete it")
+        if study.MADE not in trial.user_attrs:
+            trial.set_user_attr(study.MADE, True)
 
     def _make(self, trial: Any, run: RunDirectory) -> None:
         self._create(run, trial.params)

@@ -139,7 +139,7 @@ class WatchedTrial:
         elif status.state == "finished" and status.frames < self.end:
             self._end_early(status)
         elif not self._report(min(passed(frames, self._total), MARKS - 1)):
-            self._decide("pruned", f"worse than others at {self._at(self._marks):,} frames")
+            self._decide("pruned", f"worse than others at {self._marks * self._total // MARKS:,} frames")
         elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
         elif status.state == "stopped":
@@ -187,9 +187,6 @@ class WatchedTrial:
         self.trial.set_user_attr("note", note)
         self.trial.set_user_attr("verdict", verdict)
         self.verdict, self.note = verdict, note
-
-    def _at(self, mark: int) -> int:
-        return mark * self._total // MARKS
 
     def _revive(self) -> None:
         """Resume a run whose supervisor died, at most MOST_LIVES - 1 times."""

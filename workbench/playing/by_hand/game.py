@@ -12,7 +12,7 @@ from typing import Any
 from workbench import environments, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
-from workbench.errors import InvalidInput, MissingPackage, RunNotFound, UnknownName, WorkbenchError
+from workbench.errors import InvalidInput, RunNotFound, UnknownName, WorkbenchError
 from workbench.playing import action_words, store
 from workbench.playing.by_hand.game_process import GameProcess
 from workbench.playing.by_hand.keyboard import KeyMap, keymap
@@ -264,15 +264,12 @@ class Game:
                 f"{state})")
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
+        imports.show(self, self._shared_view)
 
-        try:
-            if self._view is None or self._view.comm is None:
-                self._view = imports.widget("episodes.game").GameView(self)
-        except MissingPackage as error:
-            print(f"{self!r}\n({error})")
-        else:
-            display(self._view)  # type: ignore[no-untyped-call, unused-ignore]
+    def _shared_view(self) -> Any:
+        if self._view is None or self._view.comm is None:
+            self._view = imports.widget("episodes.game").GameView(self)
+        return self._view
 
 
 def play(

@@ -25,7 +25,7 @@ _LARGEST = 1e300  # of a return, so that statistics of it stay finite
 
 
 @dataclass(frozen=True)
-class Kept:
+class LoggedEvaluation:
     """An evaluation with its place in the run.
 
     Attributes:
@@ -45,9 +45,9 @@ class Kept:
         return (self.evaluation.checkpoint.name, self.created) == (checkpoint.path.name, checkpoint.created)
 
 
-def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation) -> Kept:
+def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation) -> LoggedEvaluation:
     """Add an evaluation to the run's log. Raises RunNotFound, StorageFailed."""
-    entry = Kept(evaluation, time.time(), checkpoint.created, checkpoint.updates, checkpoint.time_s)
+    entry = LoggedEvaluation(evaluation, time.time(), checkpoint.created, checkpoint.updates, checkpoint.time_s)
     data = {**asdict(entry), "evaluation": {**asdict(evaluation), "checkpoint": checkpoint.path.name}}
     path = directory.path / FILE
     try:
@@ -62,7 +62,7 @@ def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation
     return entry
 
 
-def kept(directory: RunDirectory) -> list[Kept]:
+def kept(directory: RunDirectory) -> list[LoggedEvaluation]:
     """The evaluations of a run in its newest 16 MiB of log, oldest first, without invalid lines."""
     try:
         lines = last_lines(directory.path / FILE, size=_MOST_BYTES, most=_MOST)
@@ -72,7 +72,7 @@ def kept(directory: RunDirectory) -> list[Kept]:
     return [entry for entry in entries if entry is not None]
 
 
-def _read(directory: RunDirectory, line: bytes) -> Kept | None:
+def _read(directory: RunDirectory, line: bytes) -> LoggedEvaluation | None:
     try:
         data: dict[str, Any] = json.loads(line)
         evaluation = data["evaluation"]
@@ -81,7 +81,7 @@ def _read(directory: RunDirectory, line: bytes) -> Kept | None:
         for numbers in sums.values():
             if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in numbers):
                 return None
-        entry = Kept(**{**data, "evaluation": Evaluation(**{**evaluation, "checkpoint": path, **sums})})
+        entry = LoggedEvaluation(**{**data, "evaluation": Evaluation(**{**evaluation, "checkpoint": path, **sums})})
         return entry if entry.evaluation.returns and isinstance(entry.evaluation.environment, str) else None
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None

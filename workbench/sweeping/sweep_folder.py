@@ -6,6 +6,7 @@ trial), `code/` (code typed in a cell, as a run has it), `sweep.log`, two locks,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, RunExists, RunNotFound, WorkbenchError, nearest
+from workbench.errors import HomeNotWritable, RunAlive, RunExists, RunNotFound, WorkbenchError, nearest
 from workbench.rundir import Parent, RunDirectory, lock, read_record, write_atomically, write_record
 from workbench.rundir.files import check_fields
+from workbench.running import deletion
 
 _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with the types of their values
     "created": (float, int), "state": (str,), "error": (dict, NoneType), "config": (dict,), "space": (dict,),
@@ -177,3 +179,31 @@ def every() -> list[SweepFolder]:
 def listed() -> tuple[list[SweepFolder], dict[SweepFolder, str]]:
     """All readable sweeps in the home, newest first; and those with a damaged sweep.json, with the error's text."""
     return rundir.newest_first(SweepFolder(path.parent) for path in folder().glob("[!.]*/sweep.json"))
+
+
+def delete(folder: SweepFolder, *, runs: bool) -> Path:
+    """Move a sweep that has ended to the trash, and return its new path. See `Sweep.delete`.
+
+    Raises RunNotFound, RunAlive or StorageFailed, and then leaves the sweep in place.
+    """
+    folder.read()
+    with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as acquired:  # prevents a start meanwhile
+        if not acquired or lock.is_held(folder.lock):
+            raise RunAlive(f"{folder.name} was not deleted: it goes on. Stop it first: "
+                           f"wb.attach_sweep({folder.name!r}).stop(), or workbench sweeps {folder.name} --stop.")
+        own_runs = runs_of(folder) if runs else []
+        alive = [run.name for run in own_runs if lock.is_alive(run)]
+        if alive:
+            raise RunAlive(f"{folder.name} was not deleted: its runs {', '.join(alive)} live. Stop them first: "
+                           f"wb.attach({alive[0]!r}).stop().")
+        for run in own_runs:
+            deletion.delete(run)
+        return deletion.moved(folder.path, rundir.trash())
+
+
+def runs_of(folder: SweepFolder) -> list[RunDirectory]:
+    """The existing runs of a sweep, by number; without their forks."""
+    runs = {int(path.parent.name.rpartition("-")[2]): RunDirectory(path.parent)
+            for path in (rundir.home() / "runs").glob(f"{folder.name}-*/run.json")
+            if re.fullmatch(r"[0-9]+", path.parent.name.removeprefix(f"{folder.name}-"))}
+    return [runs[number] for number in sorted(runs) if folder.owns(runs[number])]
