@@ -422,7 +422,7 @@ def _rollout(given: argparse.Namespace) -> int:
 
     asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(given, name)) is not None}
     typed = [_option(name) for name in (*asked, *(["sample"] if given.sample else []))]
-    if typed and store.folder_of(Path(given.checkpoint).expanduser()):
+    if typed and store.is_rollout(Path(given.checkpoint).expanduser()):
         raise InvalidInput(f"{given.checkpoint} is a rollout already, and {', '.join(typed)} would not change it. Give "
                            "the checkpoint instead, to play another.")
     played = rollout(given.checkpoint, greedy=not given.sample, render=given.output is not None, **asked)

@@ -141,7 +141,7 @@ def rollout(
         StorageFailed: the disk is full.
         WorkbenchError: the process ended without a result, or not within `timeout_s`. Nothing is stored then.
     """
-    if isinstance(checkpoint, str | Path) and store.folder_of(Path(os.path.expanduser(checkpoint))):
+    if isinstance(checkpoint, str | Path) and store.is_rollout(Path(os.path.expanduser(checkpoint))):
         return load(Path(checkpoint))
     options = {
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
@@ -151,7 +151,7 @@ def rollout(
         "render": Setting("render", bool, True, "").check(render),
     }
     source = to_play(checkpoint, trust_code=trust_code)
-    target = store.kept_in(source, _name(**options))
+    target = store.rollout_path(source, _name(**options))
     with store.replacing(target) as folder:
         request = {**worker_process.of(source), "folder": str(folder), **options}
         worker_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",

@@ -71,7 +71,7 @@ class Watching:
         self._cursor = ""
         first = self._ask()
         self._cursor = first["cursor"]
-        # A learner that is about to start does not tell yet.
+        # A learner that is still starting does not send it.
         place = env % self.config.envs_per_actor
         guess = place >= self.config.envs_per_actor - self.config.evaluating_per_actor
         self._evaluates = bool(first.get("evaluating", guess))

@@ -316,7 +316,7 @@ def play(
     subject = _source(source, options["options"], trust_code)
     stem = f"played-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1_000_000 % 1000:03}"
     if isinstance(subject, Checkpoint):
-        folder = store.kept_in(subject, stem)
+        folder = store.rollout_path(subject, stem)
         fields = {"source": str(subject.path), "trust_code": subject.trust_code, "environment": ""}
         title = f"{subject.spec.name} with {subject.config.algorithm} at {subject.frames:,} frames"
     else:

@@ -7,22 +7,22 @@ Frames are PNG or JPEG pictures, whichever was smaller for the first one. Nothin
 from __future__ import annotations
 
 from workbench.playing.store.contract import spec_of
-from workbench.playing.store.folder import (
+from workbench.playing.store.journal import JOURNAL, Journal, Step, read_journal
+from workbench.playing.store.pictures import MIME, StoredFrames, as_jpeg, as_png
+from workbench.playing.store.rollout_folder import (
     FRAMES,
     RECORD,
     RolloutWriter,
     Stored,
-    folder_of,
-    kept_in,
+    is_rollout,
     read,
     replacing,
+    rollout_path,
     scratch_beside,
 )
-from workbench.playing.store.journal import JOURNAL, Journal, Step, read_journal
-from workbench.playing.store.pictures import MIME, StoredFrames, as_jpeg, as_png
 
 __all__ = [
     "FRAMES", "JOURNAL", "MIME", "RECORD", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames", "as_jpeg",
-    "as_png", "folder_of", "kept_in", "read", "read_journal", "replacing", "scratch_beside",
+    "as_png", "is_rollout", "rollout_path", "read", "read_journal", "replacing", "scratch_beside",
     "spec_of",
 ]  # fmt: skip

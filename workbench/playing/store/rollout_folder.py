@@ -147,7 +147,7 @@ def _writing(folder: Path) -> Iterator[None]:
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
-def kept_in(checkpoint: Checkpoint, name: str) -> Path:
+def rollout_path(checkpoint: Checkpoint, name: str) -> Path:
     """The folder of a checkpoint's rollout `name`: in its run, or in the workbench's home if it has no run.
 
     In the home the folder's name has a digest of the checkpoint, since exported ones may share one name.
@@ -159,7 +159,7 @@ def kept_in(checkpoint: Checkpoint, name: str) -> Path:
     return rundir.home() / "rollouts" / f"{checkpoint.path.name}-{content}-{name}"
 
 
-def folder_of(folder: Path) -> bool:
+def is_rollout(folder: Path) -> bool:
     """Whether `folder` holds a rollout."""
     return os.path.isfile(folder / RECORD)  # False also for a name that is too long
 
@@ -170,7 +170,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
     Readers of the replaced folder keep their open files, and several processes may replace it. Raises StorageFailed.
     """
-    while (inode := _inode(target)) and not folder_of(target):
+    while (inode := _inode(target)) and not is_rollout(target):
         if _inode(target) == inode:  # otherwise another process replaced it meanwhile
             raise StorageFailed(f"{target} is there and is no rollout. It stays as it is: move it, or delete it.")
     with scratch_beside(target) as hidden:
