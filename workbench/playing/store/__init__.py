@@ -23,6 +23,5 @@ from workbench.playing.store.rollout_folder import (
 
 __all__ = [
     "FRAMES", "JOURNAL", "MIME", "RECORD", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames", "as_jpeg",
-    "as_png", "is_rollout", "rollout_path", "read", "read_journal", "replacing", "scratch_beside",
-    "spec_of",
+    "as_png", "is_rollout", "read", "read_journal", "replacing", "rollout_path", "scratch_beside", "spec_of",
 ]  # fmt: skip
