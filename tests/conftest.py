@@ -23,7 +23,7 @@ from workbench import rundir
 from workbench.errors import WorkbenchError
 from workbench.rundir import lock
 from workbench.running.connection import Control
-from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import sweep_folder
 
 CHECKOUT = Path(__file__).parent.parent
 LONG_S = 60.0  # what a test of make test may take without being named

@@ -10,7 +10,7 @@ from typing import Any
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
 from workbench.config import RunConfig
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping.sweep_folder import SweepFolder
 
 # A sweep's process that ends by SIGKILL in place of one of its writes. Arguments: the sweep's folder, writes before.
 _MORTAL = """

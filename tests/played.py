@@ -68,7 +68,7 @@ def rolled_out(
     folder.mkdir()
     request = {"checkpoint": str(checkpoint.path), "trust_code": False, "folder": str(folder), "seed": seed,
                "greedy": greedy, "max_steps": max_steps, "saliency": saliency, "render": render}
-    playing._played(**json.loads(json.dumps(request)))
+    playing._play_rollout(**json.loads(json.dumps(request)))
     return rollouts.load(folder)
 
 

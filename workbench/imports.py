@@ -12,7 +12,7 @@ import importlib.metadata
 import shlex
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,18 @@ def widget(name: str) -> ModuleType:
             raise
         what = name.rpartition(".")[2]
         raise MissingPackage(f"the {what} needs {error.name}. Install it: pip install {error.name}") from None
+
+
+def show(handle: object, make_view: Callable[[], Any]) -> None:
+    """Display the widget that `make_view` returns, or print `handle` and how to install a missing package."""
+    from IPython.display import display
+
+    try:
+        view = make_view()
+    except MissingPackage as error:
+        print(f"{handle!r}\n({error})")
+    else:
+        display(view)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 @contextmanager

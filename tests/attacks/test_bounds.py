@@ -21,7 +21,7 @@ from workbench.metrics.schema import _TABLES
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, files, sealed
 from workbench.running.tuning import changes
-from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import sweep_folder
 from workbench.widgets.panel import facts, snapshot
 
 __all__ = ["bad", "good"]

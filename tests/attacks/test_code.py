@@ -27,7 +27,7 @@ from workbench.errors import AccessDenied
 from workbench.launchers import colab
 from workbench.rundir import RunDirectory, sealed
 from workbench.running.starting import checked_config
-from workbench.sweeping import folder, study
+from workbench.sweeping import study, sweep_folder
 
 PACKAGE = Path(workbench.__file__).parent
 SOMEBODY = 65534  # another user
@@ -65,9 +65,9 @@ def run_of(checkpoint: Checkpoint) -> Path:
     return checkpoint.path.parents[1]
 
 
-def as_sweep(checkpoint: Checkpoint) -> folder.SweepFolder:
+def as_sweep(checkpoint: Checkpoint) -> sweep_folder.SweepFolder:
     """A sweep out of an archive, put where sweeps are."""
-    sweep = folder.create(
+    sweep = sweep_folder.create(
         "theirs", {"state": "stopped", "config": checkpoint.config.to_json(), "created": 0.0, "trials": 2,
                    "parallel": 1, "sampler": "random", "space": {}, "goal": "maximize", "metric": "return",
                    "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none"},

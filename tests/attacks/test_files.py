@@ -33,7 +33,7 @@ from workbench.playing.evaluating import evaluation_log
 from workbench.playing.rollout import Rollout
 from workbench.playing.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
-from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import sweep_folder
 from workbench.widgets.charts import static_render
 from workbench.widgets.episodes.player import RolloutPlayer
 from workbench.widgets.panel import facts, snapshot

@@ -59,9 +59,9 @@ def test_a_launch_from_a_directory_that_was_deleted(home: Path) -> None:
 
 def test_nothing_of_a_home_is_open_to_others_whatever_the_umask(tmp_path: Path) -> None:
     code = ("import os; os.umask(0)\n"
-            "from workbench import rundir\nfrom workbench.sweeping import folder\n"
+            "from workbench import rundir\nfrom workbench.sweeping import sweep_folder\n"
             "rundir.create('one', {}, code={'environment.pkl': b''})\n"
-            "folder.create('two', {}, {}, lambda sweep: None)\n"
+            "sweep_folder.create('two', {}, {}, lambda sweep: None)\n"
             "from workbench.rundir import sealed\nsealed.sealed('environment.pkl', b'')\n")
     homes = {"WORKBENCH_HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     python(code, env={**os.environ, **homes})

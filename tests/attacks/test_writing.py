@@ -30,7 +30,7 @@ from workbench.playing.store.pictures import StoredFrames
 from workbench.policies import player
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import check_stays
-from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import sweep_folder
 
 
 @pytest.fixture

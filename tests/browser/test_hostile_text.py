@@ -16,7 +16,7 @@ from tests.browser.on_screen import pictures
 from tests.conftest import eventually
 from tests.widgets import swept
 from workbench import checkpoints
-from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import sweep_folder
 from workbench.trajectory import EnvironmentSpec
 
 RUN, SWEEP = hostile.file_name(TEXT), hostile.file_name("sweep" + TEXT)

@@ -17,7 +17,7 @@ from workbench.cli.commands import _all_settings, parse_value
 from workbench.cli.sweep_commands import parsed_space
 from workbench.errors import InvalidInput, OutOfBounds, RunAlive, RunNotFound, UnknownName
 from workbench.rundir import lock
-from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import sweep_folder
 
 pytest.importorskip("optuna")
 

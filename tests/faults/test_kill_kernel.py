@@ -21,7 +21,7 @@ from tests.faults.kernels import Kernels, kernels
 from tests.faults.killing import whole_checkpoints
 from workbench import rundir
 from workbench.rundir import RunDirectory, lock
-from workbench.sweeping import folder as sweep_folder
+from workbench.sweeping import sweep_folder
 
 KilledAround = Callable[[str, Callable[[], bool]], None]
 FIELDS = {**CALM, "actors": 1, "warmup_updates": 0}

@@ -13,7 +13,7 @@ from workbench.playing.worker import evaluate
 
 
 def evaluated(checkpoint: Any, episodes: int) -> dict[str, Any]:
-    return evaluate._evaluated(
+    return evaluate._evaluate(
         str(checkpoint.path), False, episodes=episodes, seed=0, greedy=True, protocol=None, starts=None)
 
 

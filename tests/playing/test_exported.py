@@ -148,11 +148,11 @@ def test_what_onnx_cannot_hold_is_an_error_that_leaves_nothing(
     pytest.importorskip("onnxscript")
     one = checkpoint_in(tmp_path, "CartPole-v1", network=Branching)
     with pytest.raises(NetworkFailed, match="Branching cannot be written as ONNX"):
-        onnx_export._exported(str(one.path), False, str(tmp_path / "b.onnx"))
+        onnx_export._export(str(one.path), False, str(tmp_path / "b.onnx"))
     plain = checkpoint_in(tmp_path / "plain", "CartPole-v1", network="mlp")
     with pytest.raises(StorageFailed, match="No such file or directory. Choose another place"):
-        onnx_export._exported(str(plain.path), False, str(tmp_path / "none" / "b.onnx"))
+        onnx_export._export(str(plain.path), False, str(tmp_path / "none" / "b.onnx"))
     assert not list(tmp_path.glob("*b.onnx*"))
     monkeypatch.setattr(onnx_export, "_NEEDED", ("onnx", "nonesuch"))
     with pytest.raises(MissingPackage, match=r"ONNX needs nonesuch. Install it: pip install 'onnx<"):
-        onnx_export._exported(str(plain.path), False, str(tmp_path / "b.onnx"))
+        onnx_export._export(str(plain.path), False, str(tmp_path / "b.onnx"))

@@ -20,7 +20,7 @@ from workbench import checkpoints
 from workbench.checkpoints import tensorfile
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
 from workbench.playing import store
-from workbench.playing.store import RolloutWriter, folder, replacing
+from workbench.playing.store import RolloutWriter, replacing, rollout_folder
 
 
 def written(folder: Path, frames: list[np.ndarray], **rows: list) -> store.Stored:
@@ -162,15 +162,15 @@ def test_many_who_replace_the_same_do_not_disturb_each_other(tmp_path):
 
 
 def test_one_that_another_replaces_between_two_looks_is_a_rollout(tmp_path, monkeypatch):
-    def looked(path, *, really=folder.folder_of):
-        monkeypatch.setattr(folder, "folder_of", really)
+    def looked(path, *, really=rollout_folder.is_rollout):
+        monkeypatch.setattr(rollout_folder, "is_rollout", really)
         with replacing(tmp_path / "one") as quicker:
             written(quicker, [], actions=[2])
         return False  # as while the first has gone and the second is not there yet
 
     with replacing(tmp_path / "one") as made:
         written(made, [], actions=[1])
-    monkeypatch.setattr(folder, "folder_of", looked)
+    monkeypatch.setattr(rollout_folder, "is_rollout", looked)
     with replacing(tmp_path / "one") as made:
         written(made, [], actions=[3])
     assert store.read(tmp_path / "one").arrays["actions"].tolist() == [3]
@@ -188,8 +188,8 @@ def test_the_one_before_comes_back_where_the_new_one_cannot_take_its_place(tmp_p
 
 def test_exported_checkpoints_of_one_name_have_rollouts_of_their_own(tmp_path, home):
     first, second = (checkpoint_in(tmp_path / str(seed), seed=seed) for seed in (1, 2))
-    assert store.kept_in(first, "seed0") == tmp_path / "1/run/rollouts/000000001200-seed0"
-    places = [store.kept_in(checkpoints.at(checkpoints.export(one, tmp_path / folder / "best")), "seed0")
+    assert store.rollout_path(first, "seed0") == tmp_path / "1/run/rollouts/000000001200-seed0"
+    places = [store.rollout_path(checkpoints.at(checkpoints.export(one, tmp_path / folder / "best")), "seed0")
               for one, folder in ((first, "a"), (second, "b"), (first, "c"))]
     assert places[0] == places[2] != places[1]
     assert all(place.match("rollouts/best-????????-seed0") and place.is_relative_to(home) for place in places)

@@ -22,7 +22,7 @@ from workbench.config import hardware
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
 from workbench.rundir import lock
 from workbench.sweeping import study as sweep_study
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping.sweep_folder import SweepFolder
 
 optuna = pytest.importorskip("optuna")
 

@@ -15,13 +15,13 @@ from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import lock
-from workbench.sweeping import folder as sweep_folder
 from workbench.sweeping import study as sweep_study
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping import sweep_folder
 from workbench.sweeping.objective import MARKS, Curve, passed
 from workbench.sweeping.space import Choice, Space, Span, to_json
 from workbench.sweeping.study import Trial, best, importance
-from workbench.sweeping.trial import Watched
+from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.trial import WatchedTrial
 
 optuna = pytest.importorskip("optuna")
 SPACE: Space = {"learning_rate": Span(1e-5, 1e-1, True, False), "network": Choice(("mlp", "mlp-lstm"))}
@@ -114,7 +114,7 @@ def test_a_run_that_diverged_is_pruned_and_one_that_somebody_paused_is_waited_fo
     run.write(paused=reason)
     with lock.held(lock.of_supervisor(run), wait_s=0) as alive:
         assert alive
-        watched = Watched(study, trial, run, "episode_return", 27_000)
+        watched = WatchedTrial(study, trial, run, "episode_return", 27_000)
         assert watched.look() is False and watched.verdict == verdict
     assert study.get_trials()[0].user_attrs.get("verdict", "") == verdict, "before it is told to stop"
 
@@ -132,7 +132,7 @@ def test_a_run_that_a_rule_of_its_own_has_ended_is_judged(rule: dict[str, float]
     writer.status({**recorded.STATUS, "episode_return": 7.0, "episodes_in_mean": 100, "alive_s": 60.0})
     writer.close()
     run.write(state="finished", config=run.config().replaced(**rule).to_json())
-    watched = Watched(study, trial, run, "episode_return", 10**9)
+    watched = WatchedTrial(study, trial, run, "episode_return", 10**9)
     assert watched.look() and watched.verdict == verdict and note in watched.note
     (one,) = sweep_study.trials(sweep, study)
     assert (one.state, one.frames) == (verdict, recorded.STATUS["frames"])
@@ -148,7 +148,8 @@ def test_a_verdict_outlives_the_process_that_reached_it() -> None:
     run = recorded.vtrace("sweep-0")
     run.write(state="stopped")
     again = sweep_study.opened(sweep, sampling=True)
-    watched = Watched(again, optuna.trial.Trial(again, again.get_trials()[0]._trial_id), run, "episode_return", 27_000)
+    same = optuna.trial.Trial(again, again.get_trials()[0]._trial_id)
+    watched = WatchedTrial(again, same, run, "episode_return", 27_000)
     watched.take_over()  # resumes nothing
     assert watched.look()
     (one,) = sweep_study.trials(sweep, again)
@@ -160,7 +161,7 @@ def test_a_trial_whose_run_was_deleted_has_failed() -> None:
     study = sweep_study.opened(sweep, sampling=True)
     trial = study.ask(sweep_study.distributions(SPACE))
     run = recorded.vtrace("sweep-0")
-    watched = Watched(study, trial, run, "episode_return", 27_000)
+    watched = WatchedTrial(study, trial, run, "episode_return", 27_000)
     shutil.rmtree(run.path)
     assert watched.look()
     (one,) = sweep_study.trials(sweep, study)

@@ -26,13 +26,12 @@ from workbench.running.handle import Run
 from workbench.sweeping import population, process, sweeper
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import trial as sweep_trial
-from workbench.sweeping.deletion import runs_of
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.handle import Sweep
 from workbench.sweeping.population import Population
 from workbench.sweeping.space import Span, to_json
+from workbench.sweeping.sweep_folder import SweepFolder, runs_of
 from workbench.sweeping.sweeper import HOPELESS, Sweeper
-from workbench.sweeping.trial import DELETED, Watched
+from workbench.sweeping.trial import DELETED, WatchedTrial
 
 optuna = pytest.importorskip("optuna")
 FRAMES = 27_000
@@ -207,7 +206,7 @@ def test_a_fork_whose_source_is_gone_fails_and_who_was_to_be_replaced_goes_on() 
         {"instead": 0, "of": 1, "fields": {"learning_rate": 1e-3}}]})
     assert [each.number for each in one._members()] == [0, 2, 3]
     assert states(sweep)[4] == (
-        "failed", "sweep-1, which it is to be a fork of, has no checkpoint at 9,000 frames")
+        "failed", "sweep-1, the parent of this fork, has no checkpoint at 9,000 frames")
 
 
 def forked(source: Run, *_: Any, name: str, changes: dict[str, Any], **__: Any) -> RunDirectory:
@@ -292,7 +291,7 @@ def test_a_sweep_that_waits_for_a_disk_stops_the_runs_that_it_knew(monkeypatch: 
         raise StorageFailed("full")
 
     monkeypatch.setattr(Sweeper, "_adopt", refused)
-    monkeypatch.setattr(Watched, "stop", lambda self: not stopped.append(self.run.name))
+    monkeypatch.setattr(WatchedTrial, "stop", lambda self: not stopped.append(self.run.name))
     assert one.run() == {"state": "stopped"} and stopped == ["sweep-0"]
 
 
@@ -328,7 +327,7 @@ def test_a_disk_that_refuses_the_state_does_not_hide_what_happened(
         write(self, **changes)
 
     monkeypatch.setattr(SweepFolder, "write", refused_if_failed)
-    assert process._swept(sweep) == 1 and stopped
+    assert process._run(sweep) == 1 and stopped
     assert sweep.read()["error"] == {"type": "ValueError", "message": "broken within"}
     assert "ValueError: broken within" in capsys.readouterr().err
 
@@ -340,7 +339,7 @@ def test_a_mark_is_told_once_all_rows_up_to_it_are_on_disk() -> None:
     sweep = swept(pruner="none")
     study = sweep_study.opened(sweep, sampling=True)
     trial, run = study.ask(), recorded.new("sweep-0")
-    watched = Watched(study, trial, run, "episode_return", FRAMES)
+    watched = WatchedTrial(study, trial, run, "episode_return", FRAMES)
 
     def marks() -> list[int]:
         watched.look()

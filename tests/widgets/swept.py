@@ -8,8 +8,8 @@ import pytest
 
 from tests.widgets import recorded
 from workbench.config import RunConfig
-from workbench.sweeping import folder as sweep_folder
 from workbench.sweeping import study as sweep_study
+from workbench.sweeping import sweep_folder
 from workbench.sweeping.handle import Sweep
 from workbench.sweeping.space import Choice, Space, Span, to_json
 

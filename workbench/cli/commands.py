@@ -424,7 +424,7 @@ def _rollout(args: argparse.Namespace) -> int:
 
     asked = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(args, name)) is not None}
     typed = [_option(name) for name in (*asked, *(["sample"] if args.sample else []))]
-    if typed and store.folder_of(Path(args.checkpoint).expanduser()):
+    if typed and store.is_rollout(Path(args.checkpoint).expanduser()):
         raise InvalidInput(f"{args.checkpoint} is a rollout already, and {', '.join(typed)} would not change it. Give "
                            "the checkpoint instead, to play another.")
     played = rollout(args.checkpoint, greedy=not args.sample, render=args.output is not None, **asked)

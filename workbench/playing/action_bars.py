@@ -1,4 +1,4 @@
-"""What a policy said and did at a step, as a small picture: in films and in what a saved notebook keeps."""
+"""Draws a policy's scores and action at one step as a small picture, for films and saved notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 from workbench.trajectory import ActionSpec, Array
 
-_BAR, _CHOSEN, _GREY = (42, 128, 196, 255), (213, 94, 0, 255), (138, 143, 152, 255)  # seen on black and on white
+_BAR, _CHOSEN, _GREY = (42, 128, 196, 255), (213, 94, 0, 255), (138, 143, 152, 255)  # visible on black and on white
 _MARK_PX = 3  # half the size of a dot
 
 
@@ -19,30 +19,30 @@ def strip(
 ) -> Array:
     """The policy of one step, uint8 [height, width, 4], with a transparent ground; `size`: (width, height).
 
-    A bar for each choice or switch, those taken in orange; for a number its range with the middle as a line and what
-    was done as a dot. Parts stand apart.
+    Each choice or switch is a bar, orange if it was taken. A number is its range, with the mean as a line and the
+    action as a dot. There is a gap between parts.
 
     Args:
-        scores: [A], as `playing.worker.rollout` keeps them: probabilities, Q-values, or middles.
-        domain: lowest and highest score of the episode; (0, 1) of probabilities.
+        scores: [A], as `playing.worker.rollout` stores them: probabilities, Q-values, or means.
+        domain: lowest and highest score of the episode; (0, 1) for probabilities.
     """
     width, height = size
     image = Image.new("RGBA", size)
     draw = ImageDraw.Draw(image)
     places = _places(actions, width)
     if actions.kind == "tanh_normal":
-        for (left, right), middle, number in zip(places, scores.tolist(), action.tolist(), strict=True):
-            _axis(draw, left, right, height, middle, number)
+        for (first, last), middle, number in zip(places, scores.tolist(), action.tolist(), strict=True):
+            _axis(draw, first, last, height, middle, number)
     else:
-        for (left, right), score, marked in zip(places, scores.tolist(), _marked(actions, action), strict=True):
+        for (first, last), score, is_taken in zip(places, scores.tolist(), _marked(actions, action), strict=True):
             tops = sorted(_heights((score, min(max(0.0, domain[0]), domain[1])), domain, height))
-            draw.rectangle((left, tops[0], right, max(tops[1], tops[0])), _CHOSEN if marked else _BAR)
-            draw.line((left, height - 1, right, height - 1), _CHOSEN if marked else _GREY)
+            draw.rectangle((first, tops[0], last, max(tops[1], tops[0])), _CHOSEN if is_taken else _BAR)
+            draw.line((first, height - 1, last, height - 1), _CHOSEN if is_taken else _GREY)
     return np.asarray(image)
 
 
 def domain_of(actions: ActionSpec, q_values: Array | None) -> tuple[float, float]:
-    """Lowest and highest score of an episode: of its Q-values, where it has some."""
+    """The lowest and highest score of an episode: of its Q-values if it has any, else of the scores' range."""
     if q_values is None:
         return (0.0, 1.0) if actions.kind != "tanh_normal" else (-1.0, 1.0)
     return float(q_values.min()), float(q_values.max())
@@ -51,12 +51,12 @@ def domain_of(actions: ActionSpec, q_values: Array | None) -> tuple[float, float
 def _marked(actions: ActionSpec, action: Array) -> list[bool]:
     if actions.kind == "bernoulli":
         return [bool(on) for on in action]
-    chosen = np.atleast_1d(action).tolist()
-    return [at == own for own, size in zip(chosen, actions.sizes, strict=True) for at in range(size)]
+    choices = np.atleast_1d(action).tolist()
+    return [at == choice for choice, size in zip(choices, actions.sizes, strict=True) for at in range(size)]
 
 
 def _places(actions: ActionSpec, width: int) -> list[tuple[int, int]]:
-    """First and last column of each bar: next to each other, and a bar's width between parts."""
+    """First and last column of each bar, with a bar's width between parts."""
     sizes = actions.sizes if actions.kind in ("categorical", "multi_discrete") else (len(actions.sizes),)
     slots = [number + at for at, number in enumerate(_numbers(sizes))]
     each = width / (sum(sizes) + len(sizes) - 1)
@@ -71,18 +71,18 @@ def _numbers(sizes: Sequence[int]) -> list[Array]:
 
 
 def _heights(values: Sequence[float], domain: tuple[float, float], height: int) -> list[int]:
-    """Rows of values: the highest at the top."""
+    """The pixel row of each value, with the highest value at the top."""
     low, high = domain
     return [round((1 - min(1.0, max(0.0, (value - low) / ((high - low) or 1)))) * (height - 1)) for value in values]
 
 
-def _axis(draw: Any, left: int, right: int, height: int, middle: float, number: float) -> None:
-    """One number: -1 at the bottom, 1 at the top."""
-    across = (left + right) // 2
-    zero, mean, done = _heights((0.0, middle, number), (-1.0, 1.0), height - 2 * _MARK_PX)
-    zero, mean, done = (one + _MARK_PX for one in (zero, mean, done))
+def _axis(draw: Any, first: int, last: int, height: int, middle: float, number: float) -> None:
+    """Draw one number from -1 at the bottom to 1 at the top."""
+    across = (first + last) // 2
+    zero_row, mean_row, action_row = _heights((0.0, middle, number), (-1.0, 1.0), height - 2 * _MARK_PX)
+    zero_row, mean_row, action_row = (row + _MARK_PX for row in (zero_row, mean_row, action_row))
     draw.line((across, _MARK_PX, across, height - 1 - _MARK_PX), _GREY)
-    draw.line((across - 2, zero, across + 2, zero), _GREY)
-    wide = max(4, min(9, (right - left) // 2))
-    draw.line((across - wide, mean, across + wide, mean), _BAR, width=3)
-    draw.ellipse((across - _MARK_PX, done - _MARK_PX, across + _MARK_PX, done + _MARK_PX), _CHOSEN)
+    draw.line((across - 2, zero_row, across + 2, zero_row), _GREY)
+    half_width = max(4, min(9, (last - first) // 2))
+    draw.line((across - half_width, mean_row, across + half_width, mean_row), _BAR, width=3)
+    draw.ellipse((across - _MARK_PX, action_row - _MARK_PX, across + _MARK_PX, action_row + _MARK_PX), _CHOSEN)

@@ -1,4 +1,4 @@
-"""`export_policy` and `load_policy`: a policy as files to take away, and back in anybody's own loop."""
+"""`export_policy` and `load_policy`: write a policy to portable files, and load it into a loop of your own."""
 
 from __future__ import annotations
 
@@ -24,31 +24,30 @@ _OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", "
 def export_policy(
     checkpoint: Checkpoint | Run | str | Path, *, target: str | Path, trust_code: bool = False
 ) -> Path:
-    """Write the policy of a checkpoint, or of a run's newest one, and return where.
+    """Write the policy of a checkpoint, or of a run's newest one, and return the path.
 
-    A folder (or, of a name that ends in .zip, a file with it) holds the weights (model.safetensors) and what they
-    belong to (meta.json: configuration, spaces, checksums): `wb.load_policy`, `wb.evaluate` and
-    `wb.launch(checkpoint=...)` take it. A file that ends in .onnx holds the network for other programs: see
-    `workbench.playing.worker.onnx_export`.
+    A folder, or a file that ends in .zip, holds the weights (model.safetensors) and their description (meta.json:
+    configuration, spaces, checksums): `wb.load_policy`, `wb.evaluate` and `wb.launch(checkpoint=...)` take it. A file
+    that ends in .onnx holds the network for other programs: see `workbench.playing.worker.onnx_export`.
 
-    A network typed in a cell goes into an .onnx file, but not into a folder, which holds no code. `trust_code` lets
+    A network typed in a cell can be exported to .onnx, but not to a folder, which holds no code. `trust_code` lets
     such code of a run execute as you, wherever the run comes from.
 
     Raises:
         AccessDenied: it needs code that no launch of yours on this machine wrote.
-        InvalidInput: no good checkpoint there, or something of that name already.
-        MissingPackage, NetworkFailed: for .onnx, without its packages, or where the network cannot be written so.
-        CheckpointCorrupt, StorageFailed: nothing is left.
+        InvalidInput: there is no good checkpoint, or the target exists.
+        MissingPackage, NetworkFailed: .onnx needs its packages, or the network cannot be exported.
+        CheckpointCorrupt, StorageFailed: nothing was written.
     """
-    found, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
+    source, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
     if path.suffix in _OTHER_FORMATS:
         raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (it will hold "
                            "safetensors), or a file that ends in .zip or .onnx.")
     if path.suffix != ".onnx":
-        return checkpoints.export(found, path, weights_only=True)
+        return checkpoints.export(source, path, weights_only=True)
     if os.path.lexists(path):
         raise InvalidInput(f"{path} is there already. Choose another name.")
-    worker_process.answer_of("_onnx", {**worker_process.of(found), "target": str(path)}, timeout_s=_ONNX_S,
+    worker_process.answer_of("_onnx", {**worker_process.of(source), "target": str(path)}, timeout_s=_ONNX_S,
                           what="ONNX export", remedy="Export a folder instead.")
     return path
 
@@ -56,17 +55,17 @@ def export_policy(
 def load_policy(
     checkpoint: Checkpoint | Run | str | Path, *, env: Any, greedy: bool = True, seed: int = 0, trust_code: bool = False
 ) -> Policy:
-    """A policy to act by in a loop of one's own, on the CPU of this process (it loads torch).
+    """A policy that acts in a loop of your own, on the CPU of this process (it loads torch).
 
         policy = wb.load_policy("cartpole-vtrace-1", env=env)
         while not (terminated or truncated):
             observation, reward, terminated, truncated, _ = env.step(policy.act(observation, reward))
 
     Args:
-        checkpoint: one, its folder, what `export_policy` wrote, or a run (its newest good one, or one of now).
-        env: the Gymnasium environment that it is to act in, wrapped as in training; only its spaces are looked at.
+        checkpoint: a checkpoint, its folder, a file of `export_policy`, or a run (its newest good one, or a new one).
+        env: the Gymnasium environment to act in, wrapped as in training; only its spaces are read.
         greedy: take the likeliest action; False: sample from the policy.
-        seed: of the sampling.
+        seed: seed of the sampling.
         trust_code: let a network that was typed in a cell for its run execute here, wherever the run comes from.
 
     Raises AccessDenied for such code that no launch of yours on this machine wrote, InvalidInput, CheckpointCorrupt,
@@ -74,8 +73,8 @@ def load_policy(
     """
     from workbench.policies.gymnasium_policy import Policy
 
-    found = chosen_checkpoint(checkpoint, trust_code=trust_code)
+    source = chosen_checkpoint(checkpoint, trust_code=trust_code)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env={env!r:.100} is no Gymnasium environment. Give one: gymnasium.make('CartPole-v1').")
-    return Policy(found, env, greedy=Setting("greedy", bool, True, "").check(greedy),
+    return Policy(source, env, greedy=Setting("greedy", bool, True, "").check(greedy),
                   seed=Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed))

@@ -1,4 +1,4 @@
-"""Frames as a film: .mp4 by PyAV (H.264), .gif by Pillow; with saliency and words drawn in, where asked for."""
+"""Writes frames as a film, .mp4 by PyAV (H.264) or .gif by Pillow, with saliency and text drawn in on request."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from workbench.trajectory import Array
 if TYPE_CHECKING:
     from workbench.playing.rollout import Rollout
 
-SMALLEST_PX = 320  # of the shorter side; smaller frames are enlarged by a whole number
-_HEAT = np.array([255.0, 64.0, 0.0], np.float32)  # orange-red: seen on Atari's black, blue and green alike
+SMALLEST_PX = 320  # of the shorter side; smaller frames are enlarged by a whole factor
+_HEAT = np.array([255.0, 64.0, 0.0], np.float32)  # orange-red: visible on Atari's black, blue and green alike
 _TEXT_PX, _STRIP_PX = 22, 44
-_GIF_TICK_S = 0.01  # GIF counts in these, and viewers slow down below two
+_GIF_TICK_S = 0.01  # the unit of GIF; viewers slow down below two
 _KINDS = (".mp4", ".gif")
 _FPS = Setting("fps", float, 15.0, "", unit="steps/s", low=0.1, high=240)
 
 
 def watchable(fps: float) -> float:
-    """An environment's own rate, within the bounds of a film's."""
+    """An environment's own frame rate, clipped to the bounds of a film's."""
     return float(np.clip(fps, _FPS.low, _FPS.high))
 
 
 def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
-    """Write frames, uint8 [H, W, 3], as a film of the kind that the path ends in, and return the path.
+    """Write frames, uint8 [H, W, 3], as a film in the format of the path's suffix, and return the path.
 
-    Sizes become even, which H.264 needs. Raises InvalidInput, MissingPackage, StorageFailed.
+    Sizes become even, as H.264 requires. Raises InvalidInput, MissingPackage, StorageFailed.
     """
     fps = _FPS.check(fps)
     kind = path.suffix.lower()
@@ -80,9 +80,9 @@ def _write_mp4(frames: Iterator[Array], path: Path, fps: float) -> None:
 
 
 def _write_gif(frames: Iterator[Array], path: Path, fps: float) -> None:
-    """At more than 50 steps/s every second or third frame is left out, so that the film keeps its time.
+    """Write a GIF. Above 50 steps/s it skips every second or third frame, so that the film keeps its pace.
 
-    Each frame is the part of the picture that changed, with colours of its own. Image.save would keep all in memory.
+    Each frame is the part of the picture that changed, with its own colours. Image.save would hold all in memory.
     """
     from PIL import Image, ImageChops
     from PIL.GifImagePlugin import getdata, getheader
@@ -110,9 +110,9 @@ def _write_gif(frames: Iterator[Array], path: Path, fps: float) -> None:
 
 
 def with_overlay(rollout: Rollout) -> Iterator[Array]:
-    """The frames, enlarged, with the saliency over them, and the policy (see `strip`) and a line of words below.
+    """The enlarged frames under their saliency, with the policy (see `strip`) and a line of text below.
 
-    Where the saliency is of another view than the frames', that view is shown.
+    If the saliency belongs to another view than the frames, that view is shown.
     """
     assert rollout.frames is not None
     frames: Iterable[Array] = rollout.frames
@@ -122,25 +122,25 @@ def with_overlay(rollout: Rollout) -> Iterator[Array]:
     returns = [0.0, *np.cumsum(rollout.rewards, dtype=np.float64).tolist()]
     domain = domain_of(rollout.action_spec, rollout.q_values)
     for t, frame in enumerate(frames):
-        large = _enlarged(frame)
+        enlarged = _enlarged(frame)
         words = f"step {t}   return {returns[t]:g}"
         if t < rollout.steps:
             if rollout.saliency is not None:
-                large = _heated(large, rollout.saliency[t])
-            done = action_words.in_words(rollout.action_spec, rollout.action_names, rollout.actions[t])
-            if np.isfinite(rollout.values[t]):  # there is an agent
+                enlarged = _heated(enlarged, rollout.saliency[t])
+            action = action_words.in_words(rollout.action_spec, rollout.action_names, rollout.actions[t])
+            if np.isfinite(rollout.values[t]):  # NaN without an agent
                 words += f"   value {round(float(rollout.values[t]), 2) + 0:.2f}"
-            who = "" if rollout.by_person is None else " (person)" if rollout.by_person[t] else " (agent)"
-            words += f"   {done}{who}"
-            said = strip(rollout.action_spec, rollout.said[t], rollout.actions[t], domain=domain,
-                         size=(large.shape[1], _STRIP_PX))
+            actor = "" if rollout.by_person is None else " (person)" if rollout.by_person[t] else " (agent)"
+            words += f"   {action}{actor}"
+            bars = strip(rollout.action_spec, rollout.said[t], rollout.actions[t], domain=domain,
+                         size=(enlarged.shape[1], _STRIP_PX))
         else:
-            said = np.zeros((_STRIP_PX, large.shape[1], 4), np.uint8)
-        yield np.concatenate([large, _on_black(said), _line(words, large.shape[1])])
+            bars = np.zeros((_STRIP_PX, enlarged.shape[1], 4), np.uint8)
+        yield np.concatenate([enlarged, _on_black(bars), _line(words, enlarged.shape[1])])
 
 
-def _on_black(drawn: Array) -> Array:
-    coloured: Array = np.where(drawn[..., 3:] > 0, drawn[..., :3], 0).astype(np.uint8)
+def _on_black(bars: Array) -> Array:
+    coloured: Array = np.where(bars[..., 3:] > 0, bars[..., :3], 0).astype(np.uint8)
     return coloured
 
 

@@ -1,8 +1,9 @@
 """`pretrained`: policies that ship with the package, each trained by a recorded run of `benchmarks/pretrained.py`.
 
 `workbench/pretrained/<name>/` has the weights (model.safetensors), what they belong to (meta.json: configuration,
-spaces, checksums, how well they play) and the card of the run that they are from (card.md). Nothing is ever written
-there: rollouts of them are in `$WORKBENCH_HOME/rollouts`, evaluations by the inspector in `$WORKBENCH_HOME/pretrained`.
+spaces, checksums, how well they play) and the card of the run that trained them (card.md). Nothing is ever
+written there: their rollouts are in `$WORKBENCH_HOME/rollouts`, evaluations by the inspector in
+`$WORKBENCH_HOME/pretrained`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ JUDGED = "judged"  # in meta.json: how well the weights play, as `judgement` of 
 
 
 class Page(str):
-    """Markdown, which a cell shows as such."""
+    """Markdown text, which a cell renders."""
 
     def _repr_markdown_(self) -> str:
         return str(self)
@@ -39,29 +40,28 @@ class Page(str):
 
 @dataclass(frozen=True, repr=False)
 class PretrainedPolicy(Checkpoint):
-    """A policy that ships with the package: a checkpoint of weights alone, with the card of the run it is from."""
+    """A policy that ships with the package: a checkpoint of weights alone, with the card of its run."""
 
     @property
     def name(self) -> str:
-        """What `wb.pretrained` knows it by."""
+        """Its name for `wb.pretrained`."""
         return self.path.name
 
     @property
     def card(self) -> Page:
-        """How it was trained, and what starts such a run again: the reproduction card of its run, as Markdown."""
+        """The reproduction card of its run, as Markdown: how it was trained, and how to start such a run again."""
         return Page((self.path / CARD).read_text(encoding="utf-8"))
 
     def fork(self, *, name: str | None = None, progress: bool | None = None, **changes: Any) -> Run:
-        """A new run that goes on from these weights as their run was configured, with fields changed.
+        """A new run that continues from these weights with their run's configuration and changed fields.
 
-        The weights are all that ships: the optimizer begins anew, and the counters at 0. Raises as `Run.fork` and
-        `wb.launch` do.
+        Only weights ship: the optimizer begins anew, and the counters at 0. Raises as `Run.fork` and `wb.launch` do.
         """
         config = config_of_fork(self.config, changes, frames=0, replay=False)
         plain = RunConfig.build(config.environment, algorithm=config.algorithm)
-        given = {one: config.value(one) for one in config.all_settings() if config.value(one) != plain.value(one)}
+        settings = {key: config.value(key) for key in config.all_settings() if config.value(key) != plain.value(key)}
         return launch(config.environment, algorithm=config.algorithm, name=name, preset=NONE, checkpoint=self,
-                      progress=progress, **given)
+                      progress=progress, **settings)
 
     def __repr__(self) -> str:
         return f"PretrainedPolicy({self.name}: {self.config.environment}, {_plays(self) or 'not evaluated'})"
@@ -73,31 +73,31 @@ def _plays(policy: PretrainedPolicy) -> str:
 
 
 def size(checkpoint: Checkpoint) -> str:
-    """What its files take on the disk, in words."""
-    total = sum(one["size_bytes"] for one in checkpoint.files.values())
+    """The size of its files on the disk, in words."""
+    total = sum(file["size_bytes"] for file in checkpoint.files.values())
     return f"{total / 2**20:.1f} MiB" if total >= 2**20 else f"{total / 2**10:.0f} KiB"
 
 
 _COLUMNS: Columns = {
-    "name": lambda one: one.name,
-    "environment": lambda one: one.config.environment,
-    "algorithm": lambda one: one.config.algorithm,
-    "plays": lambda one: _plays(one),
-    "frames": lambda one: f"{one.frames:,}",
-    "size": lambda one: size(one),
+    "name": lambda policy: policy.name,
+    "environment": lambda policy: policy.config.environment,
+    "algorithm": lambda policy: policy.config.algorithm,
+    "plays": lambda policy: _plays(policy),
+    "frames": lambda policy: f"{policy.frames:,}",
+    "size": lambda policy: size(policy),
 }
 
 
 class PretrainedPolicies(Table[PretrainedPolicy]):
-    """What ships, as a table. The inspector shows the weights, and evaluates, plays and forks them."""
+    """The policies that ship, as a table. The inspector shows the weights, and evaluates, plays and forks them."""
 
     def inspect(self) -> Any:
-        """The inspector of all of them, as `run.checkpoints` shows that of a run. Raises MissingPackage."""
-        return imports.widget("inspector.inspector").CheckpointInspector(_Shelf(self))
+        """The inspector of all policies, like that of `run.checkpoints`. Raises MissingPackage."""
+        return imports.widget("inspector.inspector").CheckpointInspector(_PretrainedOwner(self))
 
 
-class _Shelf:
-    """The policies as the inspector looks at a run's checkpoints."""
+class _PretrainedOwner:
+    """The inspector's view of the policies: in the place of a run."""
 
     name = "pretrained"
 
@@ -122,7 +122,7 @@ def pretrained() -> PretrainedPolicies: ...
 @overload
 def pretrained(name: str) -> PretrainedPolicy: ...
 def pretrained(name: str | None = None) -> PretrainedPolicy | PretrainedPolicies:
-    """A policy that ships with the package, as a Checkpoint; without a name, the table of all.
+    """A policy that ships with the package, as a Checkpoint; without a name, the table of all policies.
 
         wb.rollout(wb.pretrained("cartpole"))                                       also evaluate, play, export_policy
         wb.launch("CartPole-v1", checkpoint=wb.pretrained("cartpole"))              a new run with these weights
@@ -131,15 +131,15 @@ def pretrained(name: str | None = None) -> PretrainedPolicy | PretrainedPolicies
 
     Raises UnknownName with the nearest.
     """
-    found = {path.parent.name: path.parent for path in FOLDER.glob(f"[a-z]*/{META}")}
+    folders = {path.parent.name: path.parent for path in FOLDER.glob(f"[a-z]*/{META}")}
     if name is None:
-        every = [_at(found[one]) for one in sorted(found)]
-        return PretrainedPolicies(every, _COLUMNS, empty="no policy ships with this installation")
-    if name not in found:
-        raise UnknownName.among("pretrained policy", str(name), found, "wb.pretrained() lists what ships.")
-    return _at(found[name])
+        policies = [_at(folders[each]) for each in sorted(folders)]
+        return PretrainedPolicies(policies, _COLUMNS, empty="no policy ships with this installation")
+    if name not in folders:
+        raise UnknownName.among("pretrained policy", str(name), folders, "wb.pretrained() lists what ships.")
+    return _at(folders[name])
 
 
 def _at(folder: Path) -> PretrainedPolicy:
-    found = checkpoints.at(folder)
-    return PretrainedPolicy(**{one.name: getattr(found, one.name) for one in fields(found)})
+    checkpoint = checkpoints.at(folder)
+    return PretrainedPolicy(**{field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)})

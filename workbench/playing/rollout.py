@@ -1,8 +1,8 @@
-"""`Rollout`: one episode played by a checkpoint's policy, with what the policy thought at every step.
+"""`Rollout`: one episode played by a checkpoint's policy, with the policy's output at every step.
 
 Time indices are those of `trajectory`: x_0 is the first observation, a_t is taken at x_t, and `rewards[t]` belongs to
 the transition from x_t to x_{t+1}. With T actions there are T+1 observations and frames; the last follows the last
-action. The new episode that environments begin at once is no part of it.
+action. The first observation of the next episode is not part of it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 
 from workbench import imports
 from workbench.environments import observations
-from workbench.errors import InvalidInput, MissingPackage, StorageFailed
+from workbench.errors import InvalidInput, StorageFailed
 from workbench.playing import film, store
 from workbench.playing.store import StoredFrames
 from workbench.rundir import RunDirectory
 from workbench.trajectory import ActionSpec, Array, Part
 
-_TOLD = (
+_RECORDED = (
     "environment", "algorithm", "checkpoint_frames", "seed", "greedy", "terminated", "truncated", "fps", "note",
 )  # fmt: skip
-_PERHAPS = ("policy", "q_values", "means", "scores", "state_norm", "saliency", "by_person")
+_OPTIONAL = ("policy", "q_values", "means", "scores", "state_norm", "saliency", "by_person")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -35,30 +35,30 @@ class Rollout:
     """One episode, or the beginning of one: neither `terminated` nor `truncated` if it was cut at `max_steps`.
 
     Attributes:
-        frames: what x_t looks like: T+1 times uint8 [H, W, 3], or None (see `note`). `frames[t]` is decoded when it is
-            asked for; np.asarray(frames) is all of them.
-        observation_rows: [T+1, ...], as they travel: of several parts, or of bits, the bytes. See `observations`.
-        actions: int64 [T], or [T, K] where an action has K parts or switches; float32 [T, K] in [-1, 1] where it is K
-            numbers, which the environment stretches to its own bounds.
+        frames: images of x_t, T+1 times uint8 [H, W, 3], or None (see `note`). `frames[t]` is decoded on access;
+            np.asarray(frames) decodes all.
+        observation_rows: [T+1, ...], as on the wire: bytes if they have several parts or bits. See `observations`.
+        actions: int64 [T], or [T, K] if an action has K parts or switches; float32 [T, K] in [-1, 1] if it has K
+            numbers, which the environment scales to its own bounds.
         rewards: float32 [T], not clipped.
         values: float32 [T], V(x_t), or the highest Q-value: discounted sums of rewards as trained on (scaled, and
             clipped to ±`max_abs_reward`, where set; `note` says so).
-        policy: float32 [T, A], probabilities, or None for an algorithm of values, or where actions are numbers. Of a
-            choice of several parts those of all parts, one after another; of switches that of on.
-        q_values: float32 [T, A], sums as in `values`, or None for one with a policy.
-        means: float32 [T, K], the middle of each number in [-1, 1] where actions are numbers; else None.
-        scores: float32 [T], what the environment itself counts where `rewards` are shaped; else None.
+        policy: float32 [T, A], probabilities, or None for a value-based algorithm or actions that are numbers. For
+            several parts those of all parts in a row; for switches the probability of on.
+        q_values: float32 [T, A], in the units of `values`, or None for an algorithm with a policy.
+        means: float32 [T, K], the mean of each number in [-1, 1] if actions are numbers; else None.
+        scores: float32 [T], the environment's own score if `rewards` are shaped; else None.
         state_norm: float32 [T], L2 norm of the recurrent state after x_t; None without memory.
-        saliency: uint8 [T, h, w] (or [T, features]): how much each part of x_t counts for a_t; None if not asked for.
-        action_names: what the actions, or their parts, are called.
-        action_spec: what an action is.
-        parts: what the bytes of `observation_rows` are; () where these are the observations.
+        saliency: uint8 [T, h, w] (or [T, features]): how much each part of x_t counts for a_t; None if not requested.
+        action_names: names of the actions, or of their parts.
+        action_spec: the kind of the actions.
+        parts: the layout of the bytes in `observation_rows`; () if these are the observations.
         fps: steps per second at which people watch this environment.
-        note: why there are no frames, or none in colour; and whether `rewards` has some that training would clip.
-        path: the folder that it is kept in, or None.
-        max_abs_reward: rewards were clipped to ± this in training; 0: they were not.
-        by_person: bool [T], which actions a person chose, in an episode of `wb.play`; None: the policy chose all. Of
-            one without an agent `algorithm` is "", and values and policy are NaN.
+        note: why there are no frames, or none in colour; and whether training would clip some `rewards`.
+        path: the folder of the rollout, or None.
+        max_abs_reward: rewards were clipped to ± this in training; 0: no clipping.
+        by_person: bool [T], which actions a person chose, in an episode of `wb.play`; None: the policy chose all.
+            Without an agent `algorithm` is "", and values and policy are NaN.
     """
 
     environment: str
@@ -85,7 +85,7 @@ class Rollout:
     max_abs_reward: float = 0.0
     means: Array | None = None
     scores: Array | None = None
-    action_spec: ActionSpec = None  # type: ignore[assignment]  # filled in below
+    action_spec: ActionSpec = None  # type: ignore[assignment]  # set by __post_init__
     parts: tuple[Part, ...] = ()
     by_person: Array | None = None
 
@@ -95,29 +95,30 @@ class Rollout:
 
     @cached_property
     def observations(self) -> Array | dict[str, Array]:
-        """[T+1, ...], as the environment gave them (single frames, where the network sees a stack); by name where they
-        have several parts. Of bits 0 or 255."""
+        """[T+1, ...], as the environment returned them (single frames, also if the network sees a stack).
+
+        A dict by name if they have several parts. Bits are 0 or 255.
+        """
         return observations.decode(self.observation_rows, self.parts)
 
     @property
     def episode_return(self) -> float:
         """Sum of the rewards."""
-        return float(np.cumsum(self.rewards, dtype=np.float64)[-1])  # one after the other, as `evaluate` adds them
+        return float(np.cumsum(self.rewards, dtype=np.float64)[-1])  # sequentially, as `evaluate` adds them
 
     @property
     def episode_score(self) -> float | None:
-        """Sum of the scores; None where there are none."""
+        """Sum of the scores, or None without scores."""
         return None if self.scores is None else float(np.cumsum(self.scores, dtype=np.float64)[-1])
 
     @property
     def said(self) -> Array:
-        """What the policy said of the actions, [T, A]: `policy`, `q_values` or `means`."""
-        found = next(one for one in (self.policy, self.q_values, self.means) if one is not None)
-        return found
+        """The policy's output for the actions, [T, A]: `policy`, `q_values` or `means`."""
+        return next(array for array in (self.policy, self.q_values, self.means) if array is not None)
 
     @property
     def explains_what_frames_do_not_show(self) -> bool:
-        """Whether the saliency is of a vector, or of a view of its own beside the frames, such as MiniGrid's."""
+        """Whether the saliency belongs to a vector, or to another view than the frames, as in MiniGrid."""
         return self.saliency is not None and (self.saliency.ndim == 2 or bool(self.parts))
 
     @property
@@ -127,7 +128,7 @@ class Rollout:
 
     @property
     def end(self) -> str:
-        """How it ended, in words."""
+        """How the episode ended, in words."""
         if self.terminated or self.truncated:
             return "terminated" if self.terminated else "truncated"
         return "cut off at max_steps" if self.by_person is None else "not played to its end"
@@ -142,7 +143,7 @@ class Rollout:
         )
 
     def pictures(self) -> tuple[str, list[bytes]]:
-        """The frames as encoded files, and their type: "image/png" or "image/jpeg", whichever is smaller here."""
+        """The MIME type of the frames ("image/png" or "image/jpeg"), and the frames as encoded files."""
         if self.frames is None:
             raise InvalidInput(f"this rollout has no frames: {self.note}.")
         if isinstance(self.frames, StoredFrames):
@@ -150,10 +151,10 @@ class Rollout:
         return "image/png", [store.as_png(frame) for frame in self.frames]
 
     def jpegs(self) -> list[bytes]:
-        """The frames as JPEG of quality 90, 4:4:4. `pictures` is quicker where they are kept as PNG."""
-        kind, found = self.pictures()
+        """The frames as JPEG of quality 90, 4:4:4. `pictures` is faster for frames stored as PNG."""
+        kind, files = self.pictures()
         if kind == "image/jpeg":
-            return found
+            return files
         assert self.frames is not None
         return [store.as_jpeg(frame) for frame in self.frames]
 
@@ -161,40 +162,33 @@ class Rollout:
         """Write the episode as a film, .mp4 (H.264) or .gif, and return its path.
 
         Args:
-            fps: steps per second, 0.1 to 240; None: those of the environment.
-            overlay: draw the saliency over the frames (if there is one), and step, action, value and return below.
+            fps: steps per second, 0.1 to 240; None: the environment's.
+            overlay: draw any saliency over the frames, and step, action, value and return below.
 
         Raises:
-            InvalidInput: another ending, no frames, or `fps` out of bounds.
+            InvalidInput: another suffix, no frames, or `fps` out of bounds.
             MissingPackage: mp4 needs PyAV, gif needs Pillow.
-            StorageFailed: it cannot be written there.
+            StorageFailed: the file cannot be written.
         """
         if self.frames is None:
             raise InvalidInput(f"this rollout has no frames to save: {self.note}.")
-        shown = film.with_overlay(self) if overlay else iter(self.frames)
+        frames = film.with_overlay(self) if overlay else iter(self.frames)
         target = Path(path).expanduser().absolute()
-        return film.save(shown, target, fps=film.watchable(self.fps) if fps is None else fps)
+        return film.save(frames, target, fps=film.watchable(self.fps) if fps is None else fps)
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        try:
-            player: Any = imports.widget("episodes.player").RolloutPlayer([self])
-        except MissingPackage as error:
-            print(f"{self!r}\n({error})")
-        else:
-            display(player)  # type: ignore[no-untyped-call, unused-ignore]
+        imports.show(self, lambda: imports.widget("episodes.player").RolloutPlayer([self]))
 
 
 def load(folder: Path) -> Rollout:
-    """The rollout in a folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
+    """The rollout in a folder. Raises InvalidInput if there is none, StorageFailed if it is damaged."""
     path = folder.expanduser().absolute()
     record, arrays, frames = store.read(path)
     try:
         spec = store.spec_of(record, arrays, None if frames is None else len(frames), path / store.RECORD)
-        fields: dict[str, Any] = {name: record[name] for name in _TOLD}
+        fields: dict[str, Any] = {name: record[name] for name in _RECORDED}
         fields |= {name: arrays[name] for name in ("actions", "rewards", "values")}
-        fields |= {name: arrays.get(name) for name in _PERHAPS}
+        fields |= {name: arrays.get(name) for name in _OPTIONAL}
         if fields["by_person"] is not None:
             fields["by_person"] = fields["by_person"].astype(bool)
         bound = float(record.get("max_abs_reward", 0))
@@ -209,18 +203,18 @@ def load(folder: Path) -> Rollout:
 
 
 def _as_trained(record: dict[str, Any], rewards: Array) -> str:
-    """What rewards the values are of, where training sees others than people do."""
+    """A note on how the rewards behind `values` differ from `rewards`; "" if they are the same."""
     bound, scale = float(record.get("max_abs_reward", 0)), float(record.get("reward_scale", 1))
-    said = [] if scale == 1 else [f"times {scale:g}"]
+    changes = [] if scale == 1 else [f"times {scale:g}"]
     if 0 < bound < scale * float(np.abs(rewards).max(initial=0)):
-        said.append(f"clipped to ±{bound:g}")
-    return f"values are of rewards {' and '.join(said)}, as in training" if said else ""
+        changes.append(f"clipped to ±{bound:g}")
+    return f"values are of rewards {' and '.join(changes)}, as in training" if changes else ""
 
 
 def every(run: RunDirectory) -> list[Rollout]:
     """The rollouts of a run, oldest first; damaged ones are left out."""
-    found = []
+    rollouts = []
     for path in run.rollouts.glob(f"[0-9]*/{store.RECORD}"):
-        with suppress(InvalidInput, OSError):  # StorageFailed, or replaced in this moment
-            found.append((path.stat().st_mtime, load(path.parent)))
-    return [one for _, one in sorted(found, key=itemgetter(0))]
+        with suppress(InvalidInput, OSError):  # StorageFailed, or replaced meanwhile
+            rollouts.append((path.stat().st_mtime, load(path.parent)))
+    return [rollout for _, rollout in sorted(rollouts, key=itemgetter(0))]

@@ -1,7 +1,7 @@
-"""Following one environment of a run: each look brings the steps that are new since the look before.
+"""Follows one environment of a run: each look returns the new steps since the look before.
 
-The learner keeps the last steps of an environment as long as somebody asks for them (`learner.inference.watch_tap`), so
-whoever looks at least every other second misses none, unless an environment is so fast that more are made than kept.
+The learner keeps an environment's last steps while they are requested (`learner.inference.watch_tap`). A caller that
+looks at least every other second misses no step, unless a fast environment makes more than are kept.
 """
 
 from __future__ import annotations
@@ -20,26 +20,25 @@ from workbench.running.connection import Control
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
 from workbench.wire import columns
 
-LOOK_S = 10.0  # for an answer
+LOOK_S = 10.0  # longest wait for an answer
 
 
 @dataclass(frozen=True)
 class Look:
-    """The steps that were new.
+    """The new steps of one look.
 
     Attributes:
-        life: of the tap; steps of two lives do not follow each other (the learner was restarted, or nobody looked).
+        life: of the tap; between two lives steps are missing (the learner was restarted, or no call came for a while).
         first: number of the first step, counted from the beginning of that life.
-        steps: how many.
-        missed: steps since the last look that are gone.
+        steps: number of steps.
+        missed: lost steps since the last look.
         kind: of the scores: "probability", "q_value" or "mean".
-        action_names: what the actions, or their parts, are called.
-        action_spec: what an action is.
-        entries: names of an observation's numbers (the first ones, where it has many) where it is no image; () where
-            they have none.
+        action_names: names of the actions, or of their parts.
+        action_spec: the kind of the actions.
+        entries: names of an observation's first numbers if it is no image; () if they have no names.
         table, packed: the steps as `wire.columns` packs them, compressed by zlib.
-        note: why there is nothing new, in plain words; "" if there is.
-        over: nothing will be new again: the run has ended.
+        note: why there is no new step; else "".
+        over: the run has ended, so no further step will come.
     """
 
     life: str = ""
@@ -63,7 +62,7 @@ class Look:
 
 
 class Watching:
-    """Environment `env` of a run, from now on. Raises OutOfBounds for one that is not there, RunNotAlive."""
+    """Watches environment `env` of a run from now on. Raises OutOfBounds for an unknown `env`, RunNotAlive."""
 
     def __init__(self, control: Control, env: int) -> None:
         self._control = control
@@ -72,7 +71,7 @@ class Watching:
         self._cursor = ""
         first = self._ask()
         self._cursor = first["cursor"]
-        # Where the learner does not say it: it is about to start, or of an earlier version.
+        # A learner that is still starting does not send it.
         place = env % self.config.envs_per_actor
         guess = place >= self.config.envs_per_actor - self.config.evaluating_per_actor
         self._evaluates = bool(first.get("evaluating", guess))
@@ -84,55 +83,54 @@ class Watching:
 
     @property
     def role(self) -> str:
-        """Whose environment it is and what for, such as "environment 2 of actor 0, evaluating"."""
+        """The environment's actor and purpose, such as "environment 2 of actor 0, evaluating"."""
         actor, place = divmod(self.env, self.config.envs_per_actor)
         return f"environment {place} of actor {actor}, {'evaluating' if self._evaluates else 'training'}"
 
     def look(self) -> Look:
-        """What is new; never raises for what may become of a run, but says it in the look's note."""
+        """The new steps. Never raises for an ended or broken run: the look's note then has the reason."""
         try:
-            told = self._ask()
+            answer = self._ask()
         except WorkbenchError as error:
             return Look(note=str(error), over=isinstance(error, RunNotAlive | RunNotFound))
-        self._cursor = told["cursor"]
+        self._cursor = answer["cursor"]
         life = self._cursor.partition(":")[0]
-        if not told["steps"]:
-            return Look(life, told["first"], note=_why_nothing(told))
-        names, packed = told["action_names"], base64.b64decode(told["packed"])
-        spec = _spec(told)
-        entries, table, packed = _drawable(told["columns"], packed, spec.parts)
-        return Look(life, told["first"], told["steps"], told["missed"], told["kind"], names, spec.actions, entries,
-                    table, packed)
+        if not answer["steps"]:
+            return Look(life, answer["first"], note=_why_nothing(answer))
+        names, packed = answer["action_names"], base64.b64decode(answer["packed"])
+        spec = _spec(answer)
+        entries, table, packed = _drawable(answer["columns"], packed, spec.parts)
+        return Look(life, answer["first"], answer["steps"], answer["missed"], answer["kind"], names, spec.actions,
+                    entries, table, packed)
 
     def _ask(self) -> dict[str, Any]:
-        told: dict[str, Any] = self._control.call("watch", timeout_s=LOOK_S, env=self.env, since=self._cursor)
-        return told
+        answer: dict[str, Any] = self._control.call("watch", timeout_s=LOOK_S, env=self.env, since=self._cursor)
+        return answer
 
 
-def _spec(told: Mapping[str, Any]) -> EnvironmentSpec:
-    """The run's environment; a learner of an earlier version, which still runs, has choices only and says nothing."""
-    if "environment" in told:
-        return EnvironmentSpec.from_json(told["environment"])
-    return EnvironmentSpec("", (), "float32", len(told["action_names"]))
+def _spec(answer: Mapping[str, Any]) -> EnvironmentSpec:
+    """The run's environment; a running learner of an earlier version has choices only, and does not send it."""
+    if "environment" in answer:
+        return EnvironmentSpec.from_json(answer["environment"])
+    return EnvironmentSpec("", (), "float32", len(answer["action_names"]))
 
 
 def _drawable(
     table: Sequence[dict[str, Any]], packed: bytes, parts: Sequence[Part]
 ) -> tuple[Sequence[str], Sequence[dict[str, Any]], bytes]:
-    """Entries, table and bytes in which observations became what the page draws of them; images, and short vectors,
-    are that already."""
-    [kept] = [one for one in table if one["name"] == "observation"]
-    shape = kept["shape"][1:]
-    if not parts and (len(shape) == 3 if kept["dtype"] == "uint8" else len(shape) == 1 and shape[0] <= MOST_ENTRIES):
+    """Entries, table and bytes with observations as a page draws them; images and short vectors stay as they are."""
+    [column] = [column for column in table if column["name"] == "observation"]
+    shape = column["shape"][1:]
+    if not parts and (len(shape) == 3 if column["dtype"] == "uint8" else len(shape) == 1 and shape[0] <= MOST_ENTRIES):
         return (), table, packed
     steps = columns.unpack(table, zlib.decompress(packed))
-    seen = observations.on_page(steps["observation"], parts=parts)
-    table, data = columns.pack({**steps, "observation": seen.values})
-    return seen.names, table, zlib.compress(data, 1)
+    drawn = observations.on_page(steps["observation"], parts=parts)
+    table, data = columns.pack({**steps, "observation": drawn.values})
+    return drawn.names, table, zlib.compress(data, 1)
 
 
-def _why_nothing(told: dict[str, Any]) -> str:
-    state, reason = told["state"], told["reason"]
+def _why_nothing(answer: dict[str, Any]) -> str:
+    state, reason = answer["state"], answer["reason"]
     if state == "paused" and reason in ("", "paused by hand"):
         return "The run is paused; it goes on when it is resumed."
     if reason:

@@ -1,4 +1,4 @@
-"""Playing in a process of its own on the CPU: this one loads no torch, and a run's accelerator is left alone."""
+"""Plays in a separate process on the CPU, so that this one loads no torch and a run keeps its accelerator."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from workbench.rundir.files import place_or
 
 
 def command_of(entry: str, request: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """`python -m workbench <entry> <request>`, and the variables of a process that sees no accelerator."""
+    """`python -m workbench <entry> <request>`, and environment variables that hide the accelerator."""
     command = [sys.executable, "-P", "-m", "workbench", entry, json.dumps(request)]
     return command, {**clean_environment(os.environ, sys.path), "CUDA_VISIBLE_DEVICES": ""}
 
 
 def of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What a request says of a checkpoint."""
+    """A request's fields that identify a checkpoint."""
     return {"checkpoint": str(checkpoint.path), "trust_code": checkpoint.trust_code}
 
 
 def answer_of(
     entry: str, request: Mapping[str, Any], *, timeout_s: float | None, what: str, remedy: str
 ) -> dict[str, Any]:
-    """What `python -m workbench <entry> <request>` answers; the process ends with this one.
+    """The answer of `python -m workbench <entry> <request>`, a process that ends with this one.
 
-    Raises the error that it answers with, or WorkbenchError for no answer, or none within `timeout_s`.
+    Raises the error in its answer, or WorkbenchError without an answer within `timeout_s`.
     """
     command, environment = command_of(entry, request)
     its_end, our_end = os.pipe()  # see wire.lifeline
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s,
             cwd=place_or(rundir.home()),
         )
@@ -47,11 +47,11 @@ def answer_of(
         os.close(its_end)
         os.close(our_end)
     try:
-        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        answer: dict[str, Any] = json.loads(process.stdout.strip().splitlines()[-1])
     except (ValueError, IndexError):
         raise WorkbenchError(
-            f"the {what} ended with exit code {done.returncode} and no result:\n{done.stderr[-4000:]}"
+            f"the {what} ended with exit code {process.returncode} and no result:\n{process.stderr[-4000:]}"
         ) from None
-    if "error" in told:
-        raise by_name(told["error"]["type"], told["error"]["message"])
-    return told
+    if "error" in answer:
+        raise by_name(answer["error"]["type"], answer["error"]["message"])
+    return answer

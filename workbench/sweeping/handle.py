@@ -1,4 +1,4 @@
-"""`Sweep`: the handle of a sweep. Dropping it, or the kernel that holds it, changes nothing for the sweep."""
+"""`Sweep`: the handle of a sweep. The sweep outlives the handle and its kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from workbench import imports
 from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
-    MissingPackage,
     RunAlive,
     RunFailed,
     RunNotAlive,
@@ -24,11 +23,11 @@ from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
 from workbench.running.handle import Run
 from workbench.running.progress import Progress, interactive
-from workbench.sweeping import deletion, study
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.space import Space, from_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.sweeping.study import Trial
+from workbench.sweeping.sweep_folder import SweepFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,25 +36,25 @@ if TYPE_CHECKING:
     from optuna import Study
 
 GOING_ON = ("starting", "running", "stopping")
-OPEN = "open"  # a trial that was under way when its sweep ended
+OPEN = "open"  # the state of a trial that was running when its sweep ended
 
-_STOP_MARGIN_S = 60.0  # for runs to end after their last checkpoints
+_STOP_MARGIN_S = 60.0  # for runs to end after they wrote their last checkpoints
 _POLL_S = 0.2
 _LOG_BYTES = 4000
-_COMING_S = 10.0  # a supervisor that was started answers within this time
+_FIRST_ANSWER_S = 10.0  # the longest time from a supervisor's start to its first answer
 
 
 @dataclass(frozen=True, repr=False)
 class SweepStatus:
-    """One look at a sweep.
+    """The state of a sweep at one moment.
 
     Attributes:
-        state: starting, running, stopping, stopped, finished, failed, or dead: its process is gone, and `resume` goes
-            on; or "damaged": its files cannot be read.
-        trials: runs that there are to be; those that have begun are running, finished, pruned or failed.
+        state: starting, running, stopping, stopped, finished, failed, or dead: its process is gone, and `resume`
+            continues it; or "damaged": its files cannot be read.
+        trials: number of planned runs; those that have begun are running, finished, pruned or failed.
         best_value, best_run: of the best trial so far, or None and "".
-        error: what made it fail; else None.
-        age_s: seconds since it was made.
+        error: why it failed; else None.
+        age_s: seconds since it was created.
     """
 
     name: str
@@ -73,7 +72,7 @@ class SweepStatus:
 
     @classmethod
     def damaged(cls, name: str, why: str) -> SweepStatus:
-        """Of a sweep whose files cannot be read."""
+        """The status of a sweep whose files cannot be read."""
         return cls(name, "damaged", 0, 0, 0, 0, 0, "", None, "", why, 0.0)
 
     @property
@@ -83,7 +82,7 @@ class SweepStatus:
 
     @property
     def over(self) -> int:
-        """Trials whose outcome is known."""
+        """Number of trials with an outcome."""
         return self.finished + self.pruned + self.failed
 
     def line(self) -> str:
@@ -91,7 +90,7 @@ class SweepStatus:
         goes_on = self.state in GOING_ON
         counts = {"running" if goes_on else OPEN: self.running, "pruned": self.pruned, "failed": self.failed}
         parts = [self.state, f"{self.over} of {self.trials} trials"]
-        parts += [f"{number} {what}" for what, number in counts.items() if number]
+        parts += [f"{number} {kind}" for kind, number in counts.items() if number]
         if self.best_value is not None:
             parts.append(f"best {self.metric} {self.best_value:.4g} ({self.best_run})")
         return ", ".join(parts) + (f": {self.error.splitlines()[0]}" if self.error else "")
@@ -101,9 +100,9 @@ class SweepStatus:
 
 
 class Sweep:
-    """A sweep that goes on in the background. `wb.sweep` and `wb.attach_sweep` return one.
+    """A sweep in the background. `wb.sweep` and `wb.attach_sweep` return one.
 
-    A bare one shows itself in a cell: all trials as a live table, what had to do with how they came out, and buttons.
+    A cell shows a bare handle as a live table of all trials, with the importance of each field, and buttons.
     """
 
     def __init__(self, folder: SweepFolder) -> None:
@@ -125,11 +124,11 @@ class Sweep:
         """The sweep's folder: its record, Optuna's study (`study.sqlite`), and its log."""
         return self._folder.path
 
-    # --- looking ------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------
 
     @property
     def metric(self) -> str:
-        """What runs are judged by."""
+        """The metric by which runs are judged."""
         return self._metric
 
     @property
@@ -139,7 +138,7 @@ class Sweep:
 
     @property
     def space(self) -> Space:
-        """What is searched: a Span of numbers or a Choice by field."""
+        """The space that is searched: a Span of numbers or a Choice by field."""
         return dict(self._space)
 
     @property
@@ -150,7 +149,7 @@ class Sweep:
             return state
         if self._folder.alive:
             return "stopping" if self._folder.order_to_stop.exists() else state
-        state = str(self._folder.read()["state"])  # it may have ended between the two looks
+        state = str(self._folder.read()["state"])  # it may have ended since the first read
         return state if state in ENDED else "dead"
 
     @property
@@ -163,35 +162,37 @@ class Sweep:
 
     @property
     def status(self) -> SweepStatus:
-        """How the sweep is now."""
+        """The current status."""
         return self.look()[0]
 
     def look(self) -> tuple[SweepStatus, list[Trial]]:
-        """How the sweep is now, and all trials that have begun, oldest first. Of one that has ended both are final."""
-        state = self.state  # before the trials: a sweep ends after the last of them is counted
-        record, found = self._folder.read(), self.trials
-        best = study.best(found, self._goal)
-        counts = {what: sum(one.state == what for one in found) for what in ("running", "finished", "pruned", "failed")}
+        """The current status, and all trials that have begun, oldest first. Both are final once the sweep has ended."""
+        state = self.state  # read before the trials, since a sweep ends after its last trial
+        record, trials = self._folder.read(), self.trials
+        best = study.best(trials, self._goal)
+        counts = {kind: sum(trial.state == kind for trial in trials)
+                  for kind in ("running", "finished", "pruned", "failed")}
         error = record["error"]
-        told = SweepStatus(
+        status = SweepStatus(
             name=self.name, state=state, trials=record["trials"], **counts, metric=self._metric,
             best_value=None if best is None else best.value, best_run="" if best is None else best.run,
             error=None if error is None else str(error["message"]), age_s=max(0.0, time.time() - record["created"]),
         )  # fmt: skip
-        self._last = told.line()
-        return told, found
+        self._last = status.line()
+        return status, trials
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per trial: trial, run, state, value, frames, minutes, every field that is searched, and note."""
+        """One row per trial: trial, run, state, value, frames, minutes, each searched field, and note."""
         import pandas as pd
 
         goes_on = self.state in GOING_ON
         rows = [
-            {"trial": one.number, "run": one.run, "state": one.state if goes_on or one.state != "running" else OPEN,
-             "value": one.value, "frames": one.frames, "minutes": None if one.seconds is None else one.seconds / 60,
-             **{name: one.fields.get(name) for name in self._space}, "note": one.note}
-            for one in self.trials
+            {"trial": trial.number, "run": trial.run,
+             "state": trial.state if goes_on or trial.state != "running" else OPEN, "value": trial.value,
+             "frames": trial.frames, "minutes": None if trial.seconds is None else trial.seconds / 60,
+             **{name: trial.fields.get(name) for name in self._space}, "note": trial.note}
+            for trial in self.trials
         ]  # fmt: skip
         columns = ["trial", "run", "state", "value", "frames", "minutes", *self._space, "note"]
         table = pd.DataFrame(rows, columns=columns).set_index("trial")
@@ -199,23 +200,23 @@ class Sweep:
 
     @property
     def best(self) -> Run:
-        """The run with the best value, of those that finished if any did.
+        """The run with the best value, among finished runs if there are any.
 
-        Raises InvalidInput where no value is known yet, RunNotFound if that run was deleted.
+        Raises InvalidInput before any run has a value, RunNotFound if that run was deleted.
         """
         return Run(self._folder.run(self._best().number))
 
     @property
     def best_fields(self) -> dict[str, Any]:
-        """What the best trial chose: `wb.launch(environment, **sweep.best_fields)`. Raises InvalidInput as `best`."""
+        """The best trial's values: `wb.launch(environment, **sweep.best_fields)`. Raises InvalidInput as `best`."""
         return dict(self._best().fields)
 
     def _best(self) -> Trial:
-        found = study.best(self.trials, self._goal)
-        if found is None:
+        trial = study.best(self.trials, self._goal)
+        if trial is None:
             raise InvalidInput(f"no run of {self.name} has a value of {self._metric} yet. Wait: {self.name} is "
                                f"{self.state}.")
-        return found
+        return trial
 
     @property
     def importance(self) -> dict[str, float]:
@@ -227,16 +228,16 @@ class Sweep:
 
     @property
     def log(self) -> str:
-        """The end of what its process wrote."""
+        """The last 4,000 bytes of its process's log."""
         return tail(self._folder.log, _LOG_BYTES)
 
     def wait(self, *, timeout_s: float | None = None, progress: bool | None = None) -> SweepStatus:
-        """The status when the sweep has ended. Interrupting it leaves the sweep alone.
+        """Wait until the sweep has ended, and return its status. An interrupt leaves the sweep alone.
 
         Args:
-            progress: whether to show a bar; None: where a person looks on.
+            progress: whether to show a bar; None: only in an interactive session.
 
-        Raises RunFailed if it failed, RunNotAlive if its process died, WaitTimeout after `timeout_s`; it goes on.
+        Raises RunFailed if it failed, RunNotAlive if its process died, WaitTimeout after `timeout_s`.
         """
         deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         total = int(self._folder.read()["trials"])
@@ -263,12 +264,12 @@ class Sweep:
     # --- steering -----------------------------------------------------------------------------------------------
 
     def stop(self, *, timeout_s: float | None = None) -> SweepStatus:
-        """End the sweep: the runs under way stop with a checkpoint, and stay open for `resume`. The status then.
+        """Stop the sweep and its runs, each with a checkpoint that `resume` continues from. Returns the final status.
 
         Args:
-            timeout_s: how long to wait for them; None: as long as their last checkpoints may take.
+            timeout_s: how long to wait for the runs; None: as long as their last checkpoints may take.
 
-        Raises WaitTimeout; they go on ending.
+        Raises WaitTimeout while they are still stopping.
         """
         if timeout_s is None:
             timeout_s = self._folder.config().last_checkpoint_s + _STOP_MARGIN_S
@@ -283,28 +284,27 @@ class Sweep:
         return self.status
 
     def _stop_orphans(self, timeout_s: float) -> None:
-        """Stop the runs of a sweep that died, which go on without it."""
-        with lock.held(self._folder.start_lock, wait_s=lock.LOOK_S) as mine:
-            if not mine or lock.is_held(self._folder.lock):
+        """Stop the runs that outlived a dead sweep."""
+        with lock.held(self._folder.start_lock, wait_s=lock.LOOK_S) as acquired:
+            if not acquired or lock.is_held(self._folder.lock):
                 return  # it is being resumed
-            for one in self.trials:
+            for trial in self.trials:
                 with suppress(RunNotFound):
-                    directory = self._folder.run(one.number)
-                    if one.state == "running" and self._folder.owns(directory):
-                        _come_up(run := Run(directory))
+                    directory = self._folder.run(trial.number)
+                    if trial.state == "running" and self._folder.owns(directory):
+                        _await_supervisor(run := Run(directory))
                         run.stop(timeout_s=timeout_s)
             self._folder.write(state="stopped")
 
     def resume(
         self, *, trials: int | None = None, parallel: int | None = None, trust_code: bool = False
     ) -> Sweep:
-        """Go on with a sweep that was stopped, failed, died or finished; this handle. One that runs is left as it is.
+        """Continue a sweep that was stopped, failed, died or finished; a running one is left as it is. Returns itself.
 
-        Trials that were under way go on where they are: a run that lives is watched, one that was stopped or died is
-        resumed.
+        Unfinished trials continue: a live run is watched, a stopped or dead one is resumed.
 
         Args:
-            trials, parallel: from now on; None: as before.
+            trials, parallel: new values; None: as before.
             trust_code: let code that was typed in a cell for it execute as you, wherever the sweep comes from.
 
         Raises AccessDenied for such code that no launch of yours on this machine wrote; OutOfBounds;
@@ -322,8 +322,8 @@ class Sweep:
             check_count("trials", trials, MOST_TRIALS)
         if parallel is not None:
             sharing_the_machine(self._folder.config(), self._space, parallel)
-        if self.status.over >= (wanted := changes.get("trials", record["trials"])):
-            raise InvalidInput(f"{self.name} has done its {wanted} trials. {self._remedy(record, wanted)}")
+        if self.status.over >= (target := changes.get("trials", record["trials"])):
+            raise InvalidInput(f"{self.name} has done its {target} trials. {self._remedy(record, target)}")
         trust_code = Setting("trust_code", bool, False, "").check(trust_code)
         runs = [self._folder.run(trial.number) for trial in self.trials]
         for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):
@@ -332,7 +332,7 @@ class Sweep:
         return self
 
     def _remedy(self, record: Mapping[str, Any], trials: int) -> str:
-        """How to go on once all trials are done."""
+        """Advice on how to continue once all trials are done."""
         if record["sampler"] != study.PBT:
             return f"Give more: .resume(trials={2 * trials})."
         best = study.best(self.trials, self._goal)
@@ -343,38 +343,32 @@ class Sweep:
                 f"wb.resume({best.run!r}, total_frames={more}).")
 
     def delete(self, *, runs: bool = False) -> Path:
-        """Move the folder of this sweep, which must have ended, to `$WORKBENCH_HOME/trash`; where it is then.
+        """Move the folder of this ended sweep to `$WORKBENCH_HOME/trash`, and return its new path.
 
-        Nothing is erased: moved back to `sweeps`, it is the sweep that it was.
+        Nothing is erased: moved back to `sweeps`, the folder is a sweep again.
 
         Args:
-            runs: whether its runs go to the trash as well; else they stay, plain runs as they are.
+            runs: whether to move its runs to the trash as well; otherwise they stay as plain runs.
 
-        Raises RunAlive if it goes on, or one of the runs that are to be moved lives; StorageFailed.
+        Raises RunAlive while it, or a run that would be moved, is alive; StorageFailed.
         """
-        return deletion.delete(self._folder, runs=runs)
+        return sweep_folder.delete(self._folder, runs=runs)
 
     # --- showing ------------------------------------------------------------------------------------------------
 
     def panel(self) -> Any:
-        """A new live view; a bare `sweep` shows one. Raises MissingPackage without ipywidgets."""
+        """A new live view, as a bare `sweep` shows it. Raises MissingPackage without ipywidgets."""
         return imports.widget("views.sweep").SweepView(self)
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        try:
-            shown = self.panel()
-        except MissingPackage as error:
-            print(f"{self!r}\n({error})")
-        else:
-            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+        imports.show(self, self.panel)
 
     def __repr__(self) -> str:
         return f"Sweep({self.name}: {self._last})"
 
 
-def _come_up(run: Run) -> None:
-    """Wait for a run whose supervisor may just have been started by a sweep that died in that moment."""
-    while run.state == "dead" and 0 <= time.time() - float(run.directory.read().get("created", 0.0)) < _COMING_S:
+def _await_supervisor(run: Run) -> None:
+    """Wait for the supervisor of a run that a sweep may have started just before it died."""
+    created = float(run.directory.read().get("created", 0.0))
+    while run.state == "dead" and 0 <= time.time() - created < _FIRST_ANSWER_S:
         time.sleep(_POLL_S)

@@ -1,6 +1,6 @@
 """The process of a sweep: `python -m workbench _sweep FOLDER`.
 
-It holds the sweep's lock, which goes with it however it ends.
+It holds the sweep's lock, which the kernel releases however the process ends.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import Any
 
 from workbench.errors import StorageFailed
 from workbench.rundir import lock
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.population import Population
 from workbench.sweeping.study import PBT
+from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.sweeping.sweeper import AGAIN_S, Sweeper, say
 
-_LOCK_S = 5.0  # for whoever looks whether the sweep lives, and for one that ends
-_TRIES = 24  # to write down how the sweep is, where the disk refuses it
+_LOCK_S = 5.0  # for a process that tests the lock for a moment, or one that is ending
+_TRIES = 24  # attempts to write the state to a full disk
 
 
 def main(folder: str) -> int:
-    """Run the sweep in `folder` until it ends. The exit code."""
+    """Run the sweep in `folder` until it ends, and return the exit code."""
     sweep = SweepFolder(Path(folder))
-    held = lock.hold(sweep.lock, wait_s=_LOCK_S)
-    if held is None:
+    held_lock = lock.hold(sweep.lock, wait_s=_LOCK_S)
+    if held_lock is None:
         say(f"{sweep.name} has a process already")
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sweep.order_to_stop.touch())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return _swept(sweep)
+    return _run(sweep)
 
 
-def _swept(sweep: SweepFolder) -> int:
+def _run(sweep: SweepFolder) -> int:
     sweeper: Sweeper | None = None
     try:
         sweeper = (Population if sweep.read()["sampler"] == PBT else Sweeper)(sweep)
@@ -46,23 +46,23 @@ def _swept(sweep: SweepFolder) -> int:
     except Exception as error:
         with suppress(OSError):
             traceback.print_exc()
-        failed: dict[str, Any] = {"state": "failed", "error": {"type": type(error).__name__, "message": str(error)}}
-        taken = _write(sweep, tries=1, **failed)
+        failure: dict[str, Any] = {"state": "failed", "error": {"type": type(error).__name__, "message": str(error)}}
+        written = _write(sweep, tries=1, **failure)
         if sweeper is not None:
             sweeper.stop()
-        if not taken:
-            _write(sweep, **failed)
+        if not written:
+            _write(sweep, **failure)
         return 1
 
 
 def _write(sweep: SweepFolder, *, tries: int = _TRIES, **changes: Any) -> bool:
-    """Change sweep.json once the disk takes it; whether it did after some tries. If not, the log alone has it."""
-    for number in range(tries):
+    """Change sweep.json, retrying while the disk refuses. Returns whether it was written; the log has a refusal."""
+    for attempt in range(tries):
         try:
             sweep.write(**changes)
             return True
         except StorageFailed as error:
-            if not number:
+            if not attempt:
                 say(f"not written: {changes}: {error}")
-            time.sleep(AGAIN_S if number < tries - 1 else 0.0)
+            time.sleep(AGAIN_S if attempt < tries - 1 else 0.0)
     return False

@@ -1,4 +1,4 @@
-"""What a sweep searches: for each field a span of numbers, or a list of choices; checked before anything starts."""
+"""The space of a sweep: for each field a span of numbers or a list of choices; checked before anything starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownNa
 
 SCALES = ("linear", "log")
 
-# Fields that say what is compared, or where: the runs of a sweep have them in common.
+# Fields that all runs of a sweep share, since they define what is compared or where it runs; with what to do instead.
 _COMMON = {
     "environment": "Sweep one environment after the other.",
     "algorithm": "Sweep one algorithm after the other, since their fields differ.",
@@ -31,7 +31,7 @@ _FORMS = "Give (low, high), (low, high, 'log'), or a list of choices."
 
 @dataclass(frozen=True)
 class Span:
-    """Numbers from `low` to `high`, both included; `log`: equally likely in each factor; `whole`: integers."""
+    """Numbers from `low` to `high`, both included, on a logarithmic scale if `log`, and integers if `whole`."""
 
     low: float
     high: float
@@ -39,35 +39,35 @@ class Span:
     whole: bool
 
     def holds(self, value: Any) -> bool:
-        """Whether it has that value."""
+        """Whether the value lies in it."""
         return isinstance(value, (int, float)) and self.low <= value <= self.high
 
     def place(self, value: Any) -> float:
-        """Where the value lies, from 0 to 1."""
-        low, high, at = (math.log(one) if self.log else float(one) for one in (self.low, self.high, value))
+        """The value's position on the axis, from 0 to 1."""
+        low, high, at = (math.log(number) if self.log else float(number) for number in (self.low, self.high, value))
         return (at - low) / (high - low)
 
     def at(self, place: float) -> float:
-        """The value at a place from 0 to 1: the inverse of `place`, a whole number where it has to be one."""
+        """The value at a position from 0 to 1, rounded if `whole`: the inverse of `place`."""
         return self.nearest(self._at(place))
 
     def nearest(self, value: float) -> float:
-        """The value inside the span that is nearest to this one."""
-        found = min(self.high, max(self.low, value))
-        return round(found) if self.whole else found
+        """The span's value nearest to `value`."""
+        inside = min(self.high, max(self.low, value))
+        return round(inside) if self.whole else inside
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places of a few values, and how they read."""
+        """Positions and labels of a few values."""
         inner = self._tens() or [self._at(share) for share in (0.25, 0.5, 0.75)]
-        values = {self.low, *(round(one) if self.whole else one for one in inner), self.high}
-        return [(self.place(one), f"{one:,}" if self.whole else f"{one:.3g}") for one in sorted(values)]
+        values = {self.low, *(round(value) if self.whole else value for value in inner), self.high}
+        return [(self.place(value), f"{value:,}" if self.whole else f"{value:.3g}") for value in sorted(values)]
 
     def _tens(self) -> list[float]:
-        """Powers of ten on a logarithmic scale, apart from each other and from its ends; few."""
+        """A few powers of ten on a logarithmic scale, away from its ends; none on a linear one."""
         if not self.log:
             return []
         tens = [10.0**power for power in range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)]
-        apart = [one for one in tens if 0.1 < self.place(one) < 0.9]
+        apart = [ten for ten in tens if 0.1 < self.place(ten) < 0.9]
         return apart[:: 1 + len(apart) // 5]
 
     def _at(self, share: float) -> float:
@@ -83,79 +83,79 @@ class Choice:
     values: tuple[Any, ...]
 
     def holds(self, value: Any) -> bool:
-        """Whether it has that value; True is not 1 here."""
-        return any(value == one and type(value) is type(one) for one in self.values)
+        """Whether the value is a choice; True does not equal 1 here."""
+        return any(value == choice and type(value) is type(choice) for choice in self.values)
 
     def place(self, value: Any) -> float:
-        """Where the value lies, from 0 to 1."""
+        """The value's position on the axis, from 0 to 1."""
         return self.values.index(value) / (len(self.values) - 1)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places of all values, and how they read."""
-        return [(self.place(one), str(one)) for one in self.values]
+        """Positions and labels of all values."""
+        return [(self.place(value), str(value)) for value in self.values]
 
 
 Entry = Span | Choice
 Space = dict[str, Entry]
 
 
-def checked_space(given: Any, config: RunConfig, fixed: Collection[str]) -> Space:
-    """The space that the caller wrote, for runs of that configuration.
+def checked_space(requested: Any, config: RunConfig, fixed: Collection[str]) -> Space:
+    """The space that a caller requested for runs of `config`.
 
     Args:
-        fixed: names of the fields that the caller has given values.
+        fixed: fields to which the caller gave a value.
 
-    Raises UnknownName, OutOfBounds, or InvalidInput for what cannot be searched.
+    Raises UnknownName, OutOfBounds, or InvalidInput for a field that cannot be searched.
     """
-    if not isinstance(given, Mapping) or not given:
-        raise InvalidInput(f"space={given!r} names nothing to search. Give fields with their values: "
+    if not isinstance(requested, Mapping) or not requested:
+        raise InvalidInput(f"space={requested!r} names nothing to search. Give fields with their values: "
                            "space={'learning_rate': (1e-5, 1e-2), 'batch_size': [8, 16, 32]}.")
-    known = config.all_settings()
-    found: Space = {}
-    for name, entry in given.items():
-        if name not in known:
-            raise UnknownName.among("hyperparameter", str(name), known)
+    settings = config.all_settings()
+    space: Space = {}
+    for name, entry in requested.items():
+        if name not in settings:
+            raise UnknownName.among("hyperparameter", str(name), settings)
         if name in _COMMON:
             raise InvalidInput(f"{name} cannot be searched. {_COMMON[name]}")
         if name in fixed:
             raise InvalidInput(f"{name} is in the space and has a value, too. Leave one of them out.")
-        found[name] = _span(known[name], entry) if isinstance(entry, tuple) else _choice(known[name], entry)
-        for end in _ends(found[name]):
-            config.replaced(**{name: end})  # fields that must fit each other
-    return found
+        space[name] = _span(settings[name], entry) if isinstance(entry, tuple) else _choice(settings[name], entry)
+        for end in _ends(space[name]):
+            config.replaced(**{name: end})  # checks fields that must fit each other
+    return space
 
 
-def _span(one: Setting, entry: tuple[Any, ...]) -> Span:
-    said = f"{one.name}={entry!r}"
-    if one.kind not in (int, float):
-        raise OutOfBounds(f"{said}: {one.name} is no number. Give a list of choices.")
+def _span(setting: Setting, entry: tuple[Any, ...]) -> Span:
+    argument = f"{setting.name}={entry!r}"
+    if setting.kind not in (int, float):
+        raise OutOfBounds(f"{argument}: {setting.name} is no number. Give a list of choices.")
     if len(entry) not in (2, 3):
-        raise OutOfBounds(f"{said} has {len(entry)} parts. {_FORMS} A list, not a tuple, holds choices.")
+        raise OutOfBounds(f"{argument} has {len(entry)} parts. {_FORMS} A list, not a tuple, holds choices.")
     if len(entry) == 3 and entry[2] not in SCALES:
         raise UnknownName.among("scale", str(entry[2]), SCALES)
-    low, high = one.check(entry[0]), one.check(entry[1])
+    low, high = setting.check(entry[0]), setting.check(entry[1])
     if low is None or high is None or low >= high:
-        raise OutOfBounds(f"{said}: the low end must lie below the high one.")
-    log = (entry[2] if len(entry) == 3 else one.scale) == "log"
+        raise OutOfBounds(f"{argument}: the low end must lie below the high one.")
+    log = (entry[2] if len(entry) == 3 else setting.scale) == "log"
     if log and low <= 0:
-        near = 1 if one.kind is int else high / 1000
-        raise OutOfBounds(f"{said} is searched on a logarithmic scale, which ends above 0. Choose a low end such as "
-                          f"{near:g}, or say ({low:g}, {high:g}, 'linear').")
-    return Span(low, high, log, one.kind is int)
+        near = 1 if setting.kind is int else high / 1000
+        raise OutOfBounds(f"{argument} is searched on a logarithmic scale, which ends above 0. Choose a low end such "
+                          f"as {near:g}, or say ({low:g}, {high:g}, 'linear').")
+    return Span(low, high, log, setting.kind is int)
 
 
-def _choice(one: Setting, entry: Any) -> Choice:
-    said = f"{one.name}={entry!r}"
-    if one.kind is dict:
-        raise InvalidInput(f"{one.name} cannot be searched, since its values are no numbers, texts or switches.")
+def _choice(setting: Setting, entry: Any) -> Choice:
+    argument = f"{setting.name}={entry!r}"
+    if setting.kind is dict:
+        raise InvalidInput(f"{setting.name} cannot be searched, since its values are not numbers, texts or switches.")
     if not isinstance(entry, list):
-        raise OutOfBounds(f"{said} is not something to search. {_FORMS}")
-    values = tuple(one.check(value) for value in entry)
+        raise OutOfBounds(f"{argument} is not something to search. {_FORMS}")
+    values = tuple(setting.check(value) for value in entry)
     if len(values) < 2:
-        raise OutOfBounds(f"{said} leaves no choice. Give two or more, or fix the value: {one.name}=....")
+        raise OutOfBounds(f"{argument} leaves no choice. Give two or more, or fix the value: {setting.name}=....")
     if any(value == other for at, value in enumerate(values) for other in values[:at]):
-        raise OutOfBounds(f"{said} has a choice twice.")
-    for value in values if one.name == "network" else ():
+        raise OutOfBounds(f"{argument} has a choice twice.")
+    for value in values if setting.name == "network" else ():
         if value is not None and value not in NETWORKS:
             raise UnknownName.among("network", value, NETWORKS)
     return Choice(values)
@@ -167,13 +167,14 @@ def _ends(entry: Entry) -> tuple[Any, ...]:
 
 def to_json(space: Space) -> dict[str, Any]:
     """Plain data; `from_json` is its inverse."""
-    return {name: {"choices": list(one.values)} if isinstance(one, Choice) else vars(one).copy()
-            for name, one in space.items()}
+    return {name: {"choices": list(entry.values)} if isinstance(entry, Choice) else vars(entry).copy()
+            for name, entry in space.items()}
 
 
 def from_json(data: Mapping[str, Any]) -> Space:
-    """The space that `to_json` wrote. Raises StorageFailed for anything else."""
+    """The space that `to_json` wrote. Raises StorageFailed for any other data."""
     try:
-        return {name: Choice(tuple(one["choices"])) if "choices" in one else Span(**one) for name, one in data.items()}
+        return {name: Choice(tuple(entry["choices"])) if "choices" in entry else Span(**entry)
+                for name, entry in data.items()}
     except (TypeError, ValueError) as error:
-        raise StorageFailed(f"space={data!r:.100} is no space of a sweep: {error!s:.100}.") from None
+        raise StorageFailed(f"space={data!r:.100} is not the space of a sweep: {error!s:.100}.") from None

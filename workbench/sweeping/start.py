@@ -1,4 +1,4 @@
-"""Starting the process of a sweep, and how many runs may share this machine."""
+"""Starts the process of a sweep, and decides how many runs may share this machine."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, Wa
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.rundir import lock
 from workbench.rundir.files import to_append
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.space import Space
+from workbench.sweeping.sweep_folder import SweepFolder
 
 MOST_TRIALS = 5_000
 
-_START_S = 60.0  # of the sweep's process, which loads Optuna
+_START_S = 60.0  # for the sweep's process to begin, which loads Optuna
 
 
 def check_count(name: str, value: Any, most: int, why: str = "") -> None:
-    """Raises OutOfBounds where `value` is no whole number from 1 to `most`; `why` there are no more."""
+    """Raises OutOfBounds unless `value` is a whole number from 1 to `most`; `why` explains that bound."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise OutOfBounds(f"{name}={value!r} is out of bounds: it must be a whole number in [1, {most}]. {why}".strip())
 
 
 def fitting(config: RunConfig) -> int:
-    """Runs at a time where nobody says how many."""
+    """The default number of runs at a time."""
     return min(2, hardware.cores()) if config.launcher == "local" else 2
 
 
 def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunConfig:
-    """The configuration of one of so many runs beside each other. Raises OutOfBounds, InvalidInput."""
+    """The configuration of one of `parallel` simultaneous runs. Raises OutOfBounds, InvalidInput."""
     if config.launcher == "inline":
-        raise InvalidInput("launcher='inline' keeps a run in this process, and a sweep goes on without it. Leave it "
-                           "out.")
+        raise InvalidInput("launcher='inline' keeps a run in this process, and a sweep outlives it. "
+                           "Leave it out.")
     if config.launcher != "local":
         check_count("parallel", parallel, MOST_TRIALS)
         return config
@@ -51,12 +51,12 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
 
 
 def begin(folder: SweepFolder, **changes: Any) -> None:
-    """Start the sweep's process, detached, and wait until it has begun. Does nothing for one that lives.
+    """Start the sweep's process, detached, and wait until it has begun. Does nothing if the sweep has a process.
 
-    Raises RunExists if somebody else starts it now, RunFailed, WaitTimeout.
+    Raises RunExists if another process is starting it, RunFailed, WaitTimeout.
     """
-    with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as mine:
-        if not mine:
+    with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as acquired:
+        if not acquired:
             raise RunExists(f"{folder.name} is being started by somebody else. wb.attach_sweep({folder.name!r}).")
         if lock.is_held(folder.lock):
             return
@@ -73,10 +73,10 @@ def begin(folder: SweepFolder, **changes: Any) -> None:
 def _await(folder: SweepFolder, process: LocalProcess) -> None:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
-        gone = process.poll() is not None
+        exited = process.poll() is not None
         if folder.read()["state"] != "starting":
             return
-        if gone:
+        if exited:
             raise RunFailed(f"the process of {folder.name} ended while it started. Its log ends:\n{process.logs()}")
         time.sleep(0.05)
-    raise WaitTimeout(f"the process of {folder.name} is silent after {_START_S:g} s. Its log:\n{process.logs()}")
+    raise WaitTimeout(f"the process of {folder.name} has not begun after {_START_S:g} s. Its log:\n{process.logs()}")

@@ -1,6 +1,6 @@
 """Optuna's half of a sweep: the study in SQLite, samplers and pruners by name, and trials as plain data.
 
-Nothing else imports Optuna, and this module only when a sweep is made, run or looked at.
+No other module imports Optuna at its top, and this one does so only when a sweep is created, run or read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench import imports
 from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
 from workbench.metrics import check_tables
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.objective import MARKS
-from workbench.sweeping.space import Choice, Space, from_json
+from workbench.sweeping.space import Choice, Space
+from workbench.sweeping.sweep_folder import SweepFolder
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,16 +36,16 @@ SAMPLERS = (PBT, "random", "tpe")
 PRUNERS = ("asha", "median", "none")
 GOALS = ("max", "min")
 LEAST_FOR_IMPORTANCE = 4
-MADE = "made"  # attribute of a trial whose run was made
+MADE = "made"  # attribute of a trial whose run was created
 
 _STUDY = "sweep"
-# what Optuna raises for values that it never writes
+# Optuna's errors for values in a study that it never writes itself
 ODD = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-_TIMEOUT_S = 30.0  # for another process's write to the study to end
-_FIRST_MARK = 3  # of 27 at which a run may be pruned
-_MOST_ROWS = 200_000  # of a table: more than 5,000 trials, the most there may be, have values at all their marks
-_REDUCTION = 3  # of successive halving: of three runs one goes on
-_BEST_SHARE = 0.25  # of the trials, whose fields importance is about
+_TIMEOUT_S = 30.0  # how long to wait for another process's write to the study
+_FIRST_MARK = 3  # of 27: the first at which a run may be pruned
+_MOST_ROWS = 200_000  # of a table: more than 5,000 trials (the maximum) write if each has values at all marks
+_REDUCTION = 3  # successive halving continues one of three runs
+_BEST_SHARE = 0.25  # of the trials: importance tells which fields bring a trial among them
 State = Literal["running", "finished", "pruned", "failed"]
 
 
@@ -55,11 +55,11 @@ class Trial:
 
     Attributes:
         run: name of its run.
-        value: its metric at the end, or as far as it came; None: not known yet.
-        frames: how far it came; of one that is running, its last mark.
-        seconds: from its start to its end; None: it goes on.
-        fields: what the sweep chose for it.
-        note: why it was pruned or has failed.
+        value: its metric at the end, or at its last mark; None: no value yet.
+        frames: trained so far; of a running trial, those at its last mark.
+        seconds: from its start to its end; None while it runs.
+        fields: the values that the sweep chose for it.
+        note: why it was pruned or failed.
         curve: its metric by mark, from 1 to 27.
     """
 
@@ -75,7 +75,7 @@ class Trial:
 
 
 def optuna() -> ModuleType:
-    """The package, quiet. Raises MissingPackage."""
+    """The Optuna package with its logging reduced to errors. Raises MissingPackage."""
     try:
         import optuna as package
     except ModuleNotFoundError as error:
@@ -85,7 +85,7 @@ def optuna() -> ModuleType:
 
 
 def create(sweep: SweepFolder, *, goal: str, first: dict[str, Any]) -> None:
-    """A new study, whose first trial has the fields in `first`. Raises MissingPackage, StorageFailed."""
+    """Create a study whose first trial has the fields in `first`. Raises MissingPackage, StorageFailed."""
     package = optuna()
     direction = "maximize" if goal == "max" else "minimize"
     study = package.create_study(storage=_storage(sweep, new=True), study_name=_STUDY, direction=direction)
@@ -94,14 +94,14 @@ def create(sweep: SweepFolder, *, goal: str, first: dict[str, Any]) -> None:
 
 
 def opened(sweep: SweepFolder, *, sampling: bool = False) -> Study:
-    """The study; `sampling`: to ask it for trials. Raises MissingPackage, StorageFailed."""
+    """The study, with sampler and pruner if `sampling`. Raises MissingPackage, StorageFailed."""
     package = optuna()
-    chosen: dict[str, Any] = {}
+    strategy: dict[str, Any] = {}
     if sampling:
         record = sweep.read()
-        chosen = {"sampler": _sampler(record), "pruner": _pruner(record["pruner"])}
+        strategy = {"sampler": _sampler(record), "pruner": _pruner(record["pruner"])}
     try:
-        study: Study = package.load_study(storage=_storage(sweep), study_name=_STUDY, **chosen)
+        study: Study = package.load_study(storage=_storage(sweep), study_name=_STUDY, **strategy)
     except (*ODD, package.exceptions.OptunaError) as error:
         why = f"{error!s:.200}"
         raise StorageFailed(f"cannot read {sweep.study}: {why}. Its runs are not affected: wb.runs().") from None
@@ -117,7 +117,7 @@ def _storage(sweep: SweepFolder, *, new: bool = False) -> Any:
     try:
         if not new:
             check_tables(sweep.study, most_rows=_MOST_ROWS)
-            address = f"sqlite:///{sweep.study.name}"  # a whole one would cut a name at its "?"
+            address = f"sqlite:///{sweep.study.name}"  # SQLAlchemy would cut a whole path at a "?" in it
             connecting = {"creator": partial(_connected, sweep.study)}
         return package.storages.RDBStorage(
             address, engine_kwargs=connecting, skip_table_creation=not new, skip_compatibility_check=not new
@@ -131,14 +131,14 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _sampler(record: dict[str, Any]) -> BaseSampler:
-    samplers, seed = optuna().samplers, record["seed"] + record["lives"]  # else a second life would draw the same
+    samplers, seed = optuna().samplers, record["seed"] + record["lives"]  # so that a second life draws other values
     if record["sampler"] in ("random", PBT):
         return samplers.RandomSampler(seed=seed)  # type: ignore[no-any-return]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that they are experimental
-        at_random = max(4, min(10, record["trials"] // 4))
+        warnings.simplefilter("ignore")  # these arguments are experimental
+        startup = max(4, min(10, record["trials"] // 4))
         return samplers.TPESampler(  # type: ignore[no-any-return]
-            seed=seed, multivariate=True, constant_liar=record["parallel"] > 1, n_startup_trials=at_random
+            seed=seed, multivariate=True, constant_liar=record["parallel"] > 1, n_startup_trials=startup
         )
 
 
@@ -154,85 +154,79 @@ def _pruner(name: str) -> BasePruner:
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """What is raised where a disk refuses a sweep's files or its runs', which may pass."""
+    """The errors of a disk that refuses to write files of a sweep or its runs; they may pass."""
     return StorageFailed, HomeNotWritable, optuna().exceptions.StorageInternalError
 
 
-def had_run(study: Study, number: int) -> bool:
-    """Whether the run of that trial was made once. Older versions did not write that down, but values from it."""
-    trial = study.get_trials(deepcopy=False)[number]
-    return MADE in trial.user_attrs or bool(trial.intermediate_values)
-
-
 def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """The space as Optuna has it."""
+    """The space as Optuna's distributions, by field."""
     kinds = optuna().distributions
     return {
-        name: kinds.CategoricalDistribution(one.values) if isinstance(one, Choice)
-        else (kinds.IntDistribution if one.whole else kinds.FloatDistribution)(one.low, one.high, log=one.log)
-        for name, one in space.items()
+        name: kinds.CategoricalDistribution(entry.values) if isinstance(entry, Choice)
+        else (kinds.IntDistribution if entry.whole else kinds.FloatDistribution)(entry.low, entry.high, log=entry.log)
+        for name, entry in space.items()
     }  # fmt: skip
 
 
 def under_way(study: Study, number: int, ranges: dict[str, BaseDistribution]) -> OpenTrial:
-    """A trial that has begun, with a value for each field: a process may have died while it asked for them."""
+    """A trial that has begun. Fields still without a value get one: a process may have died while it chose them."""
     trial = optuna().trial.Trial(study, study.get_trials(deepcopy=False)[number]._trial_id)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of values that were asked for and lie outside
-        for name, one in ranges.items():
-            trial._suggest(name, one)  # what was chosen already stays
+        warnings.simplefilter("ignore")  # about enqueued values outside their range
+        for name, distribution in ranges.items():
+            trial._suggest(name, distribution)  # keeps a value chosen earlier
     return trial  # type: ignore[no-any-return]
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def trials(sweep: SweepFolder, study: Study) -> list[Trial]:
     """All trials that have begun, oldest first. Raises StorageFailed."""
     try:
         total = sweep.read()["config"]["total_frames"]
-        found = study.get_trials(deepcopy=False)
-        return [_trial(sweep, one, total) for one in found if one.state.name != "WAITING"]
+        return [_trial(sweep, frozen, total) for frozen in study.get_trials(deepcopy=False)
+                if frozen.state.name != "WAITING"]
     except (*ODD, optuna().exceptions.OptunaError) as error:
         raise StorageFailed(f"cannot read {sweep.study}: {error!s:.200}.") from None
 
 
-def _trial(sweep: SweepFolder, one: FrozenTrial, total_frames: int) -> Trial:
+def _trial(sweep: SweepFolder, frozen: FrozenTrial, total_frames: int) -> Trial:
     states: dict[str, State] = {"RUNNING": "running", "COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed"}
-    curve = dict(sorted(one.intermediate_values.items()))
+    curve = dict(sorted(frozen.intermediate_values.items()))
     last = max(curve, default=0)
-    value = one.value if one.state.name in ("COMPLETE", "PRUNED") else None
-    frames = one.user_attrs.get("frames", last * total_frames // MARKS)
-    duration = one.duration.total_seconds() if one.duration else None
-    said = one.user_attrs.get("note", "")
+    value = frozen.value if frozen.state.name in ("COMPLETE", "PRUNED") else None
+    frames = frozen.user_attrs.get("frames", last * total_frames // MARKS)
+    duration = frozen.duration.total_seconds() if frozen.duration else None
+    note = frozen.user_attrs.get("note", "")
     numbers = [number for number in (value, *curve, *curve.values()) if number is not None]
-    if type(frames) is not int or type(said) is not str or any(type(number) not in (int, float) for number in numbers):
-        raise ValueError(f"trial {one.number} has values that no sweep writes")
-    return Trial(one.number, sweep.run(one.number).name, states[one.state.name], value if value is not None
-                 else curve.get(last), frames, duration, dict(one.params), said, curve)
+    if type(frames) is not int or type(note) is not str or any(type(number) not in (int, float) for number in numbers):
+        raise ValueError(f"trial {frozen.number} has values that no sweep writes")
+    return Trial(frozen.number, sweep.run(frozen.number).name, states[frozen.state.name], value if value is not None
+                 else curve.get(last), frames, duration, dict(frozen.params), note, curve)
 
 
-def best(found: Sequence[Trial], goal: str) -> Trial | None:
-    """The one with the best value of those that finished; of all, if none did; None: no value is known."""
-    whole = [one for one in found if one.state == "finished"] or list(found)
-    known = [one for one in whole if one.value is not None]
+def best(trials: Sequence[Trial], goal: str) -> Trial | None:
+    """The finished trial with the best value; of all trials if none has finished; None where no trial has a value."""
+    candidates = [trial for trial in trials if trial.state == "finished"] or list(trials)
+    valued = [trial for trial in candidates if trial.value is not None]
     sign = 1 if goal == "max" else -1
-    return max(known, key=lambda one: sign * (one.value or 0.0), default=None)
+    return max(valued, key=lambda trial: sign * (trial.value or 0.0), default=None)
 
 
-def importance(found: Sequence[Trial], space: Space, goal: str) -> dict[str, float]:
-    """How much each field has to do with whether a trial is among the best quarter, as shares of 1, largest first.
+def importance(trials: Sequence[Trial], space: Space, goal: str) -> dict[str, float]:
+    """How much each field decides whether a trial is among the best quarter, as shares of 1, largest first.
 
-    PED-ANOVA (Watanabe et al. 2023), over finished and pruned trials: one that was pruned is known to be among the
-    others. Empty for fewer than 4.
+    PED-ANOVA (Watanabe et al. 2023) over finished and pruned trials, where a pruned trial counts as one of the worst.
+    Empty for fewer than 4 trials.
     """
-    judged = [one for one in found if one.state in ("finished", "pruned") and one.value is not None]
+    judged = [trial for trial in trials if trial.state in ("finished", "pruned") and trial.value is not None]
     if len(judged) < LEAST_FOR_IMPORTANCE:
         return {}
     try:
         return _shares(judged, space, goal)
     except (*ODD, optuna().exceptions.OptunaError) as error:
-        raise StorageFailed(f"the trials of {judged[0].run.rpartition('-')[0]} are not of what it searches: "
+        raise StorageFailed(f"the trials of {judged[0].run.rpartition('-')[0]} do not fit its space: "
                             f"{error!s:.200}.") from None
 
 
@@ -241,18 +235,13 @@ def _shares(judged: Sequence[Trial], space: Space, goal: str) -> dict[str, float
     study = package.create_study(direction="maximize" if goal == "max" else "minimize")
     ranges = distributions(space)
     worst = min if goal == "max" else max
-    least = worst(one.value for one in judged if one.value is not None)
-    for one in judged:  # the value of a pruned one is of fewer frames than those that it is compared with
-        value = one.value if one.state == "finished" else least
-        study.add_trial(package.create_trial(params=one.fields, distributions=ranges, value=value))
+    worst_value = worst(trial.value for trial in judged if trial.value is not None)
+    for trial in judged:  # a pruned trial's own value is of fewer frames than the others'
+        value = trial.value if trial.state == "finished" else worst_value
+        study.add_trial(package.create_trial(params=trial.fields, distributions=ranges, value=value))
     with warnings.catch_warnings(), suppress(RuntimeError, ValueError):  # all values are the same
         warnings.simplefilter("ignore")
         evaluator = package.importance.PedAnovaImportanceEvaluator(target_quantile=_BEST_SHARE)
         shares: dict[str, float] = package.importance.get_param_importances(study, evaluator=evaluator)
         return shares
     return {}
-
-
-def space_of(sweep: SweepFolder) -> Space:
-    """What the sweep searches."""
-    return from_json(sweep.read()["space"])

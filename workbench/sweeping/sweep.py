@@ -1,6 +1,6 @@
 """`sweep`, `sweeps` and `attach_sweep`: many runs that search for good hyperparameters, in the background.
 
-A sweep is a process of its own, detached as runs are. Its runs are plain runs, named after it, which go on if it dies:
+A sweep has a process of its own, detached as runs are. Its runs are plain runs, named after it, which survive it:
 `attach_sweep(name).resume()` takes them over.
 """
 
@@ -22,21 +22,19 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, 
 from workbench.running import starting
 from workbench.running.handle import Run
 from workbench.supervisor import stopping_rules
-from workbench.sweeping import folder as sweep_folder
-from workbench.sweeping import study
-from workbench.sweeping.folder import SweepFolder
+from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, to_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine
+from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import Columns, Table, duration
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in
                  ("length", "return", "return_mean", "score", "score_mean"))  # fmt: skip
 
 LEAST_FRAMES = 900  # of a population
-
-_LONGEST_NAME = 90  # its runs' are longer
+_LONGEST_NAME = 90  # letters of a sweep's name; the names of its runs are longer
 
 _COLUMNS: Columns = {
     "name": lambda row: row.name,
@@ -70,52 +68,52 @@ def sweep(
     checkpoint: Checkpoint | Run | str | Path | None = None,
     **fields: Any,
 ) -> Sweep:
-    """A search for good hyperparameters, in the background; its handle, once it has begun.
+    """Start a search for good hyperparameters in the background, and return its handle once it has begun.
 
-    The first trial has the values that a run would have anyway, where they lie in the space.
+    The first trial has the default values, where they lie in the space.
 
     Args:
         environment, algorithm, launcher, address, network, preset, wrappers, checkpoint: as `wb.launch`.
         space: what to search, by name: (low, high), (low, high, "log") or (low, high, "linear") of a number, both ends
-            included, on the field's own scale unless it is said; or a list of choices.
-        trials: runs in all; with "pbt" the runs of the population, at least 2, better 8.
-        parallel: runs at a time; on this machine at most as many as it has cores. None: 2, or 1 where there is one
-            core.
-        metric: what a run is judged by: its mean over the last tenth of the frames.
+            included, on the field's own scale unless one is named; or a list of choices.
+        trials: number of runs; with "pbt" the size of the population, at least 2, better 8.
+        parallel: runs at a time, on this machine at most its number of cores. None: 2, or 1 on a single core.
+        metric: the metric by which runs are judged: its mean over the last tenth of the frames.
         goal: "max" or "min".
         sampler: "tpe" (Bergstra et al. 2011), "random", or "pbt", population-based training (Jaderberg et al. 2017):
             after each generation the worst quarter of the runs is replaced by forks of the best, with live fields
             changed.
-        pruner: what stops runs that are worse than others at equal frames: "asha" (successive halving, Li et al.
-            2020; the default), "median", or "none". A run that it stops keeps its data, and can be resumed. With "pbt"
-            there is none.
+        pruner: the rule that stops runs that are worse than others at equal frames: "asha" (successive halving, Li
+            et al. 2020; the default), "median", or "none". A pruned run keeps its data and can be resumed. "pbt" has
+            no pruner.
         generations: of "pbt": 3, 9 or 27, of equal numbers of frames.
-        name: of the sweep; its runs are NAME-0, NAME-1, ...; None: the first free one.
-        fields: that all runs have in common, `total_frames` above all.
+        name: of the sweep, whose runs are NAME-0, NAME-1, ...; None: the first free name.
+        fields: fields that all runs share, `total_frames` above all.
 
     Raises:
         InvalidInput: UnknownName, OutOfBounds and so on; nothing was started.
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
-        RunFailed: its process ended while it started.
+        RunFailed: the sweep's process ended while it started.
     """
     fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
-    config, code, chosen = starting.checked_config(environment, algorithm, network, preset, wrappers, fields)
-    given = {*fields, *(["network"] if network is not None else [])}
-    found = checked_space(space, config, given)
-    how = _checked_how(
+    config, code, preset_name = starting.checked_config(environment, algorithm, network, preset, wrappers, fields)
+    fixed = {*fields, *(["network"] if network is not None else [])}
+    searched = checked_space(space, config, fixed)
+    method = _checked_method(
         trials=trials, metric=metric, goal=goal, sampler=sampler, pruner=pruner, generations=generations,
-        config=config, space=found,
+        config=config, space=searched,
     )  # fmt: skip
     parallel = fitting(config) if parallel is None else parallel
-    config = sharing_the_machine(config, found, parallel)
+    config = sharing_the_machine(config, searched, parallel)
     launchers.checked(launchers.by_name(launcher), config)
     weights = None if checkpoint is None else starting.chosen_checkpoint(checkpoint)
     parent = None if weights is None else rundir.parent_of(weights.path, take="weights")
     record = {
-        "created": time.time(), "state": "starting", "error": None, "config": config.to_json(), "space": to_json(found),
-        **how, "parallel": parallel, "seed": config.seed, "parent": parent, "preset": chosen, "lives": 0,
+        "created": time.time(), "state": "starting", "error": None, "config": config.to_json(),
+        "space": to_json(searched), **method, "parallel": parallel, "seed": config.seed, "parent": parent,
+        "preset": preset_name, "lives": 0,
     }  # fmt: skip
-    first = {field: config.value(field) for field, entry in found.items() if entry.holds(config.value(field))}
+    first = {field: config.value(field) for field, entry in searched.items() if entry.holds(config.value(field))}
 
     def fill(new: SweepFolder) -> None:
         study.create(new, goal=goal, first=first)
@@ -128,16 +126,18 @@ def sweep(
 
 
 def attach_sweep(name: str | Path | Sweep) -> Sweep:
-    """The handle of a sweep, by name, folder or another handle; starts and stops nothing. Raises RunNotFound with the
-    nearest name."""
+    """The handle of a sweep, by name, folder or another handle; starts and stops nothing.
+
+    Raises RunNotFound with the nearest name.
+    """
     return Sweep(sweep_folder.find(name.path if isinstance(name, Sweep) else name))
 
 
 def sweeps() -> Table[SweepStatus]:
     """All sweeps, newest first, as a table; `sweeps()["name"]` finds one. Raises MissingPackage without Optuna."""
-    found, damaged = sweep_folder.listed()
+    folders, damaged = sweep_folder.listed()
     rows = []
-    for folder in found:
+    for folder in folders:
         try:
             rows.append(Sweep(folder).status)
         except RunNotFound:
@@ -153,20 +153,20 @@ def sweeps() -> Table[SweepStatus]:
 # --- checking ---------------------------------------------------------------------------------------------------------
 
 
-def _checked_how(
+def _checked_method(
     *, trials: int, metric: str, goal: str, sampler: str, pruner: str | None, generations: int, config: RunConfig,
     space: Space,
 ) -> dict[str, Any]:
-    """These values, as sweep.json has them. Raises UnknownName, OutOfBounds, InvalidInput."""
+    """The checked arguments as sweep.json holds them. Raises UnknownName, OutOfBounds, InvalidInput."""
     if sampler == study.PBT and pruner not in (None, "none"):
         raise InvalidInput(f"pruner={pruner!r} does not go with sampler='pbt', which replaces runs itself. Leave it "
                            "out.")
     pruner = pruner or ("none" if sampler == study.PBT else "asha")
-    known = (("goal", goal, study.GOALS), ("sampler", sampler, study.SAMPLERS),
+    options = (("goal", goal, study.GOALS), ("sampler", sampler, study.SAMPLERS),
              ("pruner", pruner, study.PRUNERS))  # fmt: skip
-    for what, given, names in known:
-        if given not in names:
-            raise UnknownName.among(what, str(given), names)
+    for option, value, names in options:
+        if value not in names:
+            raise UnknownName.among(option, str(value), names)
     check_count("trials", trials, MOST_TRIALS)
     if sampler == study.PBT:
         _check_population(trials, generations, config, space)
@@ -176,14 +176,14 @@ def _checked_how(
         raise UnknownName.among("metric", metric, EPISODES)
     evaluates = config.evaluating_per_actor or "evaluation_envs_per_actor" in space
     if metric.startswith("evaluation_") and not evaluates:
-        raise InvalidInput(f"metric={metric!r}, and no environment evaluates. Give evaluation_envs_per_actor=1 and at "
+        raise InvalidInput(f"metric={metric!r}, but no environment evaluates. Give evaluation_envs_per_actor=1 and at "
                            "least two environments per actor, or sweep for episode_return.")
     return {"trials": trials, "members": trials, "generations": generations, "metric": metric, "goal": goal,
             "sampler": sampler, "pruner": pruner}
 
 
 def _check_population(members: int, generations: int, config: RunConfig, space: Space) -> None:
-    """Raises OutOfBounds, InvalidInput for what population-based training cannot do."""
+    """Raises OutOfBounds or InvalidInput for arguments that population-based training cannot use."""
     if members < LEAST_MEMBERS:
         raise OutOfBounds(f"trials={members}: a population has at least {LEAST_MEMBERS} runs, better 8.")
     if generations not in GENERATIONS:
@@ -194,7 +194,7 @@ def _check_population(members: int, generations: int, config: RunConfig, space: 
                            "Use another sampler, or leave it out.")
     if config.value("learning_rate_schedule") != "constant":
         raise InvalidInput("learning_rate_schedule='linear' ends at total_frames, and the runs of a population end "
-                           "several times on the way. Search learning_rate instead: it may fall from fork to fork.")
+                           "several times before. Search learning_rate instead: it may fall from fork to fork.")
     rules = [name for name in stopping_rules.RULES if config.value(name) is not None]
     if rules:
         raise InvalidInput(f"{', '.join(rules)} would end runs of a population one by one, and they train and end "
@@ -211,7 +211,7 @@ def _created(
     name: str | None, stem: str, record: Mapping[str, Any], code: Mapping[str, bytes],
     prepare: Callable[[SweepFolder], object],
 ) -> SweepFolder:
-    """The new sweep's folder, by its name or the first free one of `stem`."""
+    """Create the sweep's folder, named `name` or by the first free number after `stem`."""
     if name is not None:
         starting.check_name(name)
         if len(name) > _LONGEST_NAME:

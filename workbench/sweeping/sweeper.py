@@ -1,7 +1,6 @@
-"""What a sweep does in its process: it asks the study what to try, launches that, and tells the study what became.
+"""The loop of a sweep's process: asks the study for values, launches a run with them, and reports the outcome.
 
-What it knows is in the study and in the runs' folders; another process that takes over adopts the trials that were
-under way.
+All of its state is in the study and in the runs' folders, so another process can take over and adopt running trials.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from workbench.errors import RunExists, RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import starting
 from workbench.sweeping import study
-from workbench.sweeping.folder import SweepFolder
 from workbench.sweeping.space import from_json
-from workbench.sweeping.trial import DELETED, Watched
+from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.trial import DELETED, WatchedTrial
 
 PERIOD_S = 0.5
-HOPELESS = 3  # trials that failed one after the other, before any other outcome; the sweep ends
-AGAIN_S = 5.0  # after a disk has refused something
-SAY_AGAIN_S = 600.0
+HOPELESS = 3  # a sweep ends when its first so many trials all failed
+AGAIN_S = 5.0  # between attempts while a disk refuses to write
+SAY_AGAIN_S = 600.0  # between log lines on the same refusal
 
 
 class Sweeper:
-    """Starts runs, as many at a time as asked for, until there were enough or somebody asks it to stop."""
+    """Starts runs, `parallel` at a time, until all trials are over or the sweep is asked to stop."""
 
     def __init__(self, sweep: SweepFolder) -> None:
         record = sweep.read()
@@ -43,14 +42,14 @@ class Sweeper:
         self._study = study.opened(sweep, sampling=True)
         self._ranges = study.distributions(from_json(record["space"]))
         self._over_before = len(self._ended())  # trials of earlier lives
-        self._watched: list[Watched] = []
-        self._last: list[Watched] = []  # that were watched when a disk refused something
-        self._said: dict[str, float] = {}  # what a disk refused, and when that was said
+        self._watched: list[WatchedTrial] = []
+        self._last: list[WatchedTrial] = []  # trials that were watched when a disk refused to write
+        self._logged_s: dict[str, float] = {}  # time of the last log line, by text of the refusal
 
     def run(self) -> dict[str, Any]:
-        """Sweep; the fields of sweep.json that say how it ended.
+        """Sweep until the end, and return the fields of sweep.json that record the outcome.
 
-        Where a disk is full, it waits, as its runs do, and takes over what has become of them.
+        On a full disk it waits, as its runs do, and then adopts them again.
         """
         while not self._sweep.order_to_stop.exists():
             try:
@@ -66,11 +65,11 @@ class Sweeper:
         return {"state": "stopped"}
 
     def _go_on(self) -> dict[str, Any] | None:
-        """Sweep from where the study and the runs are; how it ended, None: it was asked to stop."""
+        """Sweep from the state of study and runs. Returns the outcome, or None after a request to stop."""
         self._adopt()
         while not self._sweep.order_to_stop.exists():
             self._fill()
-            self._watched = [one for one in self._watched if not self._over(one)]
+            self._watched = [watched for watched in self._watched if not self._over(watched)]
             error = self._hopeless()
             if error is not None:
                 self.stop()
@@ -81,53 +80,53 @@ class Sweeper:
         return None
 
     def _wait(self, error: Exception) -> None:
-        """Say what was refused, now and then, and leave everything alone for some seconds."""
+        """Log the refusal, at most every 10 minutes, and wait for some seconds."""
         why = error if isinstance(error, WorkbenchError) else error.__cause__ or error
         text, now = str(why).partition("\n")[0], time.monotonic()
-        if now - self._said.get(text, float("-inf")) > SAY_AGAIN_S:
+        if now - self._logged_s.get(text, float("-inf")) > SAY_AGAIN_S:
             say(f"waiting for the disk, to go on by itself: {text}")
-            self._said[text] = now
+            self._logged_s[text] = now
         self._last, self._watched = self._under_way(), []
         time.sleep(AGAIN_S)
 
-    def _under_way(self) -> list[Watched]:
-        """Whose runs may live; where a disk has refused something, not all are watched again yet."""
-        return list({one.run.name: one for one in [*self._last, *self._watched]}.values())
+    def _under_way(self) -> list[WatchedTrial]:
+        """Trials whose runs may be alive, including those not adopted again after a refusal of the disk."""
+        return list({watched.run.name: watched for watched in [*self._last, *self._watched]}.values())
 
     def stop(self) -> None:
-        """Stop the runs that are under way, each with a checkpoint; their trials stay open for whoever goes on."""
-        left = self._under_way()
-        while left:
-            left = [one for one in left if not one.stop()]
-            time.sleep(PERIOD_S if left else 0)
+        """Stop the running runs, each with a checkpoint; their trials stay open for a later process."""
+        remaining = self._under_way()
+        while remaining:
+            remaining = [watched for watched in remaining if not watched.stop()]
+            time.sleep(PERIOD_S if remaining else 0)
 
     # --- beginning ----------------------------------------------------------------------------------------------
 
     def _adopt(self) -> None:
-        """Go on with trials that an earlier process has begun."""
-        for one in self._study.get_trials(deepcopy=False):
-            if one.state.name == "RUNNING":
-                run = self._sweep.run(one.number)
-                if not run.record.exists():  # the folder of a run that was just being made
+        """Continue the trials that an earlier process began."""
+        for trial in self._study.get_trials(deepcopy=False):
+            if trial.state.name == "RUNNING":
+                run = self._sweep.run(trial.number)
+                if not run.record.exists():  # an incomplete folder
                     shutil.rmtree(run.path, ignore_errors=True)
-                self._begin(study.under_way(self._study, one.number, self._ranges))
+                self._begin(study.under_way(self._study, trial.number, self._ranges))
         self._last = []
 
     def _begun(self) -> int:
-        return sum(one.state.name != "WAITING" for one in self._study.get_trials(deepcopy=False))
+        return sum(trial.state.name != "WAITING" for trial in self._study.get_trials(deepcopy=False))
 
     def _fill(self) -> None:
-        """Begin trials while there is room; one at a time, so that a sweep can be stopped meanwhile."""
+        """Begin one trial if there is room; only one, so that the sweep can be stopped in between."""
         if len(self._watched) < self._record["parallel"] and self._begun() < self._record["trials"]:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of values that were asked for and lie outside
+                warnings.simplefilter("ignore")  # about enqueued values outside their range
                 trial = self._study.ask(self._ranges)
             self._begin(trial)
 
     def _begin(self, trial: Any) -> None:
-        """Watch the trial's run, which is made where the trial has had none yet."""
+        """Watch the trial's run, after creating it if the trial never had one."""
         run = self._sweep.run(trial.number)
-        watched = Watched(self._study, trial, run, self._record["metric"], self._config.total_frames)
+        watched = WatchedTrial(self._study, trial, run, self._record["metric"], self._config.total_frames)
         try:
             self._provide(trial, run)
             self._watched.append(watched)
@@ -135,39 +134,36 @@ class Sweeper:
         except study.refusals():
             raise
         except WorkbenchError as error:
-            self._watched = [one for one in self._watched if one is not watched]
-            self._failed(trial, run, error)
+            self._watched = [other for other in self._watched if other is not watched]
+            self._record_failure(trial, run, error)
 
     def _provide(self, trial: Any, run: RunDirectory) -> None:
-        """See that the trial's run is there.
+        """Ensure that the trial's run exists.
 
-        Raises RunNotFound if it was made once, and is gone; RunExists if it is somebody else's; what making it raises.
+        Raises RunNotFound if it was deleted, RunExists if it is not the sweep's, and the errors of creating it.
         """
         if not run.record.exists():
-            if study.had_run(self._study, trial.number):
+            if study.MADE in trial.user_attrs:
                 raise RunNotFound(DELETED)
             self._make(trial, run)
-        self._check_own(trial, run)
+        if not self._sweep.owns(run, of=trial.user_attrs.get("of")):
+            raise RunExists(f"there is a run {run.name!r} that is not the sweep's; rename or delete it")
         if study.MADE not in trial.user_attrs:
             trial.set_user_attr(study.MADE, True)
 
-    def _check_own(self, trial: Any, run: RunDirectory) -> None:
-        if not self._sweep.owns(run, of=trial.user_attrs.get("of")):
-            raise RunExists(f"there is a run {run.name!r} that is not the sweep's; rename or delete it")
-
     def _make(self, trial: Any, run: RunDirectory) -> None:
-        self._created(run, trial.params)
+        self._create(run, trial.params)
         starting.started(run, self._place, wait_ready=False, ready_timeout_s=0.0, progress=False)
         say(f"{run.name}: {trial.params}")
 
-    def _created(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
-        """Make the directory of a run with these fields, which says whose it is."""
+    def _create(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
+        """Create the directory of a run with these fields and the sweep's name."""
         record = starting.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
                                      preset=self._record["preset"], state=state)
         starting.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place)
 
-    def _failed(self, trial: Any, run: RunDirectory, error: WorkbenchError) -> None:
-        """Count a trial whose run cannot be made or started."""
+    def _record_failure(self, trial: Any, run: RunDirectory, error: WorkbenchError) -> None:
+        """Record the failure of a trial whose run cannot be created or started."""
         from optuna.trial import TrialState
 
         say(f"{run.name}: failed: {error}")
@@ -177,26 +173,26 @@ class Sweeper:
 
     # --- ending -------------------------------------------------------------------------------------------------
 
-    def _over(self, one: Watched) -> bool:
-        over = one.look()
+    def _over(self, watched: WatchedTrial) -> bool:
+        over = watched.look()
         if over:
-            say(f"{one.run.name}: {one.verdict}{': ' if one.note else ''}{one.note}")
+            say(f"{watched.run.name}: {watched.verdict}{': ' if watched.note else ''}{watched.note}")
         return over
 
     def _hopeless(self) -> str | None:
-        """Why the sweep cannot come to anything: all trials of the beginning failed; None: it may."""
+        """The error of a sweep whose first trials all failed; None while there is hope."""
         ended, before = self._ended(), self._over_before
-        failed = list(takewhile(lambda one: one.state == "failed", ended))
-        enough = before + min(HOPELESS, self._record["trials"] - before)  # who resumes it may have mended the cause
+        failed = list(takewhile(lambda trial: trial.state == "failed", ended))
+        enough = before + min(HOPELESS, self._record["trials"] - before)  # after a resume the cause may be mended
         if len(failed) < len(ended) or len(failed) < enough:
             return None
         return f"the first {len(failed)} trials all failed. {failed[-1].run}: {failed[-1].note}"
 
     def _ended(self) -> list[study.Trial]:
-        return [one for one in study.trials(self._sweep, self._study) if one.state != "running"]
+        return [trial for trial in study.trials(self._sweep, self._study) if trial.state != "running"]
 
 
 def say(text: str) -> None:
-    """Write a line to the sweep's log, which a full disk may refuse."""
+    """Write a line to the sweep's log, unless the disk refuses."""
     with suppress(OSError):
         print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True, file=sys.stderr)

@@ -1,7 +1,7 @@
-"""One trial while its run goes on: watches it, judges it, and sees it to its end.
+"""One running trial: watches its run, judges it, and waits for its end.
 
-A verdict is written down before the run is stopped, and the trial counts as over once no process of the run is left. So
-whoever takes over from a sweep that was killed goes on where it was, and a run is never counted twice or forgotten.
+A verdict is recorded before the run is stopped, and the trial is over once no process of the run is left. So a process
+that takes over from a killed sweep continues at the same place, and no run is counted twice or forgotten.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 MOST_LIVES = 3  # of a run whose supervisor dies
 DELETED = "its run was deleted"
-UNREADABLE_S = 600.0  # for which a run's files may be so before its trial has failed; disks are full for a while
-_ASK_AGAIN_S = 5.0  # a run that was asked to stop, and did not hear it
-_BROKEN = "not finite"  # the learner's word for why it paused itself
+UNREADABLE_S = 600.0  # a trial fails when its run's files are unreadable for longer; a full disk may recover
+_ASK_AGAIN_S = 5.0  # between requests to stop
+_BROKEN = "not finite"  # part of the learner's reason for pausing itself
 
 
 def go_on(run: RunDirectory, **changes: Any) -> None:
-    """Resume a run, unless it came to its end since it was looked at. Raises WorkbenchError."""
+    """Resume a run, unless it has finished in the meantime. Raises WorkbenchError."""
     try:
         launch.resume(run.path, wait_ready=False, progress=False, **changes).close()
     except InvalidInput:
@@ -48,13 +48,13 @@ def go_on(run: RunDirectory, **changes: Any) -> None:
             raise
 
 
-class Watched:
+class WatchedTrial:
     """A trial and its run.
 
     Attributes:
-        trial: what the study knows of it.
-        verdict: what the trial is to be counted as: "finished", "pruned" or "failed"; "": not known yet.
-        note: why.
+        trial: the study's trial.
+        verdict: its outcome: "finished", "pruned" or "failed"; "" before it is decided.
+        note: the reason for the verdict.
         end: frames at which its run ends by itself.
     """
 
@@ -68,12 +68,12 @@ class Watched:
         self._unreadable_since: float | None = None
 
     def take_over(self) -> None:
-        """Let its run go on, whatever became of it while nobody watched. Raises WorkbenchError."""
+        """Resume its run if it ended or died while unwatched. Raises WorkbenchError."""
         if not self.verdict and stored_status(self.run).state in ("stopped", "stopping", "dead"):
             go_on(self.run)
 
     def look(self) -> bool:
-        """Whether it is over, and counted. Never raises what a run may do wrong."""
+        """Judge the trial, and return whether it is over and counted. Never raises for a faulty run."""
         try:
             status = stored_status(self.run)
             if not self.verdict:
@@ -85,13 +85,13 @@ class Watched:
             self._count(0)
             return True
         except StorageFailed as error:
-            return self._given_up(error)
+            return self._give_up(error)
         except WorkbenchError as error:
             self._decide("failed", str(error))
             return False
 
     def replace(self, note: str) -> None:
-        """Count it as pruned, where no process of its run is left; what was noted before stays."""
+        """Count it as pruned, when no process of its run is left; earlier notes stay."""
         try:
             frames = stored_status(self.run).frames
         except RunNotFound:
@@ -103,7 +103,7 @@ class Watched:
         self._count(frames)
 
     def stop(self) -> bool:
-        """Ask the run to stop, without a verdict; whether it has ended. Its trial stays open where a disk is full."""
+        """Ask the run to stop, without a verdict. Returns whether it has ended. On a full disk the trial stays open."""
         with suppress(*sweep_study.refusals()):
             if self._study.get_trials(deepcopy=False)[self.trial.number].state.is_finished():
                 return True
@@ -113,7 +113,7 @@ class Watched:
             with suppress(*sweep_study.refusals()):
                 self.look()
             return True
-        except StorageFailed:  # nor can it be asked
+        except StorageFailed:  # a request to stop would fail, too
             return not lock.is_alive(self.run)
         if self.verdict or status.state in ("finished", "failed"):
             with suppress(*sweep_study.refusals()):
@@ -123,7 +123,7 @@ class Watched:
     # --- judging ------------------------------------------------------------------------------------------------
 
     def _judge(self, status: RunStatus) -> None:
-        """Report what is new, and decide what is plain."""
+        """Report new values to the study, and decide the verdict if it is clear."""
         alive = lock.is_alive(self.run)
         if status.state == "finished" and alive:
             return  # its last rows may not be on disk yet
@@ -139,16 +139,16 @@ class Watched:
         elif status.state == "finished" and status.frames < self.end:
             self._end_early(status)
         elif not self._report(min(passed(frames, self._total), MARKS - 1)):
-            self._decide("pruned", f"worse than others at {self._at(self._marks):,} frames")
+            self._decide("pruned", f"worse than others at {self._marks * self._total // MARKS:,} frames")
         elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
         elif status.state == "stopped":
             self._decide("pruned", f"stopped by hand at {FACTS['frames'].said(status)}")
         elif status.state == "dead":
-            self._live_again()
+            self._revive()
 
     def _end_early(self, status: RunStatus) -> None:
-        """Judge a run that a rule of its own has ended: where that is a return, it has all that was asked of it."""
+        """Judge a run that one of its stopping rules ended: it has finished if it reached its target return."""
         self._report(min(passed(status.frames, self._total), MARKS - 1))
         field, why = stopping_rules.reached(self.run.config(), status)
         note = f"{why or status.reason}, at {FACTS['frames'].said(status)}"
@@ -158,11 +158,11 @@ class Watched:
             self._decide("pruned", note)
 
     def _report(self, mark: int) -> bool:
-        """Tell the study the values at marks up to this one; False once it would prune."""
+        """Report the values at marks up to `mark` to the study. Returns False once it would prune."""
         for at in range(self._marks + 1, mark + 1):
             value = self._curve.value(at)
             if value is None:
-                self._must_come(at)
+                self._check_expected(at)
                 continue
             self.trial.report(value, at)
             self._marks = at
@@ -170,8 +170,8 @@ class Watched:
                 return False
         return True
 
-    def _must_come(self, mark: int) -> None:
-        """Raises UnknownName where waiting for the metric makes no sense. Episodes may take long."""
+    def _check_expected(self, mark: int) -> None:
+        """Raises UnknownName if the run will never record the metric. Episodes may be long, so those are awaited."""
         names = self._curve.names()
         if mark > 2 and names and not self._metric.startswith(("episode_", "evaluation_")):
             raise UnknownName.among("metric", self._metric, names)
@@ -188,11 +188,8 @@ class Watched:
         self.trial.set_user_attr("verdict", verdict)
         self.verdict, self.note = verdict, note
 
-    def _at(self, mark: int) -> int:
-        return mark * self._total // MARKS
-
-    def _live_again(self) -> None:
-        """Resume a run whose supervisor died; not for ever."""
+    def _revive(self) -> None:
+        """Resume a run whose supervisor died, at most MOST_LIVES - 1 times."""
         if self._lives >= MOST_LIVES:
             return self._decide("failed", f"its supervisor died {self._lives} times; see {self.run.logs}")
         go_on(self.run)
@@ -200,8 +197,8 @@ class Watched:
 
     # --- ending -------------------------------------------------------------------------------------------------
 
-    def _given_up(self, error: StorageFailed) -> bool:
-        """Whether a run is over whose files cannot be read; they may be damaged, but at first it is waited for."""
+    def _give_up(self, error: StorageFailed) -> bool:
+        """Whether the trial is over since its run's files were unreadable for UNREADABLE_S; until then it waits."""
         now = time.monotonic()
         self._unreadable_since = self._unreadable_since or now
         if now - self._unreadable_since <= UNREADABLE_S:
@@ -212,7 +209,7 @@ class Watched:
         return over
 
     def _ended(self, status: RunStatus) -> bool:
-        """Whether no process of the run is left, and the trial is counted; asks the run to stop where it lives."""
+        """Whether the run has ended and the trial is counted; asks a live run to stop."""
         if not self._gone(status):
             return False
         self._count(status.frames)

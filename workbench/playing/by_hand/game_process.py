@@ -1,7 +1,7 @@
-"""The other end of `playing.worker.game`: starts the process in which a person plays, asks it, and hears what it tells.
+"""The other end of `playing.worker.game`: starts the process in which a person plays, and exchanges messages with it.
 
-A thread reads what comes; it holds this object alone, not the handle that people have, so that dropping the handle
-ends the process. Whatever ends this process closes the pipe, and so ends that one.
+A thread reads the messages. It holds this object, not the user's handle, so that dropping the handle ends the process.
+If this process ends in any way, the pipe closes, which ends that one.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ Listener = Callable[[dict[str, Any], bytes], None]
 
 
 class GameProcess:
-    """A process that plays, once it shows its first picture. Raises what it answers instead, or WorkbenchError.
+    """A process that plays, after its first picture. Raises the error that it answers instead, or WorkbenchError.
 
     Attributes:
-        header: what does not change.
+        header: the facts that stay the same for all steps.
         latest: the last message with a state, and its picture.
-        listener: gets each further one, in a thread of ours, and {"ended": why, "code": exit code} at last.
+        listener: gets each further one in the reading thread, and at last {"ended": why, "code": exit code}.
     """
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         command, environment = worker_process.command_of("_play", request)
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # open for the life of this object
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            cwd=place_or(rundir.home()), start_new_session=True)  # an interrupt is for the cell
+            cwd=place_or(rundir.home()), start_new_session=True)  # an interrupt goes to the cell alone
         self._writing, self._numbers = threading.Lock(), itertools.count(1)
         first: Future[dict[str, Any]] = Future()
-        self._asked: dict[int, Future[dict[str, Any]]] = {0: first}
+        self._pending: dict[int, Future[dict[str, Any]]] = {0: first}
         self._ended: WorkbenchError | None = None
         self.header: dict[str, Any] = {}
         self.latest: tuple[dict[str, Any], bytes] = ({}, b"")
@@ -63,34 +63,34 @@ class GameProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The process's id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Whether the process still answers."""
         return self._ended is None
 
     def ask(self, what: str, **fields: Any) -> dict[str, Any]:
-        """The state after `what` was done. Raises its error, or WorkbenchError where the process has ended."""
+        """Send a command, and return the state after it. Raises its error, or WorkbenchError if the process ended."""
         number, future = next(self._numbers), Future[dict[str, Any]]()
-        self._asked[number] = future
+        self._pending[number] = future
         self.tell(what, id=number, **fields)
         return self._answer(number, future, ANSWER_S)
 
     def tell(self, what: str, **fields: Any) -> None:
-        """Order something; nobody waits for an answer. Raises WorkbenchError where the process has ended."""
+        """Send a command without waiting for an answer. Raises WorkbenchError if the process ended."""
         try:
             with self._writing:
                 assert self._process.stdin is not None
                 self._process.stdin.write(json.dumps({"do": what, **fields}).encode() + b"\n")
                 self._process.stdin.flush()
         except (OSError, ValueError):
-            self._reader.join(END_S)  # which finds out why
+            self._reader.join(END_S)  # it sets the error
             raise self._ended or WorkbenchError("the game has ended.") from None
 
     def close(self) -> None:
-        """End it, which keeps an episode that was begun; killed where it does not end within 10 s."""
+        """End the process, which stores the current episode; kill it if it has not ended within 10 s."""
         with self._writing, suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -110,20 +110,20 @@ class GameProcess:
         except NoAnswer:
             raise WorkbenchError(f"the game did not answer within {within_s:g} s. game.close() ends it.") from None
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
 
     # --- the thread -----------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        with suppress(OSError, ValueError):  # cut off in the middle
+        with suppress(OSError, ValueError):  # a message was cut off
             assert self._process.stdout is not None
             while line := self._process.stdout.readline():
                 message = json.loads(line)
-                self._heard(message, self._process.stdout.read(message["size"]))
+                self._receive(message, self._process.stdout.read(message["size"]))
         code = self._process.wait()
         self._ended = self._ended or WorkbenchError(f"the process of the game ended with exit code {code}"
                                                     f"{self._tail() if code else '.'}")
-        for future in list(self._asked.values()):
+        for future in list(self._pending.values()):
             if not future.done():
                 future.set_exception(self._ended)
         self._hand_on({"ended": str(self._ended), "code": code}, b"")
@@ -131,14 +131,14 @@ class GameProcess:
     def _hand_on(self, message: dict[str, Any], picture: bytes) -> None:
         try:
             self.listener(message, picture)
-        except Exception:  # whoever asks must still get an answer
+        except Exception:  # pending commands must still get their answers
             _LOG.exception("what a game told could not be shown")
 
-    def _heard(self, message: dict[str, Any], picture: bytes) -> None:
+    def _receive(self, message: dict[str, Any], picture: bytes) -> None:
         if "header" in message:
             self.header = message["header"]
             return
-        future = self._asked.get(message["id"]) if message["id"] is not None else None
+        future = self._pending.get(message["id"]) if message["id"] is not None else None
         if "state" in message:
             self.latest = message, picture
             self._hand_on(message, picture)
@@ -152,5 +152,5 @@ class GameProcess:
     def _tail(self) -> str:
         self._log.seek(0, 2)
         self._log.seek(max(0, self._log.tell() - _TAIL_BYTES))
-        said = self._log.read().decode(errors="replace").strip()
-        return f":\n{said}" if said else "."
+        text = self._log.read().decode(errors="replace").strip()
+        return f":\n{text}" if text else "."

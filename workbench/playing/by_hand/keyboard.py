@@ -1,8 +1,8 @@
-"""Which keys mean which actions: by what the actions are called, or as somebody says.
+"""Maps keys to actions: by the names of the actions, or by a caller's table.
 
-A key stands for a meaning ("up", "fire"), and an action is the set of meanings that are held together: on Atari the
-arrows up and right with space are UPRIGHTFIRE. Keys are called as in a page's `event.key`, in lower case where they are
-one character: "ArrowLeft", "a", "1"; the space bar is "Space".
+A key has a meaning ("up", "fire"), and an action is a set of meanings that are held together: on Atari the arrows up
+and right with space are UPRIGHTFIRE. Keys have the names of a page's `event.key`, in lower case if they are one
+character: "ArrowLeft", "a", "1"; the space bar is "Space".
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ RESERVED = {"Tab": "hand over, take back", "Enter": "the agent's choice, once", 
             "Backspace": "begin anew"}
 _NAMED = ("Space", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown", "Delete")
 
-_KEYS = {  # of each meaning, the dearest first
+_KEYS = {  # of each meaning, the preferred key first
     "up": ("ArrowUp", "w"), "down": ("ArrowDown", "s"), "left": ("ArrowLeft", "a"), "right": ("ArrowRight", "d"),
     "strafe left": ("a", "ArrowLeft"), "strafe right": ("d", "ArrowRight"), "fire": ("Space",),
     "toggle": ("Space",), "pickup": ("e",), "drop": ("q",), "done": ("x",),
-    # As gfootball's README has them, but for sliding and what releases.
+    # As in gfootball's README, except for sliding and the release actions.
     "long pass": ("w",), "high pass": ("a",), "short pass": ("s",), "shot": ("d",), "sprint": ("e",), "dribble": ("c",),
     "sliding": ("q",), "release direction": ("r",), "release sprint": ("f",), "release dribble": ("v",),
 }
@@ -42,22 +42,22 @@ _SAME = {
 }
 _NOTHING = ("noop", "no op", "none", "nothing", "idle")
 _TOGETHER = re.compile(r"(?:(?:up|down|left|right|fire|top|bottom) ?)+")
-_PAIRS = (("ArrowLeft", "ArrowRight"), ("ArrowDown", "ArrowUp"), ("a", "d"), ("s", "w"))  # less and more of a number
-_ROWS = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")  # of the parts of an action
+_PAIRS = (("ArrowLeft", "ArrowRight"), ("ArrowDown", "ArrowUp"), ("a", "d"), ("s", "w"))  # to lower and raise a number
+_ROWS = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")  # a row of keys for each part of an action
 _SPARE = "0123456789" + "".join(_ROWS[1:])
 
 
 @dataclass(frozen=True)
 class KeyMap:
-    """What keys do.
+    """The actions of keys.
 
     Attributes:
-        meanings: of each key.
+        meanings: the meaning of each key.
         actions: by the meanings that are held together.
-        parts: of actions with several parts, what a meaning makes of one of them: (part, value).
-        rest: what is done while no key is held; None: what was done last.
-        idle: whether there is an action that does nothing, so that time may pass without a key.
-        titles: what the environment itself calls a meaning.
+        parts: for actions with several parts, the part and value that a meaning sets.
+        rest: the action while no key is held; None: the last action.
+        idle: whether some action does nothing, so that time may pass without a key.
+        titles: the environment's own names of meanings.
     """
 
     meanings: Mapping[str, str]
@@ -68,35 +68,35 @@ class KeyMap:
     titles: Mapping[str, str] = field(default_factory=dict)
 
     def action_of(self, held: Sequence[str]) -> Action | None:
-        """The action of the keys that are held, oldest first; None where they mean none.
+        """The action of the held keys, oldest first; None if they have none.
 
-        Of what they mean together and alone the action of most meanings is taken, and of several the newest.
+        Of all actions whose meanings are held, the one with most meanings wins, and among several the newest.
         """
-        meant = [self.meanings[key] for key in held if key in self.meanings]
-        if self.parts and meant:
-            action = list(self.rest)  # type: ignore[arg-type]  # actions of several parts have one
-            for one in meant:
-                part, value = self.parts[one]
+        meanings = [self.meanings[key] for key in held if key in self.meanings]
+        if self.parts and meanings:
+            action = list(self.rest)  # type: ignore[arg-type]  # not None for actions of several parts
+            for meaning in meanings:
+                part, value = self.parts[meaning]
                 action[part] = value
             return action
-        fitting = [one for one in self.actions if one and one <= set(meant)]
-        if not fitting:
+        candidates = [together for together in self.actions if together and together <= set(meanings)]
+        if not candidates:
             return None
-        return self.actions[max(fitting, key=lambda one: (len(one), max(meant.index(each) for each in one)))]
+        return self.actions[max(candidates, key=lambda together: (len(together), max(map(meanings.index, together))))]
 
     @property
     def table(self) -> list[tuple[str, str]]:
-        """Keys and what they mean, in words: ("ArrowUp, w", "up")."""
+        """Keys and their meanings in words: ("ArrowUp, w", "up")."""
         keys: dict[str, list[str]] = {}
         for key, meaning in self.meanings.items():
             keys.setdefault(meaning, []).append(key)
-        return [(", ".join(own), self.titles.get(meaning, meaning)) for meaning, own in keys.items()]
+        return [(", ".join(names), self.titles.get(meaning, meaning)) for meaning, names in keys.items()]
 
 
 def keymap(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Action] | None = None) -> KeyMap:
-    """The keys of an environment's actions: `keys`, or as their names say. Raises InvalidInput for wrong `keys`."""
+    """The keys of an environment's actions: from `keys`, or from the actions' names. Raises InvalidInput."""
     if keys is not None:
-        return _given(spec, names, keys)
+        return _by_keys(spec, names, keys)
     kind = spec.actions.kind
     if kind == "categorical":
         return _by_name(names)
@@ -107,18 +107,18 @@ def keymap(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Actio
 
 
 def meanings_of(name: str) -> frozenset[str]:
-    """What an action's name says: "UPRIGHTFIRE" → up, right, fire; nothing where it is no word that is known."""
+    """The meanings in an action's name: "UPRIGHTFIRE" → up, right, fire; empty for an unknown word."""
     words = name.lower().replace("_", " ").strip()
-    found = []
+    meanings = []
     for part in words.split(" + "):
         part = _SAME.get(part, part)
         if part in _KEYS:
-            found.append(part)
+            meanings.append(part)
         elif _TOGETHER.fullmatch(part):
-            found += [_SAME.get(one, one) for one in re.findall("up|down|left|right|fire|top|bottom", part)]
+            meanings += [_SAME.get(word, word) for word in re.findall("up|down|left|right|fire|top|bottom", part)]
         else:
             return frozenset()
-    return frozenset(found)
+    return frozenset(meanings)
 
 
 def _nothing(names: Sequence[str]) -> int | None:
@@ -129,24 +129,24 @@ def _nothing(names: Sequence[str]) -> int | None:
 def _by_name(names: Sequence[str]) -> KeyMap:
     actions: dict[frozenset[str], Action] = {}
     for at, name in enumerate(names):
-        found = meanings_of(name)
-        if found and found not in actions:
-            actions[found] = at
-    single = sorted({one for together in actions for one in together}, key=list(_KEYS).index)
+        together = meanings_of(name)
+        if together and together not in actions:
+            actions[together] = at
+    single = sorted({meaning for together in actions for meaning in together}, key=list(_KEYS).index)
     meanings: dict[str, str] = {}
-    for choices in zip_longest(*(_KEYS[one] for one in single)):  # first the dearest keys of all
+    for choices in zip_longest(*(_KEYS[meaning] for meaning in single)):  # the preferred keys of all meanings first
         for key, meaning in zip(choices, single, strict=True):
             if key is not None:
                 meanings.setdefault(key, meaning)
     rest = _nothing(names)
     for at, name in enumerate(names):
         if at not in actions.values():
-            key = str(at) if at < 10 else next((one for one in _SPARE if one not in meanings), None)
+            key = str(at) if at < 10 else next((spare for spare in _SPARE if spare not in meanings), None)
             if key is not None:
                 meanings[key] = name if name != str(at) else f"action {at}"
                 actions[frozenset([meanings[key]])] = at
-    titles = {one: names[action] for together, action in actions.items() for one in together if len(together) == 1
-              and one in _KEYS}
+    titles = {meaning: names[action] for together, action in actions.items() if len(together) == 1
+              for meaning in together if meaning in _KEYS}
     return KeyMap(meanings, actions, rest=rest, idle=rest is not None, titles=titles)
 
 
@@ -180,35 +180,35 @@ def _numbers(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
     return KeyMap(meanings, parts=parts, rest=[0.0] * len(spec.actions.sizes), idle=True)
 
 
-# --- as somebody says -------------------------------------------------------------------------------------------------
+# --- by a caller's table ----------------------------------------------------------------------------------------------
 
 
-def _given(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Action]) -> KeyMap:
-    """`keys`: an action by key, or by keys that are held together, such as "ArrowUp+Space"."""
+def _by_keys(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Action]) -> KeyMap:
+    """The key map of `keys`: actions by key, or by keys that are held together, such as "ArrowUp+Space"."""
     if not isinstance(keys, Mapping) or not keys:
         raise InvalidInput(f"keys={keys!r:.100} must say which key does which action: keys={{'ArrowLeft': 0}}.")
     actions: dict[frozenset[str], Action] = {}
     titles: dict[str, str] = {}
     for together, action in keys.items():
         try:
-            done = np.asarray(action, np.float32 if spec.actions.kind == "tanh_normal" else None)
-            checked_actions(done[None], spec, 1)
+            value = np.asarray(action, np.float32 if spec.actions.kind == "tanh_normal" else None)
+            checked_actions(value[None], spec, 1)
         except (ShapeMismatch, TypeError, ValueError) as error:
             raise InvalidInput(f"keys[{together!r}]={action!r:.100} is no action: {error}") from None
-        own = [_key(one, together) for one in (str(together).split("+") if together != "+" else ["+"])]
-        actions[frozenset(own)] = done.tolist()
-        if len(own) == 1:
-            titles[own[0]] = action_words.in_words(spec.actions, names, done)
-    meanings = {one: one for own in actions for one in sorted(own)}
+        combination = [_key(key, together) for key in (str(together).split("+") if together != "+" else ["+"])]
+        actions[frozenset(combination)] = value.tolist()
+        if len(combination) == 1:
+            titles[combination[0]] = action_words.in_words(spec.actions, names, value)
+    meanings = {key: key for combination in actions for key in sorted(combination)}
     rest = _nothing(names) if spec.actions.kind == "categorical" else [0] * len(spec.actions.sizes)
     return KeyMap(meanings, actions, rest=rest, idle=rest is not None, titles=titles)
 
 
-def _key(name: str, given: object) -> str:
+def _key(name: str, combination: object) -> str:
     key = {" ": "Space"}.get(name, name.lower() if len(name) == 1 else name)
     if key in RESERVED:
-        raise InvalidInput(f"keys has {given!r}, and {key} is taken: {RESERVED[key]}. Choose another key.")
+        raise InvalidInput(f"keys has {combination!r}, and {key} is taken: {RESERVED[key]}. Choose another key.")
     if len(key) != 1 and key not in _NAMED:
-        raise InvalidInput(f"keys has {given!r}, and there is no key {name!r}: give one character, or one of "
+        raise InvalidInput(f"keys has {combination!r}, and there is no key {name!r}: give one character, or one of "
                            f"{', '.join(_NAMED)}; several that are held together as 'ArrowUp+Space'.")
     return key

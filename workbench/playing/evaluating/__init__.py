@@ -1,1 +1,1 @@
-"""Episodes that were played to judge a policy: their returns, what they say of it, and where they are kept."""
+"""Evaluations of a policy: the returns of its episodes, their statistics, and the log of a run."""

@@ -1,4 +1,4 @@
-"""`aggregate`: what several training runs on several games come to, with intervals that say how sure that is."""
+"""`aggregate`: statistics of several training runs on several games, with their confidence intervals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """A statistic with its bootstrap interval; (-inf, inf) where there is one run of each game."""
+    """A statistic with its bootstrap interval, (-inf, inf) for a single run of each game."""
 
     value: float
     low: float
@@ -40,16 +40,16 @@ class Estimate:
 
 @dataclass(frozen=True, repr=False)
 class Aggregate:
-    """Scores of `runs` training runs on each of some environments.
+    """Scores of `runs` training runs on each of several environments.
 
     Attributes:
         environments: in the order of the columns of `scores`.
         scores: float64 [runs, environments].
-        score: what they are: "human-normalized", "return", or "given".
-        iqm: interquartile mean over all of them.
-        mean: over all of them.
-        median: over environments, of each one's mean.
-        optimality_gap: how far they are below 1 in the mean, where more than 1 counts as 1; None for plain returns.
+        score: their kind: "human-normalized", "return", or "given".
+        iqm: interquartile mean over all scores.
+        mean: mean over all scores.
+        median: median over environments of each environment's mean.
+        optimality_gap: mean distance below 1, where scores above 1 count as 1; None for plain returns.
         confidence: of the intervals.
     """
 
@@ -70,15 +70,15 @@ class Aggregate:
     def profile(
         self, thresholds: Sequence[float] | None = None, *, resamples: int = 2000, seed: int = 0
     ) -> pd.DataFrame:
-        """The performance profile: which share of all runs on all environments scored above each threshold.
+        """The performance profile: the share of all runs on all environments that scored above each threshold.
 
-        Of two that do not cross, the higher one is the better algorithm (Agarwal et al. 2021, section 4.3).
+        Of two profiles that do not cross, the higher one is the better algorithm (Agarwal et al. 2021, section 4.3).
 
         Args:
-            thresholds: None: 101 of them, from the lowest to the highest score.
+            thresholds: None: 101 thresholds from the lowest to the highest score.
 
         Returns:
-            A row for each threshold: score, share, and low and high of the share's own interval.
+            A row for each threshold: score, share, and low and high of the share's interval.
 
         Raises InvalidInput, OutOfBounds.
         """
@@ -94,10 +94,10 @@ class Aggregate:
         return pd.DataFrame({"score": marks, "share": shares(self.scores), "low": low, "high": high})
 
     def improvement_over(self, other: Aggregate, *, resamples: int = 2000, seed: int = 0) -> Estimate:
-        """The probability that a run of these does better than one of `other`, in the mean over environments.
+        """The probability that a run of this aggregate beats one of `other`, averaged over environments.
 
-        Ties count half. An interval above 0.5 says that these are better (Agarwal et al. 2021, section 4.3).
-        Raises InvalidInput where the two were not scored on the same environments in the same way, OutOfBounds.
+        Ties count half. This aggregate is better if the interval is above 0.5 (Agarwal et al. 2021, section 4.3).
+        Raises InvalidInput unless both have the same environments and kind of score, OutOfBounds.
         """
         if self.score != other.score or set(self.environments) != set(other.environments):
             raise InvalidInput(
@@ -124,82 +124,82 @@ def aggregate(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Aggregate:
-    """IQM, median, mean and optimality gap of several training runs on one or several environments, as rliable.
+    """IQM, median, mean and optimality gap of several training runs on one or more environments, as in rliable.
 
-    Each evaluation is one training run; the same number of them is wanted for each environment. Intervals are
-    percentile bootstrap intervals, stratified by environment (Agarwal et al. 2021, arXiv 2108.13264).
+    Each evaluation is one training run; each environment needs the same number of them. Intervals are percentile
+    bootstrap intervals, stratified by environment (Agarwal et al. 2021, arXiv 2108.13264).
 
     Args:
-        score: what a run is worth, from its evaluation; None: the human-normalized score on Atari, else the mean
-            return, which of several environments cannot be averaged.
+        score: the score of a run, from its evaluation; None: the human-normalized score on Atari, else the mean
+            return, which cannot be averaged over several environments.
         resamples: of the bootstrap.
 
-    Raises InvalidInput where the evaluations do not go together, OutOfBounds.
+    Raises InvalidInput for evaluations that do not compare, OutOfBounds.
     """
-    given = list(evaluations)
-    _check(given)
-    what, worth = _worth(given, score)
-    names = tuple(dict.fromkeys(one.environment for one in given))
-    scores = np.array([[worth(one) for one in given if one.environment == name] for name in names], np.float64).T
+    runs = list(evaluations)
+    _check(runs)
+    kind, worth = _scoring(runs, score)
+    names = tuple(dict.fromkeys(run.environment for run in runs))
+    scores = np.array([[worth(run) for run in runs if run.environment == name] for name in names], np.float64).T
     if not np.isfinite(scores).all():
         raise InvalidInput("a score is not finite. Look at the evaluations, or at what score= makes of them.")
-    found = {}
-    for name, of in STATISTICS.items():
-        low, high = bootstrap_interval(scores, of, confidence=confidence, resamples=resamples, seed=seed)
-        found[name] = Estimate(float(of(scores)), low, high)
-    gap = found.pop("optimality_gap")
-    return Aggregate(names, scores, what, optimality_gap=None if what == "return" else gap, confidence=confidence,
-                     **found)
+    estimates = {}
+    for name, statistic in STATISTICS.items():
+        low, high = bootstrap_interval(scores, statistic, confidence=confidence, resamples=resamples, seed=seed)
+        estimates[name] = Estimate(float(statistic(scores)), low, high)
+    gap = estimates.pop("optimality_gap")
+    return Aggregate(names, scores, kind, optimality_gap=None if kind == "return" else gap, confidence=confidence,
+                     **estimates)
 
 
 def _marks(thresholds: Sequence[float]) -> Array:
     try:
-        found = np.asarray(thresholds, np.float64)
+        marks = np.asarray(thresholds, np.float64)
     except (TypeError, ValueError):
-        found = np.array(math.nan)
-    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+        marks = np.array(math.nan)
+    if marks.ndim != 1 or not marks.size or not np.isfinite(marks).all():
         raise InvalidInput(f"thresholds={thresholds!r:.100} must be numbers, such as [0.5, 1, 2].")
-    return found
+    return marks
 
 
-def _check(given: Sequence[Evaluation]) -> None:
-    if not given:
+def _check(runs: Sequence[Evaluation]) -> None:
+    if not runs:
         raise InvalidInput("there is no evaluation to aggregate.")
-    for one in given:
-        if not isinstance(one, Evaluation):
-            raise InvalidInput(f"{one!r:.100} is no evaluation. Give what wb.evaluate returned.")
-    protocols = {one.protocol for one in given}
+    for run in runs:
+        if not isinstance(run, Evaluation):
+            raise InvalidInput(f"{run!r:.100} is no evaluation. Give what wb.evaluate returned.")
+    protocols = {run.protocol for run in runs}
     if len(protocols) > 1:
         raise InvalidInput(f"these were evaluated in different ways, {_listed(map(str, protocols))}: their scores do "
                            "not compare. Evaluate all of them by one protocol.")
-    twice = [path for path, number in Counter(one.checkpoint for one in given).items() if number > 1]
+    twice = [path for path, number in Counter(run.checkpoint for run in runs).items() if number > 1]
     if twice:
-        raise InvalidInput(f"{twice[0]} was given {Counter(one.checkpoint for one in given)[twice[0]]} times. Give one "
+        raise InvalidInput(f"{twice[0]} was given {Counter(run.checkpoint for run in runs)[twice[0]]} times. Give one "
                            "evaluation of each training run: an interval is about how other runs would come out.")
-    numbers = Counter(one.environment for one in given)
+    numbers = Counter(run.environment for run in runs)
     if len(set(numbers.values())) > 1:
         counted = _listed(f"{number} of {name}" for name, number in numbers.items())
         raise InvalidInput(f"each environment must have the same number of runs, and there are {counted}.")
 
 
-def _worth(
-    given: Sequence[Evaluation], score: Callable[[Evaluation], float] | None
+def _scoring(
+    runs: Sequence[Evaluation], score: Callable[[Evaluation], float] | None
 ) -> tuple[str, Callable[[Evaluation], float]]:
-    """What scores are called, and how to get them. Raises InvalidInput."""
+    """The kind of score, and the function that computes it. Raises InvalidInput."""
     if score is not None:
         return "given", score
-    strangers = [one.environment for one in given if scores_of(one.environment) is None]
+    strangers = [run.environment for run in runs if scores_of(run.environment) is None]
     if not strangers:
         return "human-normalized", _human_normalized
-    if len({one.environment for one in given}) > 1:
+    if len({run.environment for run in runs}) > 1:
         raise InvalidInput(f"nobody has published human scores of {strangers[0]}, and returns of several environments "
-                           "cannot be averaged. Say what a run is worth: score=lambda one: one.mean / 500.")
-    return "return", lambda one: one.mean
+                           "cannot be averaged. Give a score: score=lambda evaluation: evaluation.mean / 500.")
+    return "return", lambda run: run.mean
 
 
-def _human_normalized(one: Evaluation) -> float:
-    found = one.human_normalized
-    return math.nan if found is None else found
+def _human_normalized(run: Evaluation) -> float:
+    score = run.human_normalized
+    return math.nan if score is None else score
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from workbench.errors import UnknownName
 from workbench.playing.evaluating import statistics as evaluation_statistics
 from workbench.trajectory import Array
 
-_FEWEST = 5  # episodes whose spread says how sure their mean is
+_FEWEST = 5  # episodes for which a confidence interval is given
 
 
 def _median_episode(returns: Array) -> Array:
@@ -23,7 +23,7 @@ def _median_episode(returns: Array) -> Array:
     return np.asarray(np.median(returns[..., 0], -1))
 
 
-_NONE = (-math.inf, math.inf)
+_NO_INTERVAL = (-math.inf, math.inf)
 _OVER_EPISODES = {"iqm": evaluation_statistics.iqm, "mean": evaluation_statistics.mean, "median": _median_episode}
 
 
@@ -34,10 +34,10 @@ class Evaluation:
     Attributes:
         returns: sums of unclipped rewards, by episode.
         lengths: steps, by episode.
-        scores: sums of the environment's own score by episode, where it has one beside the reward; else ().
-        checkpoint_frames: how long the policy had been trained.
-        protocol: by which of Atari's standard ways; None: as the run's environment is.
-        differs: in what that was not the protocol's, in words; "" if in nothing.
+        scores: by episode, sums of the environment's own score if it has one beside the reward; else ().
+        checkpoint_frames: frames for which the policy was trained.
+        protocol: which of Atari's standard ways to evaluate; None: the run's own environment.
+        differs: deviations from the protocol, in words; "" without any.
     """
 
     environment: str
@@ -58,30 +58,30 @@ class Evaluation:
 
     @property
     def mean_score(self) -> float | None:
-        """Mean score; None where the environment has none beside the reward."""
+        """Mean score; None if the environment has no score beside the reward."""
         return statistics.fmean(self.scores) if self.scores else None
 
     @property
     def confidence_interval(self) -> tuple[float, float]:
-        """95 % confidence interval of the mean return (Student's t); (-inf, inf) where there is `no_interval`."""
-        return _NONE if self.no_interval else evaluation_statistics.student_interval(np.array(self.returns))
+        """95 % confidence interval of the mean return (Student's t); (-inf, inf) if there is `no_interval`."""
+        return _NO_INTERVAL if self.no_interval else evaluation_statistics.student_interval(np.array(self.returns))
 
     @property
     def no_interval(self) -> str:
-        """Why these episodes tell no interval, in words; "" if they do. Equal returns have no spread to tell it by."""
+        """Why these episodes have no interval, in words; "" if they have one. Equal returns have no spread."""
         if len(self.returns) < _FEWEST:
             return f"fewer than {_FEWEST} episodes"
         return "all returns are equal" if len(set(self.returns)) == 1 else ""
 
     @property
     def uncertainty(self) -> str:
-        """The confidence interval of the mean return as it is shown: "[1.2, 3.4]", or why there is none."""
+        """The confidence interval of the mean return as text: "[1.2, 3.4]", or why there is none."""
         low, high = self.confidence_interval
         return f"(no interval: {self.no_interval})" if self.no_interval else f"[{low:.4g}, {high:.4g}]"
 
     @property
     def iqm(self) -> float:
-        """Interquartile mean: of the episodes without the lowest and the highest quarter of returns."""
+        """Interquartile mean: without the lowest and the highest quarter of returns."""
         return float(evaluation_statistics.iqm(np.array(self.returns)[:, None]))
 
     def interval(
@@ -89,21 +89,21 @@ class Evaluation:
     ) -> tuple[float, float]:
         """Percentile bootstrap interval over episodes of a statistic of the return: "iqm", "mean" or "median".
 
-        It is about other episodes of this policy. How other training runs would come out, `wb.aggregate` says of
-        several. (-inf, inf) where there is `no_interval`. Raises UnknownName, OutOfBounds.
+        It covers other episodes of this policy; `wb.aggregate` covers other training runs. (-inf, inf) if there is
+        `no_interval`. Raises UnknownName, OutOfBounds.
         """
-        of = _OVER_EPISODES.get(statistic)
-        if of is None:
+        estimator = _OVER_EPISODES.get(statistic)
+        if estimator is None:
             raise UnknownName.among("statistic", str(statistic), _OVER_EPISODES)
-        found = evaluation_statistics.bootstrap_interval(
-            np.array(self.returns)[:, None], of, confidence=confidence, resamples=resamples, seed=seed)
-        return _NONE if self.no_interval else found
+        interval = evaluation_statistics.bootstrap_interval(
+            np.array(self.returns)[:, None], estimator, confidence=confidence, resamples=resamples, seed=seed)
+        return _NO_INTERVAL if self.no_interval else interval
 
     @property
     def human_normalized(self) -> float | None:
-        """The mean return where random play is 0 and a professional tester 1, see `environments.atari.scores`.
+        """The mean return on a scale where random play is 0 and a professional tester 1.
 
-        None where nobody has published such scores: for all but 57 games of Atari.
+        See `environments.atari.scores`. None for all but 57 games of Atari, which have published scores.
         """
         if scores_of(self.environment) is None:
             return None

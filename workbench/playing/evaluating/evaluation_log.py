@@ -1,7 +1,7 @@
-"""Evaluations that a run keeps: `evaluations.jsonl` in its directory, one JSON object per line, oldest first.
+"""The log of a run's evaluations: `evaluations.jsonl` in its directory, one JSON object per line, oldest first.
 
-They stay when their checkpoint is pruned, and no file of a checkpoint is touched. A line is written at once, with its
-line break before it, so that a torn one spoils itself alone.
+Entries stay when their checkpoint is pruned, and no file of a checkpoint is changed. Each line is written in one piece
+after a line break, so that a torn line leaves the others intact.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from workbench.rundir import RunDirectory, gone
 from workbench.rundir.files import last_lines, to_append
 
 FILE = "evaluations.jsonl"
-_MOST_BYTES, _MOST = 2**24, 100_000  # of the newest lines: these are read
-_LARGEST = 1e300  # of a return: sums of its squares and the like are the reader's
+_MOST_BYTES, _MOST = 2**24, 100_000  # bytes and number of the newest lines, which are read
+_LARGEST = 1e300  # of a return, so that statistics of it stay finite
 
 
 @dataclass(frozen=True)
-class Kept:
+class LoggedEvaluation:
     """An evaluation with its place in the run.
 
     Attributes:
-        time: unix time in s at which it was kept.
-        created: of the checkpoint; tells it from a later one of the same name.
+        time: Unix time in s at which it was logged.
+        created: of the checkpoint; distinguishes it from a later one of the same name.
         updates, time_s: of the checkpoint.
     """
 
@@ -41,47 +41,47 @@ class Kept:
     time_s: float
 
     def of(self, checkpoint: Checkpoint) -> bool:
-        """Whether that checkpoint was evaluated."""
+        """Whether it is an evaluation of that checkpoint."""
         return (self.evaluation.checkpoint.name, self.created) == (checkpoint.path.name, checkpoint.created)
 
 
-def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation) -> Kept:
-    """Add an evaluation to those of the run. Raises RunNotFound, StorageFailed."""
-    kept = Kept(evaluation, time.time(), checkpoint.created, checkpoint.updates, checkpoint.time_s)
-    plain = {**asdict(kept), "evaluation": {**asdict(evaluation), "checkpoint": checkpoint.path.name}}
+def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation) -> LoggedEvaluation:
+    """Add an evaluation to the run's log. Raises RunNotFound, StorageFailed."""
+    entry = LoggedEvaluation(evaluation, time.time(), checkpoint.created, checkpoint.updates, checkpoint.time_s)
+    data = {**asdict(entry), "evaluation": {**asdict(evaluation), "checkpoint": checkpoint.path.name}}
     path = directory.path / FILE
     try:
         with to_append(path) as file:
-            file.write(b"\n" + json.dumps(plain).encode())
+            file.write(b"\n" + json.dumps(data).encode())
     except FileNotFoundError:
         raise gone(directory.path) from None
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "Make room on its disk." if full else "Make it writable."
         raise StorageFailed(f"cannot keep the evaluation in {path}: {error.strerror}. {remedy}") from None
-    return kept
+    return entry
 
 
-def kept(directory: RunDirectory) -> list[Kept]:
-    """The evaluations of a run, oldest first, of the newest 16 MiB; lines that are no evaluation are left out."""
+def kept(directory: RunDirectory) -> list[LoggedEvaluation]:
+    """The evaluations of a run in its newest 16 MiB of log, oldest first, without invalid lines."""
     try:
         lines = last_lines(directory.path / FILE, size=_MOST_BYTES, most=_MOST)
     except OSError:
         return []
-    found = [_read(directory, line) for line in lines if line]
-    return [one for one in found if one is not None]
+    entries = [_read(directory, line) for line in lines if line]
+    return [entry for entry in entries if entry is not None]
 
 
-def _read(directory: RunDirectory, line: bytes) -> Kept | None:
+def _read(directory: RunDirectory, line: bytes) -> LoggedEvaluation | None:
     try:
-        plain: dict[str, Any] = json.loads(line)
-        told = plain["evaluation"]
-        path = directory.checkpoints / Path(told["checkpoint"]).name
-        sums = {name: tuple(told.get(name, ())) for name in ("returns", "lengths", "scores")}
+        data: dict[str, Any] = json.loads(line)
+        evaluation = data["evaluation"]
+        path = directory.checkpoints / Path(evaluation["checkpoint"]).name
+        sums = {name: tuple(evaluation.get(name, ())) for name in ("returns", "lengths", "scores")}
         for numbers in sums.values():
-            if not all(type(one) in (int, float) and abs(one) < _LARGEST for one in numbers):
+            if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in numbers):
                 return None
-        read = Kept(**{**plain, "evaluation": Evaluation(**{**told, "checkpoint": path, **sums})})
-        return read if read.evaluation.returns and isinstance(read.evaluation.environment, str) else None
+        entry = LoggedEvaluation(**{**data, "evaluation": Evaluation(**{**evaluation, "checkpoint": path, **sums})})
+        return entry if entry.evaluation.returns and isinstance(entry.evaluation.environment, str) else None
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None

@@ -17,8 +17,8 @@ import numpy as np
 from workbench.errors import OutOfBounds, UnknownName
 from workbench.trajectory import Array
 
-_NORMAL_FROM = 1000  # degrees of freedom beyond which Student's quantile is expanded around the normal one
-_MOST_AT_ONCE = 2_000_000  # numbers of resamples in memory
+_NORMAL_FROM = 1000  # degrees of freedom beyond which Student's quantile is expanded around the normal quantile
+_MOST_AT_ONCE = 2_000_000  # numbers in memory, of resamples
 
 
 def mean(scores: Array) -> Array:
@@ -32,7 +32,7 @@ def median(scores: Array) -> Array:
 
 
 def iqm(scores: Array) -> Array:
-    """The interquartile mean: of all runs on all games together, without the lowest and the highest quarter.
+    """The interquartile mean of all runs on all games together: without the lowest and the highest quarter.
 
     ⌊n/4⌋ scores are left out at each end.
     """
@@ -42,7 +42,7 @@ def iqm(scores: Array) -> Array:
 
 
 def optimality_gap(scores: Array) -> Array:
-    """How far scores are below 1 in the mean, where those above it count as 1."""
+    """The mean distance of scores below 1, where scores above 1 count as 1."""
     return np.asarray((1 - np.minimum(scores, 1)).mean((-2, -1)))
 
 
@@ -52,11 +52,11 @@ def share_above(scores: Array, thresholds: Array) -> Array:
 
 
 def superiority(ours: Array, theirs: Array) -> Array:
-    """The probability that one of our runs does better than one of theirs, in the mean over games; ties count half.
+    """The probability that a run of ours [..., R, G] beats one of theirs [..., S, G], averaged over games.
 
-    Of [..., R, G] and [..., S, G]. On one game this is Mann and Whitney's U over R S.
+    Ties count half. On one game this is Mann and Whitney's U over R S.
     """
-    each = [((one > theirs) + (one == theirs) / 2).mean((-2, -1)) for one in np.split(ours, ours.shape[-2], -2)]
+    each = [((run > theirs) + (run == theirs) / 2).mean((-2, -1)) for run in np.split(ours, ours.shape[-2], -2)]
     return np.asarray(np.mean(each, 0))
 
 
@@ -77,7 +77,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """The percentile bootstrap interval of a statistic: runs are drawn anew with replacement, within each game.
 
-    (-inf, inf) for one run, which tells nothing of how others would come out. Raises OutOfBounds.
+    (-inf, inf) for a single run, which has no spread. Raises OutOfBounds.
     """
     low, high = bootstrap_intervals([scores], of, confidence=confidence, resamples=resamples, seed=seed)
     return (float(low), float(high))
@@ -86,20 +86,22 @@ def bootstrap_interval(
 def bootstrap_intervals(
     scores: Sequence[Array], of: Callable[..., Array], *, confidence: float, resamples: int, seed: int
 ) -> tuple[Array, Array]:
-    """The same for a statistic of several sets of runs, drawn independently, that may be an array: its lowest and
-    highest values, of the shape that `of` returns behind its first dimension."""
+    """The same for an array statistic of several sets of runs, which are resampled independently.
+
+    Both ends have the shape that `of` returns, without its first dimension.
+    """
     check_confidence(confidence)
     if isinstance(resamples, bool) or not isinstance(resamples, int) or not 100 <= resamples <= 10_000_000:
         raise OutOfBounds(f"resamples={resamples!r} must be a whole number in [100, 10000000].")
     if min(map(len, scores)) < 2:
-        shape = of(*(one[None] for one in scores)).shape[1:]
+        shape = of(*(runs[None] for runs in scores)).shape[1:]
         return (np.full(shape, -math.inf), np.full(shape, math.inf))
-    generator, found = np.random.default_rng(seed), []
-    at_once = max(1, _MOST_AT_ONCE // sum(one.size for one in scores))
-    for first in range(0, resamples, at_once):
-        drawn = [_drawn(one, min(at_once, resamples - first), generator) for one in scores]
-        found.append(of(*drawn))
-    low, high = np.quantile(np.concatenate(found), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    generator, values = np.random.default_rng(seed), []
+    chunk = max(1, _MOST_AT_ONCE // sum(runs.size for runs in scores))
+    for first in range(0, resamples, chunk):
+        resampled = [_drawn(runs, min(chunk, resamples - first), generator) for runs in scores]
+        values.append(of(*resampled))
+    low, high = np.quantile(np.concatenate(values), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return (low, high)
 
 
@@ -127,7 +129,7 @@ def check_confidence(confidence: Any) -> None:
 
 def student_quantile(probability: float, degrees: int) -> float:
     """The quantile of Student's t with whole degrees of freedom, for a probability of 0.5 at least."""
-    if degrees > _NORMAL_FROM:  # Abramowitz and Stegun 26.7.5; what is left out is below 1e-10
+    if degrees > _NORMAL_FROM:  # Abramowitz and Stegun 26.7.5; the remainder is below 1e-10
         x, n = statistics.NormalDist().inv_cdf(probability), float(degrees)
         return (x + (x**3 + x) / (4 * n) + (5 * x**5 + 16 * x**3 + 3 * x) / (96 * n**2)
                 + (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / (384 * n**3))

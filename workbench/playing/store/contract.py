@@ -1,4 +1,4 @@
-"""What a rollout's folder must hold, checked before anything looks at it: a stranger may have written it."""
+"""Checks the contents of a rollout's folder before they are used, since a stranger may have written it."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "greedy": (bool,), "terminated": (bool,), "truncated": (bool,), "fps": (float, int), "note": (str,),
     "action_names": (list,),
 }  # fmt: skip
-_PERHAPS: dict[str, tuple[type, ...]] = {"max_abs_reward": (float, int), "reward_scale": (float, int)}
+_OPTIONAL: dict[str, tuple[type, ...]] = {"max_abs_reward": (float, int), "reward_scale": (float, int)}
 _FASTEST = 1000.0  # frames per second
-_ROWS = {  # of each step: kinds of dtype, and how many axes
+_ROWS = {  # of each step: kinds of dtype, and numbers of axes
     "rewards": ("f", (1,)), "values": ("f", (1,)), "policy": ("f", (2,)), "q_values": ("f", (2,)), "means": ("f", (2,)),
     "scores": ("f", (1,)), "state_norm": ("f", (1,)), "saliency": ("u", (2, 3)), "by_person": ("bu", (1,)),
 }  # fmt: skip
 _NEEDED = ("rewards", "values")
-_SAID = ("policy", "q_values", "means")
+_OUTPUTS = ("policy", "q_values", "means")
 
 
 def spec_of(
     record: Mapping[str, Any], arrays: Mapping[str, Array], frames: int | None, path: Path
 ) -> EnvironmentSpec:
-    """The environment's spec, after all of the record in `path` was found to fit; `frames`: their number, or None.
+    """Check the record in `path` and all arrays, and return the environment's spec; `frames`: their number, or None.
 
-    Raises StorageFailed, KeyError, ValueError or TypeError for what no rollout can be.
+    Raises StorageFailed, KeyError, ValueError or TypeError for impossible contents.
     """
-    check_fields(record, _FIELDS | _PERHAPS, path, needed=_FIELDS)
+    check_fields(record, _FIELDS | _OPTIONAL, path, needed=_FIELDS)
     if not all(type(name) is str for name in record["action_names"]):
-        raise ValueError("a name of an action is no text")
+        raise ValueError("a name of an action is not a text")
     if not 0 < record["fps"] <= _FASTEST:
         raise ValueError(f"fps={record['fps']!r:.100} is not between 0 and {_FASTEST:g}")
     rows, sizes = arrays["observations"], [len(record["action_names"])]
@@ -49,22 +49,22 @@ def spec_of(
 
 def _check_rows(arrays: Mapping[str, Array], spec: EnvironmentSpec, frames: int | None) -> None:
     actions = arrays["actions"]
-    steps, shown = len(actions), {"observations": len(arrays["observations"]), "frames": frames}
+    steps, counts = len(actions), {"observations": len(arrays["observations"]), "frames": frames}
     kinds = "f" if spec.actions.kind == "tanh_normal" else "i"
     if not steps or actions.shape[1:] != spec.actions.shape or actions.dtype.kind not in kinds:
         raise ValueError(f"actions of {spec.actions.kind} are not {actions.dtype} {actions.shape}")
     if kinds == "i" and not ((actions >= 0) & (actions < _most(spec))).all():
         raise ValueError(f"an action is none of {spec.actions.sizes}")
-    for name, count in shown.items():
+    for name, count in counts.items():
         if count not in (None, steps + 1):
             raise ValueError(f"of {steps:,} steps there are {count:,} {name}")
     for name, (dtypes, axes) in _ROWS.items():
         rows = arrays[name] if name in _NEEDED else arrays.get(name)
         if rows is not None and (rows.dtype.kind not in dtypes or rows.ndim not in axes or len(rows) != steps):
             raise ValueError(f"{name} of {steps:,} steps are not {rows.dtype} {rows.shape}")
-    said = {name: arrays[name].shape[1] for name in _SAID if name in arrays}
-    if set(said.values()) != {spec.num_actions}:
-        raise ValueError(f"of {spec.num_actions} actions or their parts nothing is said, or another number: {said}")
+    widths = {name: arrays[name].shape[1] for name in _OUTPUTS if name in arrays}
+    if set(widths.values()) != {spec.num_actions}:
+        raise ValueError(f"the policy's output must have {spec.num_actions} columns: {widths}")
 
 
 def _most(spec: EnvironmentSpec) -> Any:

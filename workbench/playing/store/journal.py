@@ -1,7 +1,7 @@
-"""The journal of an episode that somebody plays: a line of JSON on how it began, then one for each step.
+"""The journal of an episode that a person plays: a line of JSON on how it began, then one for each step.
 
-It lies beside the folder that the rollout is to get, and goes when that is whole. The same seed and actions give the
-same episode, so whoever reads it can come back to where the process was killed.
+It lies beside the future folder of the rollout, and is removed when that is complete. The same seed and actions give
+the same episode, so the journal leads back to the step at which the process was killed.
 """
 
 from __future__ import annotations
@@ -15,59 +15,59 @@ from workbench.errors import InvalidInput
 from workbench.rundir import write_atomically
 from workbench.rundir.files import LARGEST_LIST, content
 
-JOURNAL = ".begun"  # how its name ends
-LONGEST = 1_000_000  # steps: of a person who plays for half a day
+JOURNAL = ".begun"  # suffix of its name
+LONGEST = 1_000_000  # steps: a person plays so many in half a day
 
-Step = tuple[Any, str, float]  # actions of all rows, who chose the first, its reward
+Step = tuple[Any, str, float]  # actions of all rows, who chose the first one ("person" or "agent"), its reward
 
 
 class Journal:
-    """Writes one. A full disk does not end a game: the journal then ends with the last step that could be written."""
+    """Writes a journal. On a full disk the game continues, and the journal ends with the last step that was written."""
 
     def __init__(self, path: Path, opening: dict[str, Any]) -> None:
         self.path, self._opening = path, opening
         self._begun = self._ended = False
 
     def append(self, step: Step) -> None:
-        """Add a step; the first one makes the file."""
+        """Add a step; the first one creates the file."""
         if self._ended:
             return
-        first = "" if self._begun else _line(self._opening)
+        opening = "" if self._begun else _line(self._opening)
         try:
             with open(self.path, "a" if self._begun else "w") as file:
-                file.write(first + _line(step))
+                file.write(opening + _line(step))
         except OSError:
             self._ended = True  # a later step would not follow the last one
         self._begun = True
 
     def rewrite(self, steps: list[Step]) -> None:
-        """Write all of it anew: the last line of one that was cut off may be torn."""
+        """Write the whole journal anew, since its last line may be torn."""
         self._begun = True
         with suppress(OSError):
             write_atomically(self.path, "".join(map(_line, [self._opening, *steps])).encode())
 
     def remove(self) -> None:
-        """The episode is whole, or given up."""
+        """Delete the file, once the episode is stored or dropped."""
         with suppress(OSError):
             self.path.unlink()
 
 
 def read_journal(path: Path) -> tuple[dict[str, Any], list[Step]]:
-    """How the episode began, and its steps without one that was cut off. Raises InvalidInput."""
-    found = []
+    """The opening of an episode, and its steps without a torn one. Raises InvalidInput."""
+    entries = []
     try:
         for line in content(path, largest=LARGEST_LIST).split(b"\n", LONGEST + 2):
             with suppress(ValueError):
-                found.append(json.loads(line))
-        opening, *steps = found
-        if not isinstance(opening["title"], str) or len(steps) > LONGEST or not all(len(one) == 3 for one in steps):
+                entries.append(json.loads(line))
+        opening, *steps = entries
+        if not isinstance(opening["title"], str) or len(steps) > LONGEST or not all(len(step) == 3 for step in steps):
             raise ValueError
     except OSError as error:
         raise InvalidInput(f"there is no episode to go on with in {path}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidInput(f"{path} is not the journal of an episode. Delete it.") from None
-    return opening, [(rows, who, reward) for rows, who, reward in steps]
+    return opening, [(rows, actor, reward) for rows, actor, reward in steps]
 
 
-def _line(said: Any) -> str:
-    return json.dumps(said) + "\n"
+def _line(entry: Any) -> str:
+    return json.dumps(entry) + "\n"

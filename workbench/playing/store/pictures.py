@@ -1,4 +1,4 @@
-"""Frames as pictures, one after the other in a file: PNG keeps every pixel, JPEG keeps 3-D scenes small.
+"""Frames as encoded pictures in one file: PNG is lossless, JPEG is small for 3-D scenes.
 
 Measured at 210x160: Atari takes 0.7 to 1.3 kB and 0.6 ms a frame as PNG, 4 to 11 kB and 0.4 ms as JPEG of quality 90
 with full colour resolution (4:4:4; halved, the one-pixel sprites of Atari lose their colour).
@@ -19,7 +19,7 @@ from workbench.rundir.files import buffer, opened
 from workbench.trajectory import Array
 
 JPEG_QUALITY = 90
-LARGEST_SIDE = 4096  # pixels: what nobody draws, and takes seconds to decode
+LARGEST_SIDE = 4096  # pixels: larger frames are not drawn, and would take seconds to decode
 MIME = {"PNG": "image/png", "JPEG": "image/jpeg"}
 
 
@@ -40,7 +40,7 @@ def _encoded(frame: Array, kind: str, **options: int) -> bytes:
 
 
 class PictureWriter:
-    """Writes frames of one size to a file; `ends` are the offsets behind each of them."""
+    """Writes frames of one size to a file; `ends` are the offsets behind each frame."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -49,8 +49,7 @@ class PictureWriter:
         self.ends: list[int] = []
 
     def append(self, frame: Array) -> bytes:
-        """Write one frame, uint8 [H, W, 3]; the file. Raises EnvironmentFailed if it has another shape than the
-        first."""
+        """Write a frame, uint8 [H, W, 3], and return it encoded. Raises EnvironmentFailed if its shape changed."""
         if not self._shape:
             self._shape = frame.shape
             self.kind = "PNG" if len(as_png(frame)) <= len(as_jpeg(frame)) else "JPEG"
@@ -63,12 +62,12 @@ class PictureWriter:
         return picture
 
     def flush(self) -> None:
-        """Write what is still in memory. Raises OSError where the disk is full."""
+        """Write buffered data. Raises OSError on a full disk."""
         self._file.flush()
 
 
 class StoredFrames:
-    """Frames in a file, decoded when they are asked for: `frames[t]` is uint8 [H, W, 3], a slice [n, H, W, 3]."""
+    """Frames in a file, decoded on access: `frames[t]` is uint8 [H, W, 3], a slice [n, H, W, 3]."""
 
     def __init__(self, path: Path, *, ends: Sequence[int], kind: str) -> None:
         with opened(path) as file:
@@ -88,7 +87,7 @@ class StoredFrames:
 
     def __getitem__(self, index: int | slice) -> Array:
         if isinstance(index, slice):
-            return np.stack([self[one] for one in range(len(self))[index]])
+            return np.stack([self[t] for t in range(len(self))[index]])
         try:
             picture = Image.open(io.BytesIO(self.encoded(index)), formats=[self._kind])
             if max(picture.size) > LARGEST_SIDE:

@@ -1,8 +1,8 @@
-"""One episode that a person and a policy play together, and the record of it.
+"""One episode that a person and a policy play together, and its record.
 
-The policy is asked once at every step, whoever then chooses, so that its memory is that of this episode. Besides the
-record, which is lost with the process, each action is written to a journal at once: the same seed and actions give
-the same episode, so a journal alone is enough to come back to where it was.
+The policy runs once at every step, also when the person chooses the action, so that its recurrent state follows the
+episode. The record is lost if the process is killed, so each action is also written to a journal at once: the same
+seed and actions reproduce the episode.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from workbench.environments.contract import checked_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
 from workbench.playing import store
 from workbench.playing.store import Journal, RolloutWriter, Step
-from workbench.playing.worker.rollout import SCORES, Stage, of_those_present, record_of, thoughts_of, what_followed
+from workbench.playing.worker.rollout import SCORES, Stage, next_view, record_of, thoughts_of, zero_where_absent
 from workbench.policies.player import Player
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
-_MOST_ABSENT = 27_000  # steps that others may play on without who was watched
+_MOST_ABSENT = 27_000  # longest game of the others after the recorded agent has left
 KINDS = {name: kind for kind, name in SCORES.items()}
 Action = int | list[int] | list[float] | Array
 
 
-class Nobody:
-    """Stands in for a player where there is no policy."""
+class NoPlayer:
+    """The player of a game without a policy."""
 
     def __init__(self, stage: Stage) -> None:
         spec = stage.environment.spec
@@ -42,26 +42,26 @@ class Nobody:
         return np.zeros((len(step.flags), *self._actions.shape), kind)
 
     def did(self, row: int, action: Array) -> None:
-        """Nothing to remember."""
+        """Does nothing, since there is no state."""
 
     def thoughts(self) -> dict[str, Array]:
-        """NaN: nothing is said."""
+        """NaN for every output."""
         name = "means" if self._actions.kind == "tanh_normal" else "policy"
         return {"values": np.array(np.nan, np.float32), name: np.full(self._size, np.nan, np.float32)}
 
 
 class Episode:
-    """An episode at its first step; `writer` gets its record as it goes on.
+    """An episode from its first step on, recorded by `writer`.
 
     Attributes:
-        number: of the episode among those of this process, from 0.
-        picture: what is seen now, as a file of type `mime`; b"" where nothing is drawn.
+        number: of the episode in this process, from 0.
+        picture: the current frame as a file of type `mime`; b"" if nothing is drawn.
         flags: of the last step; 0 before the episode ended.
     """
 
     def __init__(
-        self, stage: Stage, player: Player | Nobody, writer: RolloutWriter, journal: Journal, *, number: int, seed: int,
-        greedy: bool,
+        self, stage: Stage, player: Player | NoPlayer, writer: RolloutWriter, journal: Journal, *, number: int,
+        seed: int, greedy: bool,
     ) -> None:
         self._stage, self._player, self._writer, self._greedy = stage, player, writer, greedy
         self.journal, self._repeating = journal, False
@@ -82,19 +82,19 @@ class Episode:
         return "terminated" if self.flags & Flags.TERMINATED else "truncated" if self.flags & Flags.TRUNCATED else ""
 
     def take(self, action: Action | None) -> None:
-        """Do `action`, as the environment takes it, or None: what the policy proposes.
+        """Take `action` in the environment's form, or the policy's proposal if it is None.
 
-        Raises InvalidInput; EnvironmentFailed, and StorageFailed where the disk is full: the episode is then over.
+        Raises InvalidInput; EnvironmentFailed, and StorageFailed on a full disk, after which the episode is over.
         """
         if self.over:
             raise InvalidInput(f"the episode is over ({self.over}): restart() begins another one.")
-        if action is None and isinstance(self._player, Nobody):
+        if action is None and isinstance(self._player, NoPlayer):
             raise InvalidInput("there is no agent to choose an action: give one, or play a run or a checkpoint.")
-        given = of_those_present(self._step, self._chosen(action))
+        actions = zero_where_absent(self._step, self._chosen(action))
         thoughts, person = self._thoughts, action is not None
-        step = self._stepped(given)
-        with self._whole():
-            self._writer.append(actions=given[0], by_person=np.uint8(person), rewards=step.reward[0], **thoughts,
+        step = self._stepped(actions)
+        with self._tearing_on_failure():
+            self._writer.append(actions=actions[0], by_person=np.uint8(person), rewards=step.reward[0], **thoughts,
                                 **({} if step.score is None else {"scores": step.score[0]}))
         self.steps += 1
         self.by_person += person
@@ -102,36 +102,36 @@ class Episode:
         self._return += self._reward
         self._last_score = 0.0 if step.score is None else float(step.score[0])
         self._score += self._last_score
-        self._last = (given[0].tolist(), "person" if person else "agent")
+        self._last = (actions[0].tolist(), "person" if person else "agent")
         self.flags = int(step.flags[0]) & ENDS
         if not self._repeating:
-            self.journal.append((given.tolist(), self._last[1], self._reward))
+            self.journal.append((actions.tolist(), self._last[1], self._reward))
         self._arrived(*self._seen)
 
     def _chosen(self, action: Action | None) -> Array:
-        """Actions of all rows, of the first one the person's."""
+        """Actions of all rows, with the person's action in the first."""
         rows = self._proposed.copy()
         if action is not None:
             try:
-                done = np.asarray(action)
+                person_action = np.asarray(action)
             except ValueError as error:
                 raise InvalidInput(f"action={action!r:.100} is no action: {error}.") from None
-            if rows.dtype.kind == "f" and done.dtype.kind == "i":
-                done = done.astype(np.float32)
-            rows[0] = checked_actions(done[None], self._stage.environment.spec, 1)[0]
+            if rows.dtype.kind == "f" and person_action.dtype.kind == "i":
+                person_action = person_action.astype(np.float32)
+            rows[0] = checked_actions(person_action[None], self._stage.environment.spec, 1)[0]
             self._player.did(0, rows[0])
         return rows
 
-    def _stepped(self, given: Array) -> StepBatch:
-        """The step that follows. Raises EnvironmentFailed, and the episode is then over."""
+    def _stepped(self, actions: Array) -> StepBatch:
+        """The next step. Raises EnvironmentFailed, after which the episode is over."""
         environment = self._stage.environment
         try:
-            step = environment.step(given)
+            step = environment.step(actions)
             for _ in range(_MOST_ABSENT):  # its last reward comes with the game's end
                 if not step.flags[0] & Flags.ABSENT:
                     break
-                step = environment.step(of_those_present(step, self._player.act(step, greedy=self._greedy)))
-            self._seen = what_followed(
+                step = environment.step(zero_where_absent(step, self._player.act(step, greedy=self._greedy)))
+            self._seen = next_view(
                 environment, step, ended=bool(step.flags[0] & ENDS), shown=self._stage.frame is not None)
         except EnvironmentFailed as error:
             self.failed = str(error)
@@ -139,8 +139,8 @@ class Episode:
         return step
 
     def _arrived(self, observation: Array, frame: Array | None) -> None:
-        """Keep what is seen now, and ask the policy."""
-        with self._whole():
+        """Record the current observation and frame, and run the policy."""
+        with self._tearing_on_failure():
             self._writer.append(observations=observation)
             if frame is not None:
                 kind, self.picture = self._writer.show(frame)
@@ -149,11 +149,11 @@ class Episode:
         if not self.over:
             self._proposed = self._player.act(self._step, greedy=self._greedy).copy()
             self._thoughts: dict[str, Any] = (
-                self._player.thoughts() if isinstance(self._player, Nobody) else thoughts_of(self._player))
+                self._player.thoughts() if isinstance(self._player, NoPlayer) else thoughts_of(self._player))
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Where something cannot be written, the record is torn: only the journal is left of the episode."""
+    def _tearing_on_failure(self) -> Iterator[None]:
+        """Marks the record as torn on a StorageFailed in the block: only the journal is then complete."""
         try:
             yield
         except StorageFailed as error:
@@ -164,12 +164,12 @@ class Episode:
     # --- the record -----------------------------------------------------------------------------------------------
 
     def repeat(self, steps: list[Step]) -> None:
-        """Come to where a journal ends. Raises EnvironmentFailed where the environment gives other rewards."""
+        """Replay the steps of a journal. Raises EnvironmentFailed if the environment returns other rewards."""
         self._repeating = True
-        for at, (rows, who, reward) in enumerate(steps):
+        for at, (rows, actor, reward) in enumerate(steps):
             self._proposed = np.asarray(rows, self._proposed.dtype)
             self._player.did(0, self._proposed[0])
-            self.take(None if who == "agent" else self._proposed[0])
+            self.take(None if actor == "agent" else self._proposed[0])
             if not np.isclose(self._reward, reward, rtol=1e-5, atol=1e-6):
                 raise EnvironmentFailed(
                     f"{self._stage.environment.spec.name} does not repeat itself: with the same seed and actions, step "
@@ -180,7 +180,7 @@ class Episode:
             self.journal.rewrite(steps)
 
     def keep(self, target: Path, checkpoint: Checkpoint | None) -> None:
-        """Write it, as it is so far, as a rollout in the place of `target`. Raises InvalidInput, StorageFailed."""
+        """Write the episode so far as a rollout that replaces `target`. Raises InvalidInput, StorageFailed."""
         if self.torn:
             raise StorageFailed(self.torn)
         if not self.steps:
@@ -191,8 +191,8 @@ class Episode:
         with store.replacing(target) as folder:
             self._writer.finish(record, into=folder)
 
-    def told(self) -> dict[str, Any]:
-        """What is known now, as JSON data: see `playing.by_hand.game.Moment`."""
+    def state(self) -> dict[str, Any]:
+        """The current state as JSON data: see `playing.by_hand.game.Moment`."""
         spec = self._stage.environment.spec
         return {
             "episode": self.number, "seed": self.seed, "step": self.steps, "frames": self.steps * spec.frames_per_step,
@@ -203,15 +203,15 @@ class Episode:
         }
 
     def _advice(self) -> dict[str, Any] | None:
-        if self.over or isinstance(self._player, Nobody):
+        if self.over or isinstance(self._player, NoPlayer):
             return None
-        name = next(one for one in KINDS if one in self._thoughts)
+        name = next(kind for kind in KINDS if kind in self._thoughts)
         return {"kind": KINDS[name], "scores": self._thoughts[name].tolist(), "action": self._proposed[0].tolist(),
                 "value": float(self._thoughts["values"])}
 
     def _drawn(self) -> list[float] | None:
-        """The numbers of the observation, where there is no picture."""
+        """The numbers of the observation, or None if there is a picture."""
         if self.picture:
             return None
-        return [float(one) for one in
+        return [float(number) for number in
                 observations.on_page(self._observation[None], parts=self._stage.environment.spec.parts).values[0]]

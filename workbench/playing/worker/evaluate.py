@@ -1,7 +1,7 @@
 """Plays whole episodes with a checkpoint's policy, in a process of its own on the CPU; prints one line of JSON.
 
-Every environment plays its own fixed share of the episodes: whoever counted the first to finish would favour short
-ones. Same checkpoint, seed and number of episodes: same returns.
+Every environment plays its own fixed share of the episodes, since counting the first to finish would favour short
+ones. The same checkpoint, seed and number of episodes give the same returns.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from workbench.policies.player import Player, answer, code_of, load_player, make
 from workbench.rundir import sealed
 from workbench.trajectory import ENDS, Flags
 
-_LARGEST_GROUP = 8  # environments stepped together, if a game has no more agents
+_LARGEST_GROUP = 8  # environments stepped together, unless a game has more agents
 
 
 class Episodes(NamedTuple):
-    """What was played, by environment and then by time.
+    """The results of the episodes, by environment and then by time.
 
     Attributes:
         returns: sums of rewards, not clipped.
         lengths: steps.
-        scores: sums of the environment's own score, where it has one beside the reward; else ().
+        scores: sums of the environment's own score if it has one beside the reward; else ().
     """
 
     returns: list[float]
@@ -42,45 +42,45 @@ class Episodes(NamedTuple):
 def play_episodes(
     player: Player, environment: VectorEnvironment, *, episodes: int, seed: int, greedy: bool
 ) -> Episodes:
-    """`episodes` whole episodes. Where several agents play a game, each has its own; an opponent's do not count."""
+    """Play `episodes` whole episodes. Each agent of a game has episodes of its own; an opponent's do not count."""
     count = environment.num_envs
-    ours = np.flatnonzero(~player.theirs)
+    rows = np.flatnonzero(~player.theirs)
     shares = np.zeros(count, int)
-    shares[ours] = [len(part) for part in np.array_split(np.arange(episodes), len(ours))]
-    done: list[list[tuple[float, int, float]]] = [[] for _ in range(count)]
+    shares[rows] = [len(part) for part in np.array_split(np.arange(episodes), len(rows))]
+    finished: list[list[tuple[float, int, float]]] = [[] for _ in range(count)]
     total, length, score = np.zeros(count), np.zeros(count, int), np.zeros(count)
     step = environment.reset(seed=seed)
-    while any(len(own) < share for own, share in zip(done, shares, strict=True)):
+    while any(len(results) < share for results, share in zip(finished, shares, strict=True)):
         step = environment.step(player.act(step, greedy=greedy))
         total += step.reward
         length += (step.flags & Flags.ABSENT) == 0
         if step.score is not None:
             score += step.score
         for row in np.flatnonzero(step.flags & ENDS).tolist():
-            if len(done[row]) < shares[row]:
-                done[row].append((float(total[row]), int(length[row]), float(score[row])))
+            if len(finished[row]) < shares[row]:
+                finished[row].append((float(total[row]), int(length[row]), float(score[row])))
             total[row], length[row], score[row] = 0.0, 0, 0.0
-    returns, lengths, scores = (list(column) for column in zip(*sum(done, []), strict=True))
+    returns, lengths, scores = (list(column) for column in zip(*sum(finished, []), strict=True))
     return Episodes(returns, lengths, scores if environment.spec.scored else [])
 
 
 def main(request: str) -> int:
-    """Evaluate as `request` (JSON: the arguments of `_evaluated`) says, and print the result. The exit code."""
-    return answer(request, _evaluated)
+    """Evaluate by `request` (JSON: the arguments of `_evaluate`), print the result, and return the exit code."""
+    return answer(request, _evaluate)
 
 
-def _evaluated(
+def _evaluate(
     checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None
 ) -> dict[str, Any]:
-    found = checkpoints.at(Path(checkpoint), trust_code=trust_code)
-    spec = found.spec
+    source = checkpoints.at(Path(checkpoint), trust_code=trust_code)
+    spec = source.spec
     num_envs = max(1, min(episodes, _LARGEST_GROUP) // spec.agents) * spec.agents
     if protocol is None:
-        environment = make_environment(found, num_envs=num_envs, seed=seed)
+        environment = make_environment(source, num_envs=num_envs, seed=seed)
     else:
-        environment = _by_protocol(found, protocol, starts, episodes=episodes, num_envs=num_envs, seed=seed)
+        environment = _by_protocol(source, protocol, starts, episodes=episodes, num_envs=num_envs, seed=seed)
     try:
-        player = load_player(found, num_envs=num_envs, seed=seed)
+        player = load_player(source, num_envs=num_envs, seed=seed)
         played = play_episodes(player, environment, episodes=episodes, seed=seed, greedy=greedy)
     finally:
         environment.close()
@@ -90,16 +90,18 @@ def _evaluated(
 def _by_protocol(
     checkpoint: Checkpoint, name: str, starts: str | None, *, episodes: int, num_envs: int, seed: int
 ) -> VectorEnvironment:
-    """The checkpoint's game as Atari's protocol `name` has it, for `episodes` episodes in all."""
+    """The checkpoint's game under Atari's protocol `name`, for `episodes` episodes in all."""
     config = checkpoint.config
     config = config.replaced(environment_options={**config.environment_options, **protocol_of(name).options})
     sealed.check_module(code_of(checkpoint), config.environment, trust_code=checkpoint.trust_code)
     game = environments.atari_game(config.environment)
     if starts is None or game is None:
         return environments.make_configured(config, num_envs=num_envs, seed=seed)
-    read = read_starts(Path(starts), game=game)
-    shares = np.array_split(np.arange(episodes) % len(read.starts), num_envs)  # as `play_episodes` divides them
+    recording = read_starts(Path(starts), game=game)
+    shares = np.array_split(np.arange(episodes) % len(recording.starts), num_envs)  # as `play_episodes` divides them
     options = AtariOptions(**config.environment_options)
-    made = AtariFromStarts(config.environment, read, dealt=[share.tolist() for share in shares], options=options)
-    made.spec = dataclasses.replace(made.spec, frame_stack=config.frame_stack or made.spec.frame_stack)
-    return made
+    dealt = [share.tolist() for share in shares]
+    environment = AtariFromStarts(config.environment, recording, dealt=dealt, options=options)
+    frame_stack = config.frame_stack or environment.spec.frame_stack
+    environment.spec = dataclasses.replace(environment.spec, frame_stack=frame_stack)
+    return environment

@@ -1,8 +1,8 @@
 """The process in which a person plays: an environment, the policy's advice, and a clock, on the CPU.
 
-Commands come as lines of JSON on standard input: {"do": "step", "id": 3, "action": 1}. Each one with an id is answered,
-and every step is told, as a line of JSON followed by the picture's bytes. When standard input closes (the parent
-went away, however that ended), the episode that was begun is kept, and the process ends.
+Commands are lines of JSON on standard input: {"do": "step", "id": 3, "action": 1}. The process answers each command
+with an id and reports each step by a line of JSON, followed by the picture's bytes. When standard input closes, since
+the parent has ended in any way, the process stores the current episode and ends.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, WorkbenchError
 from workbench.playing import store
 from workbench.playing.store import JOURNAL, Journal, RolloutWriter, read_journal
-from workbench.playing.worker.episode import Action, Episode, Nobody
-from workbench.playing.worker.rollout import Stage, opened, trained_in
+from workbench.playing.worker.episode import Action, Episode, NoPlayer
+from workbench.playing.worker.rollout import Stage, opened, training_environment
 from workbench.policies.player import load_player
 
-_LAST_WORDS_S = 8.0  # to keep the episode when the parent has gone: DESIGN.md wants no orphan after 10 s
+_LAST_WORDS_S = 8.0  # to store the episode after the parent's end: no orphan may live longer than 10 s
 _FASTEST = 1000.0  # steps per second
 
 Command = dict[str, Any]
@@ -42,10 +42,9 @@ class Game:
     """One episode after another in one environment.
 
     Args:
-        request: `playing.by_hand.game.play` makes it. source: path of a checkpoint, or ""; trust_code: of it;
-            environment and options, of a game without one;
-            seed, greedy; folder: where episodes are kept, under names that begin as `stem` says; journal:
-            of an episode to go on with, or "".
+        request: from `playing.by_hand.game.play`. source: path of a checkpoint, or ""; trust_code: for it;
+            environment, options: of a game without a checkpoint; seed; greedy; folder: where episodes are stored;
+            stem: the beginning of their names; journal: of an episode to continue, or "".
     """
 
     def __init__(self, request: dict[str, Any], tell: Tell) -> None:
@@ -61,24 +60,24 @@ class Game:
         self._due = 0.0
         opening, steps = read_journal(Path(request["journal"])) if request["journal"] else ({}, [])
         seed = opening.get("seed", request["seed"])
-        self._stage = opened(self._made, seed=seed, render=True)
+        self._stage = opened(self._make, seed=seed, render=True)
         self._open.enter_context(closing(self._stage.environment))
         spec = self._stage.environment.spec
-        self._player = Nobody(self._stage) if self._checkpoint is None else load_player(
+        self._player = NoPlayer(self._stage) if self._checkpoint is None else load_player(
             self._checkpoint, num_envs=spec.agents, seed=seed)
-        name = Path(request["journal"]).name.removesuffix(JOURNAL)  # "" where there is none
-        self._episode = self._begun(self._stage, seed, number=0, name=name)
+        name = Path(request["journal"]).name.removesuffix(JOURNAL)  # "" without a journal
+        self._episode = self._begin(self._stage, seed, number=0, name=name)
         self._episode.repeat(steps)
 
-    def _made(self, show: Show) -> VectorEnvironment:
+    def _make(self, show: Show) -> VectorEnvironment:
         seed = self._request["seed"]
         if self._checkpoint is not None:
-            return trained_in(self._checkpoint, seed=seed, show=show)
+            return training_environment(self._checkpoint, seed=seed, show=show)
         return environments.make(
             self._request["environment"], num_envs=1, seed=seed, options=self._request["options"], show=show)
 
-    def _begun(self, stage: Stage, seed: int, *, number: int, name: str = "") -> Episode:
-        """An episode whose record lies in a folder of its own, until the next one begins."""
+    def _begin(self, stage: Stage, seed: int, *, number: int, name: str = "") -> Episode:
+        """A new episode, with its record in a scratch folder until the next one begins."""
         self._recording.close()
         self._target = self._folder / (name or f"{self._request['stem']}-{number}-seed{seed}")
         folder = self._recording.enter_context(store.scratch_beside(self._target))
@@ -90,11 +89,11 @@ class Game:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def do(self, command: Command) -> None:
-        """Do what is asked for, and answer. What goes wrong is answered, too."""
-        doing: dict[str, Callable[..., None]] = {
+        """Carry out a command, and answer it with the new state or the error."""
+        methods: dict[str, Callable[..., None]] = {
             "step": self._step, "set": self._set, "restart": self._restart, "keep": self._keep}
         try:
-            doing[command["do"]](**{name: value for name, value in command.items() if name not in ("do", "id")})
+            methods[command["do"]](**{name: value for name, value in command.items() if name not in ("do", "id")})
         except WorkbenchError as error:
             self._clock["running"] = False
             self.say(command.get("id"), error)
@@ -106,7 +105,7 @@ class Game:
         try:
             self._episode.take(action)
         except (EnvironmentFailed, StorageFailed):
-            with suppress(WorkbenchError):  # what it raised is worse
+            with suppress(WorkbenchError):  # the first error matters more
                 self._keep()
             raise
         if self._episode.over:
@@ -127,7 +126,7 @@ class Game:
         environment = self._stage.environment
         step = environment.reset(seed=seed)
         stage = self._stage._replace(step=step, frame=None if self._stage.frame is None else environment.render(0))
-        self._episode = self._begun(stage, seed, number=before.number + 1)
+        self._episode = self._begin(stage, seed, number=before.number + 1)
 
     def _set(self, **changes: Any) -> None:
         """`running`, `turns`, `rate` (steps/s), `playing` ("person" or "agent"), `held` and `rest` (actions)."""
@@ -146,22 +145,22 @@ class Game:
 
     @property
     def _ticks(self) -> bool:
-        """Whether steps are made without being asked for."""
+        """Whether the clock makes steps."""
         clock = self._clock
         return bool(clock["running"]) and (clock["playing"] == "agent" or not clock["turns"])
 
     def wait_s(self) -> float | None:
-        """Seconds until the clock makes a step; None: it stands."""
+        """Seconds until the clock's next step; None while it stands."""
         return max(0.0, self._due - time.monotonic()) if self._ticks else None
 
     def tick(self) -> None:
-        """A step by the clock: the agent's, or what the person's keys mean now."""
+        """Make a step by the clock: the agent's, or that of the keys which the person holds."""
         period_s = 1 / min(_FASTEST, max(0.01, float(self._clock["rate"])))
-        self._due = max(self._due + period_s, time.monotonic())  # a slow step is not made up for
+        self._due = max(self._due + period_s, time.monotonic())  # the time of a slow step is not caught up
         action = None
         if self._clock["playing"] == "person":
-            action = next((one for one in (self._held, self._rest, self._episode.told()["action"]) if one is not None),
-                          self._first)
+            choices = (self._held, self._rest, self._episode.state()["action"], self._first)
+            action = next(choice for choice in choices if choice is not None)
         self.do({"do": "step", "action": action})
 
     @property
@@ -170,27 +169,27 @@ class Game:
         actions = self._stage.environment.spec.actions
         return [0] * len(actions.sizes) if actions.shape else 0
 
-    # --- telling --------------------------------------------------------------------------------------------------
+    # --- answers --------------------------------------------------------------------------------------------------
 
     def say(self, answers: int | None, error: WorkbenchError | None = None) -> None:
-        """Tell what is known now; `answers`: the command's id."""
-        message = {"id": answers, "state": {**self._episode.told(), **self._clock, "kept": self._kept},
+        """Send the current state; `answers`: id of the command that it answers, or None."""
+        message = {"id": answers, "state": {**self._episode.state(), **self._clock, "kept": self._kept},
                    "journal": str(self._episode.journal.path)}
         if error is not None:
             message["error"] = {"type": type(error).__name__, "message": str(error)}
         self._tell({**message, "mime": self._episode.mime}, self._episode.picture)
 
     def header(self) -> dict[str, Any]:
-        """What does not change from step to step."""
+        """The facts that stay the same for all steps."""
         environment, spec = self._stage.environment, self._stage.environment.spec
-        drawn = None
+        entries = None
         if not self._episode.picture:
-            drawn = list(observations.on_page(self._stage.step.observation[:1], parts=spec.parts).names)
+            entries = list(observations.on_page(self._stage.step.observation[:1], parts=spec.parts).names)
         return {"spec": spec.to_json(), "action_names": list(environment.action_names), "fps": environment.fps,
-                "note": self._stage.note, "agent": self._checkpoint is not None, "entries": drawn}
+                "note": self._stage.note, "agent": self._checkpoint is not None, "entries": entries}
 
     def end(self) -> None:
-        """Keep the episode that was begun, and close everything."""
+        """Store the current episode, and close everything."""
         try:
             if self._episode.steps and not (self._episode.over and self._kept):
                 self._keep()
@@ -201,10 +200,10 @@ class Game:
 
 
 def main(request: str) -> int:
-    """Play until standard input closes, or {"do": "end"}. The exit code."""
+    """Play until standard input closes or the command "end" comes, and return the exit code."""
     torch.set_num_threads(1)
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what an environment prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keeps an environment's prints out of the answers
     telling = threading.Lock()
 
     def tell(message: dict[str, Any], picture: bytes) -> None:
@@ -249,7 +248,7 @@ def _send(out: BinaryIO, message: dict[str, Any], picture: bytes) -> None:
 
 
 def _listen(commands: queue.SimpleQueue[Command | None]) -> None:
-    """Hand on what comes in; after its end the process has some seconds left, whatever it does then."""
+    """Queue the commands of standard input; after its end, end the process within some seconds at any rate."""
     for line in sys.stdin:
         commands.put(json.loads(line))
     last = threading.Timer(_LAST_WORDS_S, os._exit, [0])

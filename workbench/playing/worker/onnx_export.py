@@ -1,6 +1,6 @@
 """Writes a checkpoint's network as an ONNX file: one step of one environment, its memory in and out.
 
-Inputs: `observation` (or one for each part, by its name) [1, 1, *stacked], as the network sees it; `previous_action`
+Inputs: `observation` (or each part by its name) [1, 1, *stacked], as the network sees it; `previous_action`
 [1, 1, *action], `reward` float32 [1, 1], `start` bool [1, 1], and `state_0`, ... [1, ...], zeros at first. Outputs:
 `policy_logits` and `value`, or `q_values`, and `next_state_0`, ... The environment's spec is in the file's metadata.
 """
@@ -27,11 +27,11 @@ _NEEDED = ("onnx", "onnxscript")
 
 
 def main(request: str) -> int:
-    """Export as `request` (JSON: the arguments of `_exported`) says. The exit code."""
-    return answer(request, _exported)
+    """Export by `request` (JSON: the arguments of `_export`), and return the exit code."""
+    return answer(request, _export)
 
 
-def _exported(checkpoint: str, trust_code: bool, target: str) -> dict[str, Any]:
+def _export(checkpoint: str, trust_code: bool, target: str) -> dict[str, Any]:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: {imports.pip_install('onnx')}")
@@ -45,11 +45,11 @@ def write(policy: Policy, target: Path) -> list[str]:
 
     for module in policy.network.modules():
         if isinstance(module, ResettingLSTM):
-            module.forward = module._step_by_step  # type: ignore[method-assign]  # asks no tensor what is in it
-    named, outputs = _inputs(policy), _outputs(policy)
+            module.forward = module._step_by_step  # type: ignore[method-assign]  # does not branch on a tensor's values
+    inputs, outputs = _inputs(policy), _outputs(policy)
     try:
         program: Any = torch.onnx.export(
-            _OneStep(policy).eval(), tuple(named.values()), dynamo=True, verbose=False, input_names=list(named),
+            _OneStep(policy).eval(), tuple(inputs.values()), dynamo=True, verbose=False, input_names=list(inputs),
             output_names=outputs)
     except Exception as error:
         raise NetworkFailed(f"{type(policy.network).__name__} cannot be written as ONNX: {error!s:.500}") from error
@@ -65,11 +65,11 @@ def write(policy: Policy, target: Path) -> list[str]:
     finally:
         with suppress(OSError):
             beside.unlink()
-    return [one.name for one in model.graph.input]
+    return [node.name for node in model.graph.input]
 
 
 class _OneStep(nn.Module):
-    """The network with its arguments one after another."""
+    """The network with a flat list of arguments."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class _OneStep(nn.Module):
         self._parts = [part.name for part in policy.spec.seen]
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Outputs and state."""
+        """The outputs and the next state, in a flat tuple."""
         count = len(self._parts)
         parts, (action, reward, start, *state) = inputs[:count], inputs[count:]
         observation = parts[0] if self._parts == [""] else dict(zip(self._parts, parts, strict=True))
@@ -87,11 +87,11 @@ class _OneStep(nn.Module):
 
 def _inputs(policy: Policy) -> dict[str, Tensor]:
     spec, state = policy.spec, policy.network.initial_state(1)  # type: ignore[operator]
-    seen = {part.name or "observation": torch.zeros((1, 1, *part.shape), dtype=getattr(torch, part.dtype))
+    observation = {part.name or "observation": torch.zeros((1, 1, *part.shape), dtype=getattr(torch, part.dtype))
             for part in spec.seen}
     action = torch.zeros((1, 1, *spec.actions.shape), dtype=getattr(torch, spec.actions.dtype))
-    return {**seen, "previous_action": action, "reward": torch.zeros(1, 1),
-            "start": torch.ones((1, 1), dtype=torch.bool), **{f"state_{at}": one for at, one in enumerate(state)}}
+    return {**observation, "previous_action": action, "reward": torch.zeros(1, 1),
+            "start": torch.ones((1, 1), dtype=torch.bool), **{f"state_{at}": part for at, part in enumerate(state)}}
 
 
 def _outputs(policy: Policy) -> list[str]:

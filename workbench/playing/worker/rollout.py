@@ -1,7 +1,7 @@
-"""Plays one episode with a checkpoint's policy and writes down what it saw, did and thought; prints a line of JSON.
+"""Plays one episode with a checkpoint's policy, and records observations, actions and the policy's output.
 
-In a process of its own on the CPU, as evaluations are: one environment, the same player, the same seeds. So the same
-checkpoint and seed give the same episode, and its return is what an evaluation of one episode says.
+It has a process of its own on the CPU and prints a line of JSON, as evaluations do, with one environment, the same
+player and the same seeds. So the same checkpoint and seed give the same episode and return as an evaluation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCORES = {"probability": "policy", "q_value": "q_values", "mean": "means"}  # ar
 
 
 class Stage(NamedTuple):
-    """An environment at its first step. `frame`: what it shows; `note`: why nothing, or not what was asked for."""
+    """An environment at its first step, its frame, and a note on why the frame is missing or replaced."""
 
     environment: VectorEnvironment
     step: StepBatch
@@ -39,61 +39,61 @@ class Stage(NamedTuple):
 
 
 def main(request: str) -> int:
-    """Play as `request` (JSON: the arguments of `_played`) says. The exit code."""
-    return answer(request, _played)
+    """Play by `request` (JSON: the arguments of `_play_rollout`), and return the exit code."""
+    return answer(request, _play_rollout)
 
 
-def _played(
+def _play_rollout(
     checkpoint: str, trust_code: bool, folder: str, seed: int, greedy: bool, max_steps: int, saliency: str | None,
     render: bool,
 ) -> dict[str, Any]:
-    found = checkpoints.at(Path(checkpoint), trust_code=trust_code)
+    source = checkpoints.at(Path(checkpoint), trust_code=trust_code)
     with ExitStack() as stack:
-        stage = opened(lambda show: trained_in(found, seed=seed, show=show), seed=seed, render=render)
+        stage = opened(lambda show: training_environment(source, seed=seed, show=show), seed=seed, render=render)
         environment = stack.enter_context(closing(stage.environment))
         writer = stack.enter_context(RolloutWriter(Path(folder)))
         spec = environment.spec
-        player = load_player(found, num_envs=spec.agents, seed=seed)
+        player = load_player(source, num_envs=spec.agents, seed=seed)
         explain = saliency_of(player, spec, method=saliency) if saliency else None
         flags = play(player, stage, writer, greedy=greedy, max_steps=max_steps, explain=explain)
-        writer.finish({**record_of(stage, found, seed=seed, greedy=greedy, flags=flags), "max_steps": max_steps})
+        writer.finish({**record_of(stage, source, seed=seed, greedy=greedy, flags=flags), "max_steps": max_steps})
     return {}
 
 
 def record_of(
     stage: Stage, checkpoint: Checkpoint | None, *, seed: int, greedy: bool, flags: int
 ) -> dict[str, Any]:
-    """What a rollout's record says of an episode; `checkpoint`: whose policy played, or None."""
+    """The record of an episode for its rollout; `checkpoint`: of the policy that played, or None."""
     environment, spec = stage.environment, stage.environment.spec
     config = None if checkpoint is None else checkpoint.config
-    learning = None if config is None else config.hyperparameters
+    hyperparameters = None if config is None else config.hyperparameters
     return {
         "environment": spec.name, "algorithm": config.algorithm if config else "",
         "checkpoint": str(checkpoint.path) if checkpoint else "", "seed": seed, "greedy": greedy,
         "checkpoint_frames": checkpoint.frames if checkpoint else 0,
         "terminated": bool(flags & Flags.TERMINATED), "truncated": bool(flags & Flags.TRUNCATED),
         "action_names": environment.action_names, "fps": environment.fps, "note": stage.note,
-        "max_abs_reward": learning.max_abs_reward if learning else 0.0,
-        "reward_scale": learning.reward_scale if learning else 1.0,
+        "max_abs_reward": hyperparameters.max_abs_reward if hyperparameters else 0.0,
+        "reward_scale": hyperparameters.reward_scale if hyperparameters else 1.0,
         "actions": asdict(spec.actions), "parts": [asdict(part) for part in spec.parts],
     }
 
 
-def trained_in(checkpoint: Checkpoint, *, seed: int, show: Show) -> VectorEnvironment:
-    """One game of the environment that a checkpoint was trained in."""
+def training_environment(checkpoint: Checkpoint, *, seed: int, show: Show) -> VectorEnvironment:
+    """One game of the environment in which a checkpoint was trained."""
     agents = checkpoint.spec.agents
     return make_environment(checkpoint, num_envs=agents, seed=seed, show=show)
 
 
 def opened(make: Callable[[Show], VectorEnvironment], *, seed: int, render: bool) -> Stage:
-    """The environment, drawing if it can: where that fails, the note says why, and its observation is shown."""
+    """An environment that draws if it can; otherwise its observation is shown, and the note has the reason."""
     if not render:
         stage = _begun(make("endings"), seed=seed)
         return stage._replace(frame=None, note="frames were not asked for")
     try:
         return _begun(make("frames"), seed=seed)
     except (MissingPackage, EnvironmentFailed) as error:
-        stage = _begun(make("endings"), seed=seed)  # raises what has nothing to do with drawing
+        stage = _begun(make("endings"), seed=seed)  # raises errors that drawing did not cause
         instead = "no frames" if stage.frame is None else "the observation is shown"
         return stage._replace(note=f"{str(error).splitlines()[0]} ({instead})")
 
@@ -111,25 +111,25 @@ def _begun(environment: VectorEnvironment, *, seed: int) -> Stage:
 def play(
     player: Player, stage: Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int, explain: Saliency | None
 ) -> int:
-    """Plays from the first step to the end of the episode or `max_steps`; the flags of the last step.
+    """Play from the first step to the end of the episode or `max_steps`, and return the flags of the last step.
 
-    Of a game of several agents all are played, and the first is shown as long as it takes part.
+    All agents of a game are played; the first one is recorded as long as it takes part.
     """
     environment, step, frame = stage.environment, stage.step, stage.frame
     observation = step.observation[0]
     for _ in range(max_steps):
-        action = of_those_present(step, player.act(step, greedy=greedy))
+        action = zero_where_absent(step, player.act(step, greedy=greedy))
         thoughts = thoughts_of(player)
         if explain is not None:
             thoughts["saliency"] = explain(player.chosen[0])
         _write(writer, frame, observation=observation, actions=action[0], **thoughts)
         step = environment.step(action)
-        waited = 0
-        while step.flags[0] & Flags.ABSENT and waited < max_steps:  # its last reward comes with the game's end
-            waited += 1
-            step = environment.step(of_those_present(step, player.act(step, greedy=greedy)))
+        absent_steps = 0
+        while step.flags[0] & Flags.ABSENT and absent_steps < max_steps:  # its last reward comes with the game's end
+            absent_steps += 1
+            step = environment.step(zero_where_absent(step, player.act(step, greedy=greedy)))
         ended = bool(step.flags[0] & ENDS)
-        observation, frame = what_followed(environment, step, ended=ended, shown=stage.frame is not None)
+        observation, frame = next_view(environment, step, ended=ended, shown=stage.frame is not None)
         writer.append(rewards=step.reward[0], **({} if step.score is None else {"scores": step.score[0]}))
         if ended:
             break
@@ -137,18 +137,18 @@ def play(
     return int(step.flags[0])
 
 
-def of_those_present(step: StepBatch, actions: Array) -> Array:
-    """The actions, 0 of who is out of a game that others still play."""
+def zero_where_absent(step: StepBatch, actions: Array) -> Array:
+    """The actions, with 0 for agents that have left a game which others still play."""
     return np.where((step.flags & Flags.ABSENT).reshape(-1, *[1] * (actions.ndim - 1)), actions.dtype.type(0), actions)
 
 
-def what_followed(
+def next_view(
     environment: VectorEnvironment, step: StepBatch, *, ended: bool, shown: bool
 ) -> tuple[Array, Array | None]:
-    """What the action led to, and its frame: at an end not the new episode's first, but the old one's last."""
+    """The observation after the action, and its frame: at an end the old episode's last, not the new one's first."""
     ending = environment.ending(0) if ended else None
     if ended and ending is None:
-        raise WorkbenchError(f"{environment.spec.name} does not keep how its episodes end: `ending` gave None.")
+        raise WorkbenchError(f"{environment.spec.name} does not keep how its episodes end: `ending` returned None.")
     observation, frame = ending or (step.observation[0], environment.render(0) if shown else None)
     if shown and frame is None:
         raise EnvironmentFailed(f"{environment.spec.name} drew its first frames, and then none.")
@@ -156,12 +156,12 @@ def what_followed(
 
 
 def thoughts_of(player: Player) -> dict[str, Any]:
-    """What the policy said at the last step, by the name of the array that keeps it."""
-    said = outlook(player.output, config=player.config, actions=player.spec.actions)
-    found = {"values": said.value[0, 0].numpy(), SCORES[said.kind]: said.scores[0, 0].numpy()}
+    """The policy's output at the last step, by the name of its array in the rollout."""
+    output = outlook(player.output, config=player.config, actions=player.spec.actions)
+    rows = {"values": output.value[0, 0].numpy(), SCORES[output.kind]: output.scores[0, 0].numpy()}
     if player.state:
-        found["state_norm"] = torch.cat([part[0].float().flatten() for part in player.state]).norm().numpy()
-    return {name: np.asarray(value, np.float32) for name, value in found.items()}
+        rows["state_norm"] = torch.cat([part[0].float().flatten() for part in player.state]).norm().numpy()
+    return {name: np.asarray(value, np.float32) for name, value in rows.items()}
 
 
 def _write(writer: RolloutWriter, frame: Array | None, *, observation: Array, **rows: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.layer_statistics import Difference, Layer
-from workbench.playing.evaluating.evaluation_log import Kept
+from workbench.playing.evaluating.evaluation_log import LoggedEvaluation
 from workbench.tables import number, plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
@@ -61,7 +61,7 @@ _OF_STRINGS = str.maketrans({"\\": "/", '"': "'"})
 Bins = tuple[Array, Array]  # edges and counts
 
 
-def checkpoint_rows(found: Sequence[Checkpoint], kept: Sequence[Kept]) -> list[dict[str, Any]]:
+def checkpoint_rows(found: Sequence[Checkpoint], kept: Sequence[LoggedEvaluation]) -> list[dict[str, Any]]:
     """A row per checkpoint, with the latest of its evaluations."""
     rows = []
     for one in found:
@@ -121,8 +121,8 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def timeline(
-    found: Sequence[Checkpoint], kept: Sequence[Kept], *, chosen: Sequence[Checkpoint] = (), mean: Series = EMPTY,
-    events: Events = (),
+    found: Sequence[Checkpoint], kept: Sequence[LoggedEvaluation], *, chosen: Sequence[Checkpoint] = (),
+    mean: Series = EMPTY, events: Events = (),
 ) -> Figure:
     """A diamond per checkpoint at the return that it had, over the run's mean return; evaluations with their interval
     as bars; a line where each chosen checkpoint is."""

@@ -164,7 +164,7 @@ class CheckpointInspector:
             shown["histogram"] = self._histogram
         self.charts.show(shown)
 
-    def _kept(self) -> list[evaluation_log.Kept]:
+    def _kept(self) -> list[evaluation_log.LoggedEvaluation]:
         return evaluation_log.kept(self._owner.directory)
 
     def _pair(self) -> tuple[Checkpoint | None, Checkpoint | None]:

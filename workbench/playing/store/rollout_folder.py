@@ -1,4 +1,4 @@
-"""The folder of one rollout: filled while the episode is played, in a hidden place beside, and then renamed."""
+"""The folder of one rollout: filled under a hidden name while the episode is played, and then renamed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from workbench.trajectory import Array
 
 FORMAT = 2  # 1 had no actions but choices, and no parts
 RECORD, STEPS, FRAMES = "rollout.json", "steps.safetensors", "frames.bin"
-_GREATEST = 0.999  # quantile of an episode's saliency that becomes 255: a few steps far above all would darken the rest
-_SAMPLE = 1_000_000  # values that it is taken from
+_GREATEST = 0.999  # quantile of an episode's saliency that becomes 255: extreme steps do not darken the rest
+_SAMPLE = 1_000_000  # values from which the quantile is estimated
 _CHUNK = 512  # rows
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class Stored(NamedTuple):
-    """What a folder holds: `rollout.json`, the arrays by name, and the frames."""
+    """The contents of a folder: `rollout.json`, the arrays by name, and the frames."""
 
     record: dict[str, Any]
     arrays: Tensors
@@ -43,7 +43,7 @@ class Stored(NamedTuple):
 
 
 class _Rows:
-    """Rows of one array, in a file without a name until all are there."""
+    """Rows of one array, in an unnamed file until all are written."""
 
     def __init__(self, first: Array, file: BinaryIO) -> None:
         self._file, self._row, self._count = file, first, 0
@@ -59,7 +59,7 @@ class _Rows:
 
 
 class RolloutWriter:
-    """Fills `folder` step by step; `finish` makes it complete. Raises StorageFailed where the disk is full."""
+    """Fills `folder` step by step; `finish` completes it. Raises StorageFailed on a full disk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,13 +73,13 @@ class RolloutWriter:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             with _writing(self._folder):
-                self._open.close()  # flushes, which fails once more where the disk is full
+                self._open.close()  # flushes, which fails again on a full disk
         except StorageFailed:
             if kind is None:
                 raise
 
     def append(self, **rows: Any) -> None:
-        """The next row of each of these arrays; a row keeps the dtype and shape of the first."""
+        """Add a row to each of these arrays, with the dtype and shape of its first row."""
         with _writing(self._folder):
             for name, row in rows.items():
                 if name not in self._rows:
@@ -87,18 +87,18 @@ class RolloutWriter:
                 self._rows[name].append(np.asarray(row))
 
     def show(self, frame: Array) -> tuple[str, bytes]:
-        """The next frame, uint8 [H, W, 3]; how it is kept: "PNG" or "JPEG", and the file."""
+        """Add a frame, uint8 [H, W, 3]. Returns its format, "PNG" or "JPEG", and the encoded file."""
         with _writing(self._folder):
             if self._pictures is None:
-                kept = open(self._folder / FRAMES, "wb")  # noqa: SIM115  # the stack closes it
-                self._pictures = PictureWriter(self._open.enter_context(kept))
+                file = open(self._folder / FRAMES, "wb")  # noqa: SIM115  # the stack closes it
+                self._pictures = PictureWriter(self._open.enter_context(file))
             picture = self._pictures.append(frame)
             return self._pictures.kind, picture
 
     def finish(self, record: Mapping[str, Any], *, into: Path | None = None) -> None:
         """Write the arrays and `record` (JSON data). Rows named "saliency" become bytes, see `_as_bytes`.
 
-        `into`: another folder, which gets everything as it is so far; this one may then be filled further.
+        `into`: another folder, which gets a copy of everything so far; this one can still grow.
         """
         folder = into or self._folder
         with _writing(folder):
@@ -113,11 +113,10 @@ class RolloutWriter:
             with open(folder / STEPS, "wb") as file:
                 tensorfile.Content.of("steps", arrays).write(file)
             kind = self._pictures.kind if self._pictures is not None else None
-            told = {**record, "format": FORMAT, "frames": kind}
-            (folder / RECORD).write_text(json.dumps(told, indent=1))
+            (folder / RECORD).write_text(json.dumps({**record, "format": FORMAT, "frames": kind}, indent=1))
 
     def _as_bytes(self, saliency: Array) -> Array:
-        """uint8, where 255 is the 99.9th percentile of the episode (a greatest value of few is 255 itself)."""
+        """The saliency as uint8, where 255 is the 99.9th percentile of the episode (of few values the maximum)."""
         values = saliency.reshape(-1)
         sample = values[:: max(1, len(values) // _SAMPLE)]
         greatest = float(np.quantile(sample, _GREATEST, method="higher")) or float(sample.max())
@@ -129,7 +128,7 @@ class RolloutWriter:
         return np.memmap(file, np.uint8, "r", shape=saliency.shape)
 
     def _scratch(self) -> BinaryIO:
-        """A file without a name on the same disk, gone with the writer."""
+        """An unnamed file on the same disk, removed with the writer."""
         return self._open.enter_context(TemporaryFile(dir=self._folder))
 
 
@@ -145,13 +144,13 @@ def _writing(folder: Path) -> Iterator[None]:
             f"cannot write the rollout in {folder.parent}: {error.strerror or error}.{remedy}") from None
 
 
-# --- where they are ---------------------------------------------------------------------------------------------------
+# --- paths ------------------------------------------------------------------------------------------------------------
 
 
-def kept_in(checkpoint: Checkpoint, name: str) -> Path:
-    """The folder of a checkpoint's rollout `name`: in its run, or in the workbench's home where it has none.
+def rollout_path(checkpoint: Checkpoint, name: str) -> Path:
+    """The folder of a checkpoint's rollout `name`: in its run, or in the workbench's home if it has no run.
 
-    There a digest of what the checkpoint holds stands in it, since exported ones may all be called the same.
+    In the home the folder's name has a digest of the checkpoint, since exported ones may share one name.
     """
     run = RunDirectory(checkpoint.path.parent.parent)
     if checkpoint.path.parent == run.checkpoints and run.record.exists():
@@ -160,19 +159,19 @@ def kept_in(checkpoint: Checkpoint, name: str) -> Path:
     return rundir.home() / "rollouts" / f"{checkpoint.path.name}-{content}-{name}"
 
 
-def folder_of(folder: Path) -> bool:
+def is_rollout(folder: Path) -> bool:
     """Whether `folder` holds a rollout."""
-    return os.path.isfile(folder / RECORD)  # also of a name that is too long for one
+    return os.path.isfile(folder / RECORD)  # False also for a name that is too long
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A hidden folder to fill, which then takes the place of `target`; gone if the block raises.
+    """A hidden folder to fill, which then replaces `target`, or is removed if the block raises.
 
-    Whoever has read the one before goes on reading it, and others may replace the same. Raises StorageFailed.
+    Readers of the replaced folder keep their open files, and several processes may replace it. Raises StorageFailed.
     """
-    while (there := _inode(target)) and not folder_of(target):
-        if _inode(target) == there:  # else another process replaced it between the two looks
+    while (inode := _inode(target)) and not is_rollout(target):
+        if _inode(target) == inode:  # otherwise another process replaced it meanwhile
             raise StorageFailed(f"{target} is there and is no rollout. It stays as it is: move it, or delete it.")
     with scratch_beside(target) as hidden:
         yield hidden
@@ -181,32 +180,32 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 def _inode(path: Path) -> int:
-    """What tells it from what takes its place; 0 where there is nothing."""
+    """The inode, which changes when a path is replaced; 0 if there is nothing."""
     try:
         return path.lstat().st_ino
-    except OSError:  # also a name that is too long for one
+    except OSError:  # also for a name that is too long
         return 0
 
 
 @contextmanager
 def scratch_beside(target: Path) -> Iterator[Path]:
-    """A hidden folder in that of `target`, gone after the block. Raises StorageFailed.
+    """A hidden folder beside `target`, removed after the block. Raises StorageFailed.
 
-    What a process left behind that was killed is removed by whoever makes the next one there.
+    The remains of a killed process are removed when the next hidden folder is created there.
     """
     hidden = target.with_name(f".writing-{secrets.token_hex(8)}")
     with ExitStack() as stack:
         with _writing(target):
             make_private(target.parent)
             _remove_unfinished(target.parent)
-            stack.enter_context(_held(hidden))  # before there is anything that others could take for left behind
+            stack.enter_context(_held(hidden))  # before others could take the folder for remains
             hidden.mkdir(mode=0o700)
         stack.callback(shutil.rmtree, hidden, ignore_errors=True)
         yield hidden
 
 
 def _swap(hidden: Path, target: Path, before: Path) -> None:
-    """Rename `hidden` to `target`; what is there goes by way of `before`, and comes back where that fails."""
+    """Rename `hidden` to `target`, which is moved to `before`, and back again on failure."""
     while True:
         with suppress(FileNotFoundError):
             target.rename(before)
@@ -214,7 +213,7 @@ def _swap(hidden: Path, target: Path, before: Path) -> None:
             hidden.rename(target)
             return
         except BaseException as error:
-            if not (isinstance(error, OSError) and error.errno in _TAKEN):  # by another process, which was quicker
+            if not (isinstance(error, OSError) and error.errno in _TAKEN):  # taken by a faster process
                 with suppress(OSError):
                     before.rename(target)
                 raise
@@ -224,9 +223,9 @@ def _swap(hidden: Path, target: Path, before: Path) -> None:
 
 @contextmanager
 def _held(hidden: Path) -> Iterator[bool]:
-    """Hold the lock of a hidden folder, a file beside it that goes with it; False: somebody else holds it.
+    """Hold the lock of a hidden folder, a file beside it. Yields False if another process holds it.
 
-    The kernel drops it however its holder ends. Pids tell nothing: they are reused, and a home may have two hosts.
+    The kernel releases it however its holder ends. A pid would not do: pids are reused, and two hosts may share a home.
     """
     lock = hidden.with_name(f".lock-{hidden.name.partition('-')[2]}")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -246,15 +245,15 @@ def _held(hidden: Path) -> Iterator[bool]:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What a process left behind that was killed."""
+    """Remove the hidden folders that killed processes left behind."""
     for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
-        with _held(path) as left:
-            if left:
+        with _held(path) as acquired:
+            if acquired:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def read(folder: Path) -> Stored:
-    """What is in a rollout's folder. Raises InvalidInput where there is none, StorageFailed for a damaged one."""
+    """The contents of a rollout's folder. Raises InvalidInput if there is none, StorageFailed if it is damaged."""
     try:
         record = json.loads(content(folder / RECORD, largest=2 * LARGEST_RECORD))
         if record["format"] not in range(1, FORMAT + 1):
@@ -269,7 +268,7 @@ def read(folder: Path) -> Stored:
         raise InvalidInput(f"there is no rollout in {folder}: {Path(error.filename).name} is missing.") from None
     except StorageFailed:
         raise
-    except OSError as error:  # too many open files, say: nothing that its deletion would mend
+    except OSError as error:  # such as too many open files, which deleting the folder would not fix
         raise StorageFailed(f"the rollout in {folder} cannot be read now: {error}.") from None
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise StorageFailed(f"the rollout in {folder} is damaged: {error!s:.200}. Delete the folder.") from None

@@ -1,12 +1,12 @@
 """A sweep on disk: `$WORKBENCH_HOME/sweeps/<name>/`, which belongs to its owner alone (0700).
 
 `sweep.json` (what to search and how, and the state, rewritten atomically), `study.sqlite` (Optuna's study: every
-trial), `code/` (what was typed in a cell, as a run has it), `sweep.log`, two locks, and `stop` while it is asked to
-end.
+trial), `code/` (code typed in a cell, as a run has it), `sweep.log`, two locks, and `stop` after a request to stop.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,11 +16,12 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, RunExists, RunNotFound, WorkbenchError, nearest
+from workbench.errors import HomeNotWritable, RunAlive, RunExists, RunNotFound, WorkbenchError, nearest
 from workbench.rundir import Parent, RunDirectory, lock, read_record, write_atomically, write_record
 from workbench.rundir.files import check_fields
+from workbench.running import deletion
 
-_FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all needed, with what a value of each may be
+_FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with the types of their values
     "created": (float, int), "state": (str,), "error": (dict, NoneType), "config": (dict,), "space": (dict,),
     "trials": (int,), "parallel": (int,), "metric": (str,), "goal": (str,), "sampler": (str,), "seed": (int,),
     "parent": (dict, NoneType), "lives": (int,),
@@ -56,38 +57,38 @@ class SweepFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where the checkpoint is kept whose weights all runs begin with, if they do."""
+        """Holds a copy of the checkpoint whose weights all runs begin with, if any."""
         return self.path / "checkpoints"
 
     @property
     def order_to_stop(self) -> Path:
-        """A file that is there while the sweep is asked to end."""
+        """A file that exists after a request to stop the sweep."""
         return self.path / "stop"
 
     @property
     def lock(self) -> Path:
-        """What the sweep's process holds locked."""
+        """The file that the sweep's process holds locked."""
         return self.path / "lock"
 
     @property
     def start_lock(self) -> Path:
-        """What whoever starts that process holds locked."""
+        """The file that a process holds locked while it starts, stops or deletes the sweep."""
         return self.path / "start.lock"
 
     @property
     def alive(self) -> bool:
-        """Whether the sweep has a process, or is being given one; reads only files."""
+        """Whether the sweep has a process or is being started; reads only files."""
         return lock.is_held(self.lock) or lock.is_held(self.start_lock)
 
     def run(self, number: int) -> RunDirectory:
-        """The run of the trial of that number, which may not be there yet."""
+        """The directory of a trial's run, which may not exist yet."""
         return RunDirectory(rundir.home() / "runs" / f"{self.name}-{number}")
 
     def owns(self, run: RunDirectory, *, of: int | None = None) -> bool:
-        """Whether the run of a trial was made by this sweep, and is not somebody else's of that name.
+        """Whether this sweep created the run, and not another caller under the same name.
 
         Args:
-            of: number of the trial that this one's run is a fork of; a fork that is just made says no more than that.
+            of: number of the trial whose run this one forks: a new fork names only its parent, not yet its sweep.
 
         Raises RunNotFound, StorageFailed.
         """
@@ -97,13 +98,13 @@ class SweepFolder:
         return of is not None and parent is not None and parent["run"] == self.run(of).name
 
     def parent(self) -> Parent | None:
-        """What all runs begin with: the sweep's own copy, as whoever wrote the checkpoint may prune it meanwhile."""
-        told: Parent | None = self.read().get("parent")
-        kept = checkpoints.every(self.checkpoints)
-        return {**told, "checkpoint": str(kept[-1].path)} if told and kept else told
+        """The checkpoint that all runs begin with: the sweep's own copy, since the original may be pruned."""
+        parent: Parent | None = self.read().get("parent")
+        copies = checkpoints.every(self.checkpoints)
+        return {**parent, "checkpoint": str(copies[-1].path)} if parent and copies else parent
 
     def config(self) -> RunConfig:
-        """The configuration that all runs have in common."""
+        """The configuration that all runs share."""
         return RunConfig.from_json(self.read()["config"])
 
     def read(self) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class SweepFolder:
             raise RunNotFound(f"{self.path} is gone: there is no sweep in it. wb.sweeps() lists the sweeps.") from None
 
     def write(self, **changes: Any) -> None:
-        """Change fields of sweep.json atomically. One process does so at a time: the sweep's while it lives.
+        """Change fields of sweep.json atomically. Only one process writes at a time: the sweep's own while it lives.
 
         Raises StorageFailed if it cannot be written.
         """
@@ -124,30 +125,30 @@ class SweepFolder:
 
 
 def folder() -> Path:
-    """Where all sweeps are."""
+    """The folder of all sweeps."""
     return rundir.home() / "sweeps"
 
 
 def create(
     name: str, record: Mapping[str, Any], code: Mapping[str, bytes], prepare: Callable[[SweepFolder], object]
 ) -> SweepFolder:
-    """A new sweep's folder with `code` by file name, what `prepare` adds, and sweep.json: all of it at once.
+    """Create a sweep's folder in one step, with `code` by file name, what `prepare` adds, and sweep.json.
 
     Raises RunExists, HomeNotWritable, or what `prepare` raises, and then leaves nothing.
     """
-    sweep = SweepFolder(folder() / name)
-    taken = next((rundir.home() / "runs").glob(f"{name}-[0-9]*"), None)
-    if taken is not None:
-        raise RunExists(f"there is a run {taken.name!r}, a name that a sweep {name!r} would use. Choose another one.")
+    path = folder() / name
+    namesake = next((rundir.home() / "runs").glob(f"{name}-[0-9]*"), None)
+    if namesake is not None:
+        raise RunExists(f"there is a run {namesake.name!r}, a name that a sweep {name!r} would use. Choose another.")
     try:
-        with rundir.made_at_once(folder() / name) as hidden:
+        with rundir.made_at_once(path) as hidden:
             sweep = SweepFolder(hidden)
             sweep.code.mkdir(mode=0o700)
             for file, data in code.items():
                 write_atomically(sweep.code / file, data)
             prepare(sweep)
             sweep.write(name=name, **record)
-        return SweepFolder(folder() / name)
+        return SweepFolder(path)
     except FileExistsError:
         raise RunExists(f"there is a sweep {name!r} already. Choose another name, or go on with it: "
                         f"wb.attach_sweep({name!r}).resume().") from None
@@ -159,10 +160,10 @@ def create(
 
 
 def find(name: str | Path) -> SweepFolder:
-    """The sweep of that name or folder. Raises RunNotFound with the nearest name."""
+    """The sweep of a name or folder. Raises RunNotFound with the nearest name."""
     if not isinstance(name, str | Path):
-        raise RunNotFound(f"{name!r:.100} is no sweep's name or folder. wb.sweeps() lists the sweeps.")
-    with suppress(OSError, RuntimeError):  # too long for a name, no such user, a working directory that was deleted
+        raise RunNotFound(f"{name!r:.100} is not the name or folder of a sweep. wb.sweeps() lists the sweeps.")
+    with suppress(OSError, RuntimeError):  # name too long, unknown user, deleted working directory
         for path in (folder() / name, Path(name).expanduser().absolute()):
             if (path / "sweep.json").exists():
                 return SweepFolder(path)
@@ -171,10 +172,38 @@ def find(name: str | Path) -> SweepFolder:
 
 
 def every() -> list[SweepFolder]:
-    """All sweeps in the home, newest first; without those whose sweep.json is damaged."""
+    """All sweeps in the home with a readable sweep.json, newest first."""
     return listed()[0]
 
 
 def listed() -> tuple[list[SweepFolder], dict[SweepFolder, str]]:
-    """All sweeps in the home, newest first; and those whose sweep.json is damaged, with what is wrong with it."""
+    """All readable sweeps in the home, newest first; and those with a damaged sweep.json, with the error's text."""
     return rundir.newest_first(SweepFolder(path.parent) for path in folder().glob("[!.]*/sweep.json"))
+
+
+def delete(folder: SweepFolder, *, runs: bool) -> Path:
+    """Move a sweep that has ended to the trash, and return its new path. See `Sweep.delete`.
+
+    Raises RunNotFound, RunAlive or StorageFailed, and then leaves the sweep in place.
+    """
+    folder.read()
+    with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as acquired:  # prevents a start meanwhile
+        if not acquired or lock.is_held(folder.lock):
+            raise RunAlive(f"{folder.name} was not deleted: it goes on. Stop it first: "
+                           f"wb.attach_sweep({folder.name!r}).stop(), or workbench sweeps {folder.name} --stop.")
+        own_runs = runs_of(folder) if runs else []
+        alive = [run.name for run in own_runs if lock.is_alive(run)]
+        if alive:
+            raise RunAlive(f"{folder.name} was not deleted: its runs {', '.join(alive)} live. Stop them first: "
+                           f"wb.attach({alive[0]!r}).stop().")
+        for run in own_runs:
+            deletion.delete(run)
+        return deletion.moved(folder.path, rundir.trash())
+
+
+def runs_of(folder: SweepFolder) -> list[RunDirectory]:
+    """The existing runs of a sweep, by number; without their forks."""
+    runs = {int(path.parent.name.rpartition("-")[2]): RunDirectory(path.parent)
+            for path in (rundir.home() / "runs").glob(f"{folder.name}-*/run.json")
+            if re.fullmatch(r"[0-9]+", path.parent.name.removeprefix(f"{folder.name}-"))}
+    return [runs[number] for number in sorted(runs) if folder.owns(runs[number])]
