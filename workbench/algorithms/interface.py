@@ -131,7 +131,7 @@ class Algorithm(Protocol):
     def act(
         self, output: Any, *, roles: Roles, greedy: bool, generator: torch.Generator | None, config: Any
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Actions [B, *action] for an output of T=1, and the behaviour fields, [B, ...] each; not random if `greedy`."""
+        """Actions [B, *action] for an output of T=1, and the behaviour fields [B, ...]; `greedy`: nothing is random."""
 
     def bootstrap(self, output: Any) -> Tensor:
         """Values [B] of final observations (an output of T=1), for truncated episodes."""

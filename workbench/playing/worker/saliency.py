@@ -106,7 +106,7 @@ class _Eyes:
         observation = self._player.inputs[0][:, :1]
         if not self.spec.parts:
             return {"": observation}
-        seen = cast(Observed, self._player.network).seen(observation)
+        seen = cast(Observed, self._player.network).decoded(observation)
         return seen if isinstance(seen, dict) else {"": seen}
 
 
