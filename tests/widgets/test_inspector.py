@@ -140,7 +140,7 @@ def test_another_checkpoint_and_its_difference(inspector: CheckpointInspector, r
 
 def test_a_row_of_the_table_chooses_as_the_list_does(inspector: CheckpointInspector, run: wb.Run) -> None:
     name = run.checkpoints[0].path.name
-    inspector.table._heard(None, {"type": "select", "key": name}, [])
+    inspector.table._on_message(None, {"type": "select", "key": name}, [])
     settled(inspector)
     assert inspector.chosen.value == name
     assert inspector.layers.rows == layers_of(run.checkpoints[0])
@@ -150,7 +150,7 @@ def test_a_row_of_the_table_chooses_as_the_list_does(inspector: CheckpointInspec
 
 
 def test_a_layer_shows_its_histogram(inspector: CheckpointInspector, run: wb.Run) -> None:
-    inspector.layers._heard(None, {"type": "select", "key": "policy.weight"}, [])
+    inspector.layers._on_message(None, {"type": "select", "key": "policy.weight"}, [])
     eventually(lambda: inspector.charts.figures["histogram"].title == "Weights of policy.weight")
     weights = run.checkpoints[-1].load("model")["policy.weight"]
     counts, _ = np.histogram(weights.astype(float), layer_statistics.BINS)

@@ -1,7 +1,7 @@
-"""The machine's hardware, from its files and variables alone, because a TPU belongs to the first process that opens it.
+"""The machine's hardware, from its files and variables alone: a TPU belongs to the first process that opens it.
 
-Nothing here opens a device or loads an accelerator's library, so a notebook's kernel may call all of it. `config.chosen`
-decides what a run uses.
+Nothing here opens a device or loads an accelerator's library, so a notebook's kernel may call all of it. What a run
+uses is decided in `config.chosen`.
 """
 
 from __future__ import annotations

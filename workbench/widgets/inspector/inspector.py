@@ -63,13 +63,13 @@ class CheckpointInspector:
         self._owner = owner
         self._lock = threading.RLock()
         self._reading = Actions()
-        self._found: dict[str, Checkpoint] = {}
+        self._checkpoints: dict[str, Checkpoint] = {}
         self._stamp: tuple[Any, ...] = ()
         self._histogram: Figure | None = None
         self._layer = ""
-        self._shown: list[Shown] = []
+        self._outputs: list[Shown] = []
         self._closed, self._choosing = False, False
-        self._seen = time.monotonic()
+        self._viewed_at = time.monotonic()
         self._build()
         self.refresh()
 
@@ -130,18 +130,18 @@ class CheckpointInspector:
         }  # fmt: skip
 
     def refresh(self) -> None:
-        """Read the checkpoints and evaluations anew, and show them. Raises RunNotFound."""
+        """Reads the checkpoints and evaluations again and shows them. Raises RunNotFound."""
         with self._lock:
             self._stamp = self._now()
-            found = {one.path.name: one for one in self._owner.checkpoints}
-            before, self._found = list(self._found), found
-            self.table.show(figures.checkpoint_rows(list(found.values()), self._kept())[::-1])
-            if list(found) != before:
-                self._offer(list(found)[::-1])
+            by_name = {checkpoint.path.name: checkpoint for checkpoint in self._owner.checkpoints}
+            before, self._checkpoints = list(self._checkpoints), by_name
+            self.table.show(figures.checkpoint_rows(list(by_name.values()), self._evaluations())[::-1])
+            if list(by_name) != before:
+                self._offer(list(by_name)[::-1])
             self._draw()
 
     def _offer(self, names: list[str]) -> None:
-        """New lists to choose from, newest first; what was chosen stays so where it is still there."""
+        """Fills the lists of checkpoints, newest first; a selection stays as long as it exists."""
         first, second = self.chosen.value, self.other.value
         self._choosing = True
         try:
@@ -156,28 +156,28 @@ class CheckpointInspector:
 
     def _draw(self) -> None:
         reader = MetricsReader(self._owner.directory.metrics)
-        pair = [one for one in self._pair() if one is not None]
-        shown = {"timeline": figures.timeline(
-            list(self._found.values()), self._kept(), chosen=pair, events=reader.events(),
+        pair = [checkpoint for checkpoint in self._pair() if checkpoint is not None]
+        charts = {"timeline": figures.timeline(
+            list(self._checkpoints.values()), self._evaluations(), chosen=pair, events=reader.events(),
             mean=reader.series("episode_return_mean", max_points=POINTS))}
         if self._histogram is not None:
-            shown["histogram"] = self._histogram
-        self.charts.show(shown)
+            charts["histogram"] = self._histogram
+        self.charts.show(charts)
 
-    def _kept(self) -> list[evaluation_log.Kept]:
+    def _evaluations(self) -> list[evaluation_log.Kept]:
         return evaluation_log.kept(self._owner.directory)
 
     def _pair(self) -> tuple[Checkpoint | None, Checkpoint | None]:
-        """The two that are looked at."""
-        return self._found.get(self.chosen.value or ""), self._found.get(self.other.value or "")
+        """The selected checkpoint, and the one it is compared with."""
+        return self._checkpoints.get(self.chosen.value or ""), self._checkpoints.get(self.other.value or "")
 
     # --- looking at a checkpoint --------------------------------------------------------------------------------
 
     def choose(self, name: str, other: str | None = None) -> None:
-        """Look at the checkpoint of that name (its folder's), and at how an `other` differs. Raises UnknownName."""
-        for one in (name, other):
-            if one is not None and one not in self._found:
-                raise UnknownName.among("checkpoint", one, self._found)
+        """Selects the checkpoint with that folder name, and an `other` to compare with. Raises UnknownName."""
+        for key in (name, other):
+            if key is not None and key not in self._checkpoints:
+                raise UnknownName.among("checkpoint", key, self._checkpoints)
         with self._lock:
             self._choosing = True
             try:
@@ -196,7 +196,7 @@ class CheckpointInspector:
         self._reading.submit(lambda: self._tried(self._read_histogram))
 
     def _inspect(self) -> None:
-        """Show the layers of what is chosen now; the reading is done in a thread."""
+        """Shows the layers of the selected checkpoint, which a thread reads."""
         first, second = self._pair()
         self.table.selected = first.path.name if first else None
         self._say(f"reading {first.path.name} …" if first else "")
@@ -211,28 +211,29 @@ class CheckpointInspector:
 
     def _read(self, first: Checkpoint, second: Checkpoint | None) -> None:
         if (first, second) != self._pair():
-            return  # another one was chosen meanwhile
+            return  # the selection changed meanwhile
         layers = list(layer_statistics.layers(first))
         differences = [] if second is None else list(layer_statistics.differences(first, second))
         self.layers.show(figures.layer_rows(layers))
         self.differences.show(figures.difference_rows(differences))
-        names = [one.name for one in layers]
+        names = [layer.name for layer in layers]
         if self._layer not in names:
-            self._layer = next((one.name for one in layers if len(one.shape) > 1), names[0] if names else "")
+            self._layer = next((layer.name for layer in layers if len(layer.shape) > 1), names[0] if names else "")
         self.layers.selected = self._layer or None
         self._read_histogram()
-        told = any(one.gradient_norm == one.gradient_norm for one in layers)
-        self._say("" if told else "This checkpoint does not tell its gradients: it was written before the first "
-                  "update, by an older version, or without its optimizer.")
+        has_gradients = any(layer.gradient_norm == layer.gradient_norm for layer in layers)
+        self._say("" if has_gradients else "This checkpoint does not tell its gradients: it was written before the "
+                  "first update, by an older version, or without its optimizer.")
 
     def _read_histogram(self) -> None:
-        """The histogram of the chosen layer, of both checkpoints over each other where both have it."""
+        """Draws the selected layer's histogram, with that of the other checkpoint over it if it has the layer."""
         first, second = self._pair()
-        tensors = [None if one is None else one.open("model").get(self._layer) for one in (first, second)]
-        known, figure = [one for one in tensors if one is not None], None
-        if known:
-            edges = layer_statistics.edges_of(*known)
-            bins = [None if one is None else layer_statistics.histogram(one, edges=edges) for one in tensors]
+        tensors = [None if checkpoint is None else checkpoint.open("model").get(self._layer)
+                   for checkpoint in (first, second)]
+        layers, figure = [tensor for tensor in tensors if tensor is not None], None
+        if layers:
+            edges = layer_statistics.edges_of(*layers)
+            bins = [None if tensor is None else layer_statistics.histogram(tensor, edges=edges) for tensor in tensors]
             figure = figures.histogram(self._layer, bins[0], bins[1])
         with self._lock:
             self._histogram = figure
@@ -252,33 +253,34 @@ class CheckpointInspector:
         return first
 
     def _evaluate(self) -> tuple[str, Callable[[], str]]:
-        first, asked = self._needed(), _values(self.doings["evaluate"])
+        first, options = self._needed(), _values(self.doings["evaluate"])
 
         def do() -> str:
-            found = evaluate(first, **asked)
-            evaluation_log.keep(self._owner.directory, first, found)
+            evaluation = evaluate(first, **options)
+            evaluation_log.keep(self._owner.directory, first, evaluation)
             self.refresh()
             self._keep()
-            return f"{first.path.name}: mean return {number(found.mean)}, 95 % interval {figures.interval(found)}"
+            interval = figures.interval(evaluation)
+            return f"{first.path.name}: mean return {number(evaluation.mean)}, 95 % interval {interval}"
 
-        return f"playing {asked['episodes']} episodes with {first.path.name}", do
+        return f"playing {options['episodes']} episodes with {first.path.name}", do
 
     def _play(self) -> tuple[str, Callable[[], str]]:
         first, second = self._needed(), self._pair()[1]
-        asked = _values(self.doings["play"])
+        options = _values(self.doings["play"])
         both = [first] if second is None or second == first else [first, second]
 
         def do() -> str:
-            steps = asked.pop("steps")
-            played = [rollout(one, max_steps=steps, **asked) for one in both]
+            steps = options.pop("steps")
+            played = [rollout(checkpoint, max_steps=steps, **options) for checkpoint in both]
             player = imports.widget("episodes.player").RolloutPlayer(played)
             before, self.stage.children = self.stage.children, [player]
-            for one in before:
-                closing.close(one)
-            return "; ".join(f"{one.path.name}: return {number(found.episode_return)}"
-                             for one, found in zip(both, played, strict=True))
+            for widget in before:
+                closing.close(widget)
+            return "; ".join(f"{checkpoint.path.name}: return {number(episode.episode_return)}"
+                             for checkpoint, episode in zip(both, played, strict=True))
 
-        return f"playing {' and '.join(one.path.name for one in both)} on seed {asked['seed']}", do
+        return f"playing {' and '.join(checkpoint.path.name for checkpoint in both)} on seed {options['seed']}", do
 
     def _fork(self) -> tuple[str, Callable[[], str]]:
         first, fields = self._needed(), self.doings["fork"].fields
@@ -307,26 +309,26 @@ class CheckpointInspector:
     # --- following the run --------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Show what is new, if anything is."""
+        """Refreshes the inspector if there is anything new."""
         with self._lock:
             if self._now() != self._stamp:
                 self.refresh()
 
     def _now(self) -> tuple[Any, ...]:
-        """What changes when there is something new."""
+        """Names of the checkpoints and the time of the last evaluation: changes with anything new."""
         directory = self._owner.directory
-        kept = directory.path / evaluation_log.FILE
+        log = directory.path / evaluation_log.FILE
         names = sorted(path.name for path in directory.checkpoints.glob("[0-9]*"))
-        return (*names, kept.stat().st_mtime_ns if kept.exists() else 0)
+        return (*names, log.stat().st_mtime_ns if log.exists() else 0)
 
     def tick(self) -> bool:
-        """Called by the refresher; whether it wants to be called again."""
+        """Called by the refresher; returns whether to be called again."""
         if self._closed:
             return False
         self._tried(self.look)
         if self.view._view_count:
-            self._seen = time.monotonic()
-        return time.monotonic() - self._seen < UNSEEN_S
+            self._viewed_at = time.monotonic()
+        return time.monotonic() - self._viewed_at < UNSEEN_S
 
     def _looked_at(self, change: dict[str, Any]) -> None:
         if change["new"] and not self._closed:
@@ -341,17 +343,17 @@ class CheckpointInspector:
     # --- in a notebook ------------------------------------------------------------------------------------------
 
     def still(self) -> dict[str, Any]:
-        """What a saved notebook keeps: the charts, the table, and the layers that are shown."""
+        """The outputs for a saved notebook: the charts, the table, and the layers on the screen."""
         table = self._owner.checkpoints.table
         return still.bundle(self._owner.name, table, self.charts.figures, self.layers.rows)
 
     def _keep(self) -> None:
-        for one in self._shown:
-            one.keep(self.still())
+        for output in self._outputs:
+            output.keep(self.still())
 
     def _ipython_display_(self) -> None:
-        self._shown.append(Shown(self.view, self.still()))
-        self._seen = time.monotonic()
+        self._outputs.append(Shown(self.view, self.still()))
+        self._viewed_at = time.monotonic()
         REFRESHER.add(self, period_s=LOOK_PERIOD_S)
 
     def __repr__(self) -> str:
