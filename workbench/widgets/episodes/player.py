@@ -57,8 +57,8 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
         return f"<RolloutPlayer of {' and '.join(map(title, self.rollouts))}>"
 
     def still(self) -> Bundle:
-        """What a saved notebook keeps: a strip of frames and the facts of each rollout."""
-        parts = [filmstrip.bundle(title(one), facts(one), _few_frames(one)) for one in self.rollouts]
+        """The outputs for a saved notebook: a strip of frames and the facts of each rollout."""
+        parts = [filmstrip.bundle(title(rollout), facts(rollout), _few_frames(rollout)) for rollout in self.rollouts]
         page = "".join(part["text/html"] for part in parts)
         text = "\n".join(part["text/plain"] for part in parts)
         return {**parts[0], "text/html": page, "text/plain": text}

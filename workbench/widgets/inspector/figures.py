@@ -214,8 +214,8 @@ def _histogram(name: str, two: bool) -> alt.LayerChart:
 def _ink(colours: Mapping[str, str], *, legend: bool) -> alt.Color:
     """The colour of what `_over` names."""
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    shown = alt.Legend(title=None, orient="top", symbolOpacity=1) if legend else None
-    return alt.Color("kind:N", scale=scale, legend=shown)
+    top = alt.Legend(title=None, orient="top", symbolOpacity=1) if legend else None
+    return alt.Color("kind:N", scale=scale, legend=top)
 
 
 def _over(table: str, kind: str = "") -> alt.Chart:

@@ -1,11 +1,11 @@
-"""The checkpoint inspector: what `run.checkpoints` shows in a notebook's cell.
+"""The checkpoint inspector, the view of `run.checkpoints` in a notebook's cell.
 
-A timeline of checkpoints with their returns and evaluations; layers, gradients and weights of the one that is chosen,
-and how a second one differs from it; and what can be done from a checkpoint: evaluate, play, fork, export. Everything
-that takes a while is done in threads and says so; what goes wrong is said under its button.
+It has a timeline of checkpoints with their returns and evaluations; layers, gradients and weights of the selected
+checkpoint, and its differences from a second one; and forms to evaluate, play, fork and export it. Long tasks run in
+threads and show their progress; errors appear under their button.
 
-CSS classes by which widgets are found:
-    workbench-inspector, -table (of checkpoints), -chosen, -other (which two are looked at), -choice-message, -charts,
+CSS classes of its widgets:
+    workbench-inspector, -table (of checkpoints), -chosen, -other (the two selected), -choice-message, -charts,
     -layers, -differences (tables), -stage (where episodes are played)
     -evaluate, -play, -fork, -export (buttons), each with -NAME-message and its fields -NAME-FIELD: evaluate episodes,
     seed and greedy; play seed, steps and greedy; fork name, fields and replay; export path and replay
@@ -31,14 +31,14 @@ from workbench.running.checkpoint_list import Owner
 from workbench.tables import number
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still
-from workbench.widgets.inspector.controls import Doing, box, keywords, text, whole
+from workbench.widgets.inspector.task_form import TaskForm, box, keywords, text, whole
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views.table import RowTable
 
 LOOK_PERIOD_S = 3.0  # for new checkpoints
-UNSEEN_S = 60.0  # an inspector that no page shows is followed this long
+UNSEEN_S = 60.0  # until an inspector that no page shows is no longer refreshed
 POINTS = 1000  # of the run's mean return
 MAX_EPISODES = 10_000
 _NONE = "no second checkpoint"
@@ -49,14 +49,14 @@ _RESERVED = {"name": "It has a field of its own.", "replay": "It has a box of it
 
 
 class CheckpointInspector:
-    """The checkpoints of a run, or those that ship with the package, on the screen.
+    """A view of the checkpoints of a run, or of those that ship with the package.
 
     Attributes:
         view: the ipywidgets box with everything.
         table, layers, differences: tables of checkpoints, of layers, of differences by layer.
-        chosen, other: lists to choose the first and the second checkpoint from.
-        doings: evaluate, play, fork and export, by name.
-        stage: where episodes are played.
+        chosen, other: drop-down lists for the first and the second checkpoint.
+        forms: evaluate, play, fork and export, by name.
+        stage: place of the episodes' player.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -86,7 +86,7 @@ class CheckpointInspector:
         self.differences = RowTable(figures.DIFFERENCES, label="Differences by layer", selectable=True,
                                     on_select=self._choose_layer, empty="choose a second checkpoint")
         self.stage = ipywidgets.VBox()
-        self.doings = self._doings()
+        self.forms = self._task_forms()
         self.chosen.observe(self._picked, names="value")
         self.other.observe(self._picked, names="value")
         for widget, name in ((self.table, "table"), (self.chosen, "chosen"), (self.other, "other"),
@@ -96,7 +96,7 @@ class CheckpointInspector:
         choice = ipywidgets.HBox([self.chosen, self.other], layout={"flex_flow": "row wrap"})
         self.view = ipywidgets.VBox([
             _heading(f"Checkpoints of {self._owner.name}"), self.charts, _scrolling(self.table, "260px"), choice,
-            self.said, *(one.view for one in self.doings.values()), self.stage,
+            self.said, *(form.view for form in self.forms.values()), self.stage,
             _heading("Layers (choose one to see its weights)"), _scrolling(self.layers, "380px"),
             _heading("Difference to the second checkpoint, by layer"), _scrolling(self.differences, "380px"),
         ])  # fmt: skip
@@ -104,25 +104,25 @@ class CheckpointInspector:
         self.view._view_count = 0  # makes front ends count their views of it
         self.view.observe(self._looked_at, names="_view_count")
 
-    def _doings(self) -> dict[str, Doing]:
+    def _task_forms(self) -> dict[str, TaskForm]:
         seed = whole("seed", 0, 0, 2**31 - 1), whole("seed", 0, 0, 2**31 - 1)
         greedy = box("likeliest action", True), box("likeliest action", True)
         return {
-            "evaluate": Doing(
+            "evaluate": TaskForm(
                 "evaluate", "Evaluate",
                 {"episodes": whole("episodes", 10, 1, MAX_EPISODES), "seed": seed[0], "greedy": greedy[0]},
                 self._evaluate, tooltip="play whole episodes; their mean return with its confidence interval"),
-            "play": Doing(
+            "play": TaskForm(
                 "play", "Play",
                 {"seed": seed[1], "steps": whole("steps at most", MAX_STEPS, 1, 10_000_000), "greedy": greedy[1]},
                 self._play, tooltip="watch an episode; two checkpoints side by side on the same seed"),
-            "fork": Doing(
+            "fork": TaskForm(
                 "fork", "Fork from here",
                 {"name": text("name", "the first free one", "220px"),
                  "fields": text("changes", "learning_rate=1e-4, entropy_cost=0.003", "400px"),
                  "replay": box("with its replay", False)},
                 self._fork, tooltip="a new run that goes on from this checkpoint, with fields changed"),
-            "export": Doing(
+            "export": TaskForm(
                 "export", "Export",
                 {"path": text("to", "a folder, or a file that ends in .zip", "400px"),
                  "replay": box("with its replay", False)},
@@ -206,7 +206,7 @@ class CheckpointInspector:
     def _tried(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # shown under the lists, whatever it is: damaged, pruned in this moment
+        except Exception as error:  # shown under the lists: damaged, or pruned meanwhile
             self._say(str(error) or type(error).__name__, bad=True)
 
     def _read(self, first: Checkpoint, second: Checkpoint | None) -> None:
@@ -253,7 +253,7 @@ class CheckpointInspector:
         return first
 
     def _evaluate(self) -> tuple[str, Callable[[], str]]:
-        first, options = self._needed(), _values(self.doings["evaluate"])
+        first, options = self._needed(), _values(self.forms["evaluate"])
 
         def do() -> str:
             evaluation = evaluate(first, **options)
@@ -267,7 +267,7 @@ class CheckpointInspector:
 
     def _play(self) -> tuple[str, Callable[[], str]]:
         first, second = self._needed(), self._pair()[1]
-        options = _values(self.doings["play"])
+        options = _values(self.forms["play"])
         both = [first] if second is None or second == first else [first, second]
 
         def do() -> str:
@@ -283,7 +283,7 @@ class CheckpointInspector:
         return f"playing {' and '.join(checkpoint.path.name for checkpoint in both)} on seed {options['seed']}", do
 
     def _fork(self) -> tuple[str, Callable[[], str]]:
-        first, fields = self._needed(), self.doings["fork"].fields
+        first, fields = self._needed(), self.forms["fork"].fields
         changes = keywords(fields["fields"].value, reserved=_RESERVED)
         name, replay = fields["name"].value.strip() or None, fields["replay"].value
 
@@ -295,7 +295,7 @@ class CheckpointInspector:
         return f"starting a fork from {first.path.name}", do
 
     def _export(self) -> tuple[str, Callable[[], str]]:
-        first, fields = self._needed(), self.doings["export"].fields
+        first, fields = self._needed(), self.forms["export"].fields
         target = fields["path"].value.strip() or f"{self._owner.name}-{first.path.name}"
         replay = fields["replay"].value
 
@@ -335,7 +335,7 @@ class CheckpointInspector:
             REFRESHER.add(self, period_s=LOOK_PERIOD_S)
 
     def close(self) -> None:
-        """Remove the inspector; nothing happens to the run."""
+        """Removes the inspector; the run is not affected."""
         self._closed = True
         REFRESHER.remove(self)
         closing.close(self.view)
@@ -360,8 +360,8 @@ class CheckpointInspector:
         return f"<CheckpointInspector of {self._owner.name}>"
 
 
-def _values(doing: Doing) -> dict[str, Any]:
-    return {name: widget.value for name, widget in doing.fields.items()}
+def _values(form: TaskForm) -> dict[str, Any]:
+    return {name: widget.value for name, widget in form.fields.items()}
 
 
 def _heading(text: str) -> Any:

@@ -18,8 +18,8 @@ _BAD = "color:var(--jp-error-color1,#b3261e)"
 _TICK_S = 1.0
 
 
-class Doing:
-    """A row of fields with a button that runs a task in a thread, one at a time.
+class TaskForm:
+    """A row of fields with a button that runs a task in a thread, once at a time.
 
     Attributes:
         fields: widgets by name.
