@@ -73,7 +73,7 @@ def test_n_step_targets_equal_their_sums_whatever_ends_where(length: int, n: int
         discount=discount,
         max_abs_reward=0.0,
     )
-    targets = r2d2.n_step_targets(values, rewards=clipped, discounts=discounts, n_steps=n)
+    targets = r2d2.n_step_targets(values, r_t=clipped, discount_t=discounts, n_steps=n)
     assert targets.shape == (length, rows)
     for b in range(rows):
         for t in range(length):
@@ -86,13 +86,13 @@ def test_n_step_targets_equal_their_sums_whatever_ends_where(length: int, n: int
 
 def test_the_last_targets_of_an_unroll_are_of_fewer_steps() -> None:
     values, rewards = torch.tensor([[1e3], [1e4], [1e5], [7.0]]), torch.tensor([[1.0], [2.0], [3.0]])
-    targets = r2d2.n_step_targets(values, rewards=rewards, discounts=torch.full((3, 1), 0.5), n_steps=2)
+    targets = r2d2.n_step_targets(values, r_t=rewards, discount_t=torch.full((3, 1), 0.5), n_steps=2)
     assert targets[:, 0].tolist() == [1 + 0.5 * 2 + 0.25 * 1e5, 2 + 0.5 * 3 + 0.25 * 7, 3 + 0.5 * 7]
 
 
 def test_targets_leave_the_values_as_they_are() -> None:
     values = torch.ones(4, 2)
-    r2d2.n_step_targets(values, rewards=torch.ones(3, 2), discounts=torch.ones(3, 2), n_steps=2)
+    r2d2.n_step_targets(values, r_t=torch.ones(3, 2), discount_t=torch.ones(3, 2), n_steps=2)
     assert torch.equal(values, torch.ones(4, 2))
 
 

@@ -141,9 +141,9 @@ def test_targets_equal_the_sums_of_the_paper() -> None:
     targets = vtrace.vtrace_targets(
         network.value[:-1],
         bootstrap_value=network.value[-1],
-        rewards=rewards,
-        discounts=discounts,
-        rhos=vtrace.log_importance_ratios(logits, behaviour_logits=behaviour, actions=actions).exp(),
+        r_t=rewards,
+        discount_t=discounts,
+        rho_tm1=vtrace.log_importance_ratios(logits, behaviour_logits=behaviour, actions=actions).exp(),
         lambda_=config.lambda_,
         rho_clip=config.rho_clip,
         c_clip=config.c_clip,
@@ -162,7 +162,7 @@ def test_on_policy_targets_are_n_step_returns() -> None:
     discounts[3, 1] = 0
     bootstrap = torch.from_numpy(rng.normal(size=2))
     targets = vtrace.vtrace_targets(
-        values, bootstrap_value=bootstrap, rewards=rewards, discounts=discounts, rhos=torch.ones(6, 2)
+        values, bootstrap_value=bootstrap, r_t=rewards, discount_t=discounts, rho_tm1=torch.ones(6, 2)
     )
     returns = bootstrap
     for t in reversed(range(6)):
@@ -183,8 +183,8 @@ def test_a_truncated_episode_bootstraps_from_its_final_observation_and_a_termina
             max_abs_reward=max_abs_reward,
         )
         targets.append(
-            vtrace.vtrace_targets(values, bootstrap_value=torch.full((3,), 40.0), rewards=rewards,
-                                  discounts=discounts, rhos=torch.ones(1, 3)).vs
+            vtrace.vtrace_targets(values, bootstrap_value=torch.full((3,), 40.0), r_t=rewards,
+                                  discount_t=discounts, rho_tm1=torch.ones(1, 3)).vs
         )
     assert targets[0].tolist() == [[2 + 5, 2, 2 + 20]]
     assert targets[1].tolist() == [[1 + 5, 1, 1 + 20]]

@@ -113,7 +113,7 @@ def test_planes_come_out_of_their_bits_as_a_network_sees_them() -> None:
     with closing(environments.make(CLOSE, num_envs=1, seed=0)) as games:
         spec = games.spec
     assert spec.observation_shape == (3456,) and spec.seen[0].shape == (4, 72, 96) and spec.num_actions == 19
-    seen = Observed(torch.nn.Identity(), spec, normalise=False).seen(torch.from_numpy(bits)[None])
+    seen = Observed(torch.nn.Identity(), spec, normalise=False).decoded(torch.from_numpy(bits)[None])
     assert isinstance(seen, torch.Tensor)
     assert (seen[0].numpy() == channels_first).all()
 

@@ -120,7 +120,7 @@ def test_other_observations_travel_as_parts(representation: str, parts: dict[str
         step = games.reset()
         found = {part.name: part.shape[0] for part in spec.parts}
         assert parts.items() <= found.items() and step.observation.shape == (4, 4 * sum(found.values()))
-        seen = Observed(torch.nn.Identity(), spec, normalise=False).seen(torch.from_numpy(step.observation)[None])
+        seen = Observed(torch.nn.Identity(), spec, normalise=False).decoded(torch.from_numpy(step.observation)[None])
         ball = seen[..., 88:91] if isinstance(seen, torch.Tensor) else seen["ball"]
         assert ball[0, 0, :2].tolist() == pytest.approx([0.62, 0.0], abs=0.02)  # where the scenario puts it
         assert games.render(0) is None

@@ -37,7 +37,7 @@ def rows_of(spec: EnvironmentSpec, number: int) -> np.ndarray:
 def test_parts_are_those_that_a_network_sees(name: str) -> None:
     spec = spec_of(PARTS[name])
     rows = rows_of(spec, 4)
-    theirs = Observed(torch.nn.Identity(), spec, normalise=False).seen(torch.from_numpy(rows)[None])
+    theirs = Observed(torch.nn.Identity(), spec, normalise=False).decoded(torch.from_numpy(rows)[None])
     mine = decode(rows, spec.parts)
     pairs = {"": (mine, theirs)} if not isinstance(mine, dict) else {key: (mine[key], theirs[key]) for key in mine}
     assert len(pairs) == len(spec.parts)

@@ -72,7 +72,7 @@ def identity(spec):
 def test_parts_are_cut_apart_as_numpy_packs_them_wherever_they_begin(lead, order):
     parts = tuple(PARTS[number] for number in order)
     values = values_of(parts, lead, np.random.default_rng(0))
-    seen = identity(spec_of(parts)).seen(torch.from_numpy(packed(values, parts)))
+    seen = identity(spec_of(parts)).decoded(torch.from_numpy(packed(values, parts)))
     assert set(seen) == set(values)
     for part in parts:
         assert str(seen[part.name].dtype) == f"torch.{part.seen_dtype}"
@@ -85,9 +85,9 @@ def test_rows_within_a_longer_tensor_are_read_in_place():
     values = values_of(parts, (7, 3), np.random.default_rng(1))
     row = torch.from_numpy(packed(values, parts))
     for piece in (row[2:3, 1:2], row[3:], row[:, 2:]):
-        first = identity(spec_of(parts)).seen(piece)["number"]
+        first = identity(spec_of(parts)).decoded(piece)["number"]
         assert first.shape == (*piece.shape[:2], 2)
-    np.testing.assert_array_equal(identity(spec_of(parts)).seen(row[2:3, 1:2])["number"].numpy(),
+    np.testing.assert_array_equal(identity(spec_of(parts)).decoded(row[2:3, 1:2])["number"].numpy(),
                                   values["number"][2:3, 1:2])
 
 
@@ -95,7 +95,7 @@ def test_rows_within_a_longer_tensor_are_read_in_place():
 def test_bits_that_do_not_fill_their_bytes_keep_their_places(values):
     part = Part("", (values,), "bits")
     bits = np.random.default_rng(values).integers(0, 2, (2, 3, values)).astype(np.uint8)
-    seen = identity(spec_of((part,))).seen(torch.from_numpy(np.packbits(bits, axis=-1)))
+    seen = identity(spec_of((part,))).decoded(torch.from_numpy(np.packbits(bits, axis=-1)))
     assert isinstance(seen, torch.Tensor), "a part without a name is seen as a plain array"
     np.testing.assert_array_equal(seen.numpy(), bits * 255)
 
@@ -112,7 +112,7 @@ def test_stacked_parts_hold_the_older_frames_first_and_zeros_before_an_episode_i
         inferred.append(join_frames(stack))
     trained = stack_frames(rows, stack_prefix=torch.zeros(2, 2, BYTES, dtype=torch.uint8), start=start)
     assert torch.equal(torch.stack(inferred), trained)
-    seen = identity(spec).seen(trained)
+    seen = identity(spec).decoded(trained)
     assert [part.shape for part in spec.seen] == [tuple(seen[part.name].shape[2:]) for part in PARTS]
     for part in PARTS:
         for t in range(5):
@@ -373,7 +373,7 @@ def test_unpacking_bits_is_no_large_part_of_an_update():
         times = []
         for _ in range(4):
             started = time.perf_counter()
-            seen = network.seen(rows)
+            seen = network.decoded(rows)
             times.append(time.perf_counter() - started)
             copied = time.perf_counter()
             seen.clone()

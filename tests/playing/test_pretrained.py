@@ -95,7 +95,7 @@ def test_the_inspector_shows_evaluates_and_plays_what_ships(home: Path) -> None:
     assert set(shown.chosen.options) == set(NAMES)
     shown.choose("recall", "cartpole")
     eventually(lambda: shown.layers.rows and "reading" not in shown.said.value)
-    evaluating = shown.doings["evaluate"]
+    evaluating = shown.forms["evaluate"]
     evaluating.fields["episodes"].value = 5
     evaluating.button.click()
     kept = home / "pretrained" / "evaluations.jsonl"

@@ -25,8 +25,8 @@ from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.running.handle import Run
 from workbench.tables import number
 from workbench.widgets.inspector import figures, still
-from workbench.widgets.inspector.controls import keywords
 from workbench.widgets.inspector.inspector import CheckpointInspector
+from workbench.widgets.inspector.task_form import keywords
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def settled(shown: CheckpointInspector) -> None:
 
 def done(shown: CheckpointInspector, name: str) -> str:
     """Click, wait, and what is said then."""
-    doing = shown.doings[name]
+    doing = shown.forms[name]
     doing.button.click()
     eventually(lambda: not doing.busy and doing.message.value, what=name)
     assert not doing.button.disabled
@@ -140,7 +140,7 @@ def test_another_checkpoint_and_its_difference(inspector: CheckpointInspector, r
 
 def test_a_row_of_the_table_chooses_as_the_list_does(inspector: CheckpointInspector, run: wb.Run) -> None:
     name = run.checkpoints[0].path.name
-    inspector.table._heard(None, {"type": "select", "key": name}, [])
+    inspector.table._on_message(None, {"type": "select", "key": name}, [])
     settled(inspector)
     assert inspector.chosen.value == name
     assert inspector.layers.rows == layers_of(run.checkpoints[0])
@@ -150,7 +150,7 @@ def test_a_row_of_the_table_chooses_as_the_list_does(inspector: CheckpointInspec
 
 
 def test_a_layer_shows_its_histogram(inspector: CheckpointInspector, run: wb.Run) -> None:
-    inspector.layers._heard(None, {"type": "select", "key": "policy.weight"}, [])
+    inspector.layers._on_message(None, {"type": "select", "key": "policy.weight"}, [])
     eventually(lambda: inspector.charts.figures["histogram"].title == "Weights of policy.weight")
     weights = run.checkpoints[-1].load("model")["policy.weight"]
     counts, _ = np.histogram(weights.astype(float), layer_statistics.BINS)
@@ -286,7 +286,7 @@ def test_evaluating_shows_the_interval_and_keeps_it(inspector: CheckpointInspect
     first = run.checkpoints[0]
     inspector.choose(first.path.name)
     settled(inspector)
-    fields = inspector.doings["evaluate"].fields
+    fields = inspector.forms["evaluate"].fields
     fields["episodes"].value, fields["seed"].value = 4, 7
     said = done(inspector, "evaluate")
     expected = wb.evaluate(first, episodes=4, seed=7)
@@ -305,7 +305,7 @@ def test_evaluating_shows_the_interval_and_keeps_it(inspector: CheckpointInspect
 
 @pytest.mark.full
 def test_a_fork_starts_with_what_was_typed(inspector: CheckpointInspector, run: wb.Run) -> None:
-    fields = inspector.doings["fork"].fields
+    fields = inspector.forms["fork"].fields
     fields["name"].value, fields["fields"].value = "shoot", "learning_rate=1e-4, target_entropy=None"
     inspector.choose(run.checkpoints[1].path.name)
     said = done(inspector, "fork")
@@ -335,7 +335,7 @@ def test_a_fork_starts_with_what_was_typed(inspector: CheckpointInspector, run: 
 def test_a_wrong_change_is_refused_under_the_button(
     inspector: CheckpointInspector, run: wb.Run, text: str, said: str
 ) -> None:
-    inspector.doings["fork"].fields["fields"].value = text
+    inspector.forms["fork"].fields["fields"].value = text
     told = done(inspector, "fork")
     assert said in told and 'role="alert"' in told
     assert {one.name for one in wb.runs()} <= {"pole", "shoot"}
@@ -350,7 +350,7 @@ def test_typed_fields_are_read_as_python_reads_them() -> None:
 def test_exporting_makes_a_copy_that_a_run_can_start_from(
     inspector: CheckpointInspector, run: wb.Run, tmp_path: Path
 ) -> None:
-    inspector.doings["export"].fields["path"].value = str(tmp_path / "taken" / "away")
+    inspector.forms["export"].fields["path"].value = str(tmp_path / "taken" / "away")
     said = done(inspector, "export")
     assert f"exported to {tmp_path}/taken/away" in said and "wb.launch(..., checkpoint=" in said
     copy = checkpoints.at(tmp_path / "taken" / "away")
@@ -392,7 +392,7 @@ def test_an_export_that_fails_leaves_nothing(run: wb.Run, tmp_path: Path) -> Non
 
 @pytest.mark.full
 def test_playing_shows_one_or_two_episodes_on_the_same_seed(inspector: CheckpointInspector, run: wb.Run) -> None:
-    fields = inspector.doings["play"].fields
+    fields = inspector.forms["play"].fields
     fields["seed"].value, fields["steps"].value = 3, 30
     said = done(inspector, "play")
     assert 'role="alert"' not in said and f"{run.checkpoints[-1].path.name}: return" in said

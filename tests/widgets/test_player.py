@@ -184,18 +184,18 @@ def test_a_large_return_is_written_as_people_read_it() -> None:
 
 
 def test_the_strip_has_the_first_and_the_last_frame() -> None:
-    assert filmstrip.chosen(13) == [0, 2, 5, 7, 10, 12]
-    assert filmstrip.chosen(2) == [0, 1]
-    assert filmstrip.chosen(1) == [0]
+    assert filmstrip.evenly_spaced(13) == [0, 2, 5, 7, 10, 12]
+    assert filmstrip.evenly_spaced(2) == [0, 1]
+    assert filmstrip.evenly_spaced(1) == [0]
 
 
 def test_observations_become_pictures_by_their_channels() -> None:
-    assert filmstrip.seen(np.zeros(4, np.float32)) is None
-    grey = filmstrip.seen(np.full((1, 2, 3), 9, np.uint8))
+    assert filmstrip.picture_of(np.zeros(4, np.float32)) is None
+    grey = filmstrip.picture_of(np.full((1, 2, 3), 9, np.uint8))
     assert grey is not None and grey.shape == (2, 3, 3) and (grey == 9).all()
     planes = np.zeros((16, 2, 2), np.uint8)
     planes[0, 0, 0] = planes[1, 1, 1] = 255
-    drawn = filmstrip.seen(planes)
+    drawn = filmstrip.picture_of(planes)
     assert drawn is not None and drawn[0, 0].any() and drawn[1, 1].any() and not drawn[0, 1].any()
     assert drawn[0, 0].tolist() != drawn[1, 1].tolist()
 

@@ -101,7 +101,7 @@ def test_a_view_sends_what_is_new_and_all_of_it_to_a_page_that_says_hello(
 
 
 def test_a_view_is_ticked_until_nobody_looks(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
-    eventually(lambda: view.tick() and view._kept, what="it has looked")
+    eventually(lambda: view.tick() and view._looks, what="it has looked")
     monkeypatch.setattr(watch, "UNSEEN_S", 0.0)
     assert not view.tick()
     monkeypatch.undo()
@@ -121,9 +121,9 @@ def test_a_page_that_hears_nothing_gets_all_that_is_kept_in_the_answer(
 
     monkeypatch.setattr(view, "send", lost)
     for number in range(1, 4):
-        eventually(lambda: (view.look(), len(view._kept))[1] >= number)  # noqa: B023
+        eventually(lambda: (view.look(), len(view._looks))[1] >= number)  # noqa: B023
     monkeypatch.setattr(view, "send", lambda content, buffers=None: messages.append(content))
-    first = view._kept[0].first
+    first = view._looks[0].first
     view._received(view, {"type": "pull", "view": "v"}, [])
     answer = messages[-1]
     assert (answer["type"], answer["view"]) == ("live", "v")
@@ -132,7 +132,7 @@ def test_a_page_that_hears_nothing_gets_all_that_is_kept_in_the_answer(
 
 def test_a_saved_notebook_keeps_what_was_seen_last(view: LiveView) -> None:
     assert "nothing yet" in view.still()["text/plain"] and "image/png" not in view.still()
-    eventually(lambda: (view.look(), view._kept)[1])
+    eventually(lambda: (view.look(), view._looks)[1])
     bundle = view.still()
     assert Image.open(io.BytesIO(base64.b64decode(bundle["image/png"]))).height > 100
     assert "return of the episode so far" in bundle["text/html"]

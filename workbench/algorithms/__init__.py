@@ -1,4 +1,4 @@
-"""Reinforcement learning algorithms: pure functions of tensors, and one class each that plugs into the learner."""
+"""Reinforcement learning algorithms: pure functions of tensors, and for each algorithm a class for the learner."""
 
 from __future__ import annotations
 

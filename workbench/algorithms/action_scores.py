@@ -1,4 +1,4 @@
-"""What a network says of x_t, for people to see: a score of every action or part of one, and what it expects."""
+"""A network's output as people see it: a score for every action or part of an action, and the expected return."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from workbench.trajectory import ActionSpec
 
 
 class Outlook(NamedTuple):
-    """Of one output [T, B, ...] of a network.
+    """Scores and value of one output [T, B, ...] of a network.
 
     Attributes:
         kind: what the scores are: "probability", "q_value" or "mean".
-        scores: float32 [T, B, A], probabilities (that sum to 1 for each choice; of a switch, of 1), or Q-values:
-            discounted sums of rewards as trained on (clipped to ±max_abs_reward where set), or, where actions are
-            numbers, the middle of each in [-1, 1].
+        scores: float32 [T, B, A]. Probabilities sum to 1 for each choice; a switch has the probability of 1. Q-values
+            are discounted sums of rewards as in training (clipped to ±max_abs_reward where set). Where actions are
+            numbers, the score is the middle of each one's distribution, in [-1, 1].
         value: float32 [T, B], V(x_t), or the highest Q-value; a sum of the same rewards.
     """
 
@@ -30,7 +30,7 @@ class Outlook(NamedTuple):
 
 
 def outlook(output: NetworkOutput, *, config: Any, actions: ActionSpec) -> Outlook:
-    """The outlook in `output`, by the algorithm's configuration (which says whether values are rescaled)."""
+    """Scores and value of `output`; `config` is the algorithm's, for value rescaling."""
     if isinstance(output, PolicyValueOutput):
         kind = "mean" if actions.kind == "tanh_normal" else "probability"
         return Outlook(kind, _scores(output.policy_logits.float(), actions), output.value.float())
@@ -49,14 +49,14 @@ def _scores(parameters: Tensor, actions: ActionSpec) -> Tensor:
 
 
 def preference(output: NetworkOutput, *, action: Tensor, config: Any, actions: ActionSpec) -> Tensor:
-    """How much the network is for `action` [*action], [T, B], to be differentiated: log π(a|x_t), or Q(x_t, a).
+    """How strongly the network prefers `action` [*action], [T, B], differentiable: log π(a|x_t), or Q(x_t, a).
 
-    Where actions are numbers, the sum of their middles: the density of a likeliest action has no slope.
+    Where actions are numbers, it is the sum of their middles, because the density's slope at its mode is 0.
     """
     if actions.kind == "tanh_normal":
         return outlook(output, config=config, actions=actions).scores.sum(-1)
     if isinstance(output, PolicyValueOutput):
         parameters = output.policy_logits.float()
-        chosen = action.expand(*parameters.shape[:-1], *action.shape)
-        return distribution_of(actions).log_prob(parameters, actions=chosen)
+        expanded = action.expand(*parameters.shape[:-1], *action.shape)
+        return distribution_of(actions).log_prob(parameters, actions=expanded)
     return outlook(output, config=config, actions=actions).scores[..., int(action)]

@@ -1,8 +1,8 @@
-"""The distributions that policies choose actions by, over the numbers ("parameters") that a network says.
+"""The distributions of policies over actions. A network's outputs are their "parameters".
 
-Every function takes any leading axes: parameters [..., P], actions [..., *action] (see `trajectory.ActionSpec`); what
-it returns of an action is [...]. An action of several parts has independent ones: log-probabilities, entropies and
-divergences are their sums.
+Every function takes any leading axes: parameters [..., P], actions [..., *action] (see `trajectory.ActionSpec`);
+log-probabilities, entropies and divergences are [...]. The parts of an action are independent: these numbers are sums
+over the parts.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from workbench.errors import InvalidInput
 from workbench.trajectory import ActionSpec
 
 SMALLEST_WIDTH = 1e-3  # of a normal, as in SEED's parametric_distribution.py
-_NORMALS = 12  # that make up a logistic distribution
+_NORMALS = 12  # whose mixture is a logistic distribution
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Distribution(Protocol):
-    """What V-trace asks of a distribution."""
+    """What V-trace needs of a distribution."""
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
-        """Actions by chance, as unrolls keep them; without a gradient."""
+        """Random actions, as unrolls keep them, without a gradient."""
 
     def mode(self, parameters: Tensor) -> Tensor:
-        """The likeliest actions."""
+        """The most likely actions, as unrolls keep them."""
 
     def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
         """log π(a)."""
@@ -40,13 +40,13 @@ class Distribution(Protocol):
         """H[π] in nats."""
 
     def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
-        """KL(μ ‖ π) in nats; no gradient of μ."""
+        """KL(μ ‖ π) in nats; μ has no gradient."""
 
     def encode(self, actions: Tensor) -> Tensor:
-        """What a network is told of a previous action: float32 [..., E]."""
+        """The previous action as a network's input: float32 [..., E]."""
 
     def to_environment(self, actions: Tensor) -> Tensor:
-        """What the environment gets."""
+        """The actions that the environment receives."""
 
 
 class Categorical:
@@ -61,11 +61,9 @@ class Categorical:
         return (parameters - noise.log()).argmax(-1)
 
     def mode(self, parameters: Tensor) -> Tensor:
-        """int64."""
         return parameters.argmax(-1)
 
     def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
-        """log π(a)."""
         return F.log_softmax(parameters, dim=-1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self, parameters: Tensor) -> Tensor:
@@ -83,7 +81,6 @@ class Categorical:
         return F.one_hot(actions, self.n).float()
 
     def to_environment(self, actions: Tensor) -> Tensor:
-        """The same."""
         return actions
 
 
@@ -96,33 +93,31 @@ class MultiDiscrete:
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
         """int64 [..., K]."""
-        return torch.stack([part.sample(own, generator=generator) for part, own in self._split(parameters)], -1)
+        return torch.stack([part.sample(logits, generator=generator) for part, logits in self._split(parameters)], -1)
 
     def mode(self, parameters: Tensor) -> Tensor:
-        """int64 [..., K]."""
-        return torch.stack([part.mode(own) for part, own in self._split(parameters)], -1)
+        return torch.stack([part.mode(logits) for part, logits in self._split(parameters)], -1)
 
     def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
         """Σ log π_k(a_k)."""
-        chosen = actions.unbind(-1)
-        return torch.stack([part.log_prob(own, actions=one)
-                            for (part, own), one in zip(self._split(parameters), chosen, strict=True)]).sum(0)
+        return torch.stack([part.log_prob(logits, actions=action) for (part, logits), action
+                            in zip(self._split(parameters), actions.unbind(-1), strict=True)]).sum(0)
 
     def entropy(self, parameters: Tensor) -> Tensor:
         """Σ H[π_k]."""
-        return torch.stack([part.entropy(own) for part, own in self._split(parameters)]).sum(0)
+        return torch.stack([part.entropy(logits) for part, logits in self._split(parameters)]).sum(0)
 
     def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
         """Σ KL(μ_k ‖ π_k)."""
         pairs = zip(self._split(behaviour), self._split(target), strict=True)
-        return torch.stack([part.kl(mine, theirs) for (part, mine), (_, theirs) in pairs]).sum(0)
+        return torch.stack([part.kl(mu, pi) for (part, mu), (_, pi) in pairs]).sum(0)
 
     def encode(self, actions: Tensor) -> Tensor:
-        """One-hots one after another, [..., Σ n_k]."""
-        return torch.cat([part.encode(one) for part, one in zip(self._parts, actions.unbind(-1), strict=True)], -1)
+        """Concatenated one-hots, [..., Σ n_k]."""
+        pairs = zip(self._parts, actions.unbind(-1), strict=True)
+        return torch.cat([part.encode(action) for part, action in pairs], -1)
 
     def to_environment(self, actions: Tensor) -> Tensor:
-        """The same."""
         return actions
 
     def _split(self, parameters: Tensor) -> list[tuple[Categorical, Tensor]]:
@@ -134,11 +129,10 @@ class Bernoulli:
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
         """int64 [..., K]."""
-        chance = torch.rand(parameters.shape, generator=generator, device=parameters.device)
-        return (chance < parameters.sigmoid()).long()
+        uniform = torch.rand(parameters.shape, generator=generator, device=parameters.device)
+        return (uniform < parameters.sigmoid()).long()
 
     def mode(self, parameters: Tensor) -> Tensor:
-        """int64 [..., K]."""
         return (parameters > 0).long()
 
     def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
@@ -152,9 +146,9 @@ class Bernoulli:
 
     def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
         """Σ KL(μ_k ‖ π_k)."""
-        mine = behaviour.detach()
-        on = mine.sigmoid() * (F.logsigmoid(mine) - F.logsigmoid(target))
-        off = (-mine).sigmoid() * (F.logsigmoid(-mine) - F.logsigmoid(-target))
+        mu = behaviour.detach()
+        on = mu.sigmoid() * (F.logsigmoid(mu) - F.logsigmoid(target))
+        off = (-mu).sigmoid() * (F.logsigmoid(-mu) - F.logsigmoid(-target))
         return (on + off).sum(-1)
 
     def encode(self, actions: Tensor) -> Tensor:
@@ -162,15 +156,14 @@ class Bernoulli:
         return actions.float()
 
     def to_environment(self, actions: Tensor) -> Tensor:
-        """The same."""
         return actions
 
 
 class TanhNormal:
-    """tanh(u), u normal; parameters are K means, then K numbers whose softplus are the widths.
+    """tanh(u), u normal; parameters are K means, then K numbers whose softplus is the standard deviation.
 
-    Unrolls keep u. The density of u stands for that of tanh(u): their ratio is the same for every policy, so it
-    leaves no trace in importance ratios, gradients and divergences. The entropy is that of tanh(u).
+    Unrolls keep u. Log-probabilities are those of u, not of tanh(u): the ratio of the two densities is the same for
+    every policy, so it cancels in importance ratios, gradients and divergences. The entropy is that of tanh(u).
     """
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
@@ -179,33 +172,31 @@ class TanhNormal:
         return mean + width * torch.randn(mean.shape, generator=generator, device=mean.device)
 
     def mode(self, parameters: Tensor) -> Tensor:
-        """float32 u [..., K]: where tanh(u) has its median."""
+        """float32 u [..., K]: the median of tanh(u)."""
         return self.mean_and_width(parameters)[0]
 
     def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
-        """Log density of u."""
         mean, width = self.mean_and_width(parameters)
         return (-0.5 * ((actions - mean) / width).square() - width.log() - _HALF_LOG_2PI).sum(-1)
 
     def entropy(self, parameters: Tensor) -> Tensor:
-        """H[u] + E[log(1 - tanh²u)], and that is 2 (log 2 - E[log(2 cosh u)]); at most K·log 2."""
+        """H[u] + E[log(1 - tanh²u)], at most K·log 2; the second term is 2 (log 2 - E[log(2 cosh u)])."""
         mean, width = self.mean_and_width(parameters)
         log_slope = 2 * (math.log(2) - _mean_log_2cosh(mean, width))
         return (0.5 + _HALF_LOG_2PI + width.log() + log_slope).sum(-1)
 
     def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
-        """KL of the normals, which is that of their tanh."""
+        """KL of the normals, which equals that of their tanh."""
         mean, width = self.mean_and_width(behaviour.detach())
-        other_mean, other_width = self.mean_and_width(target)
-        ratio = width / other_width
-        return (0.5 * (ratio.square() + ((mean - other_mean) / other_width).square() - 1) - ratio.log()).sum(-1)
+        target_mean, target_width = self.mean_and_width(target)
+        ratio = width / target_width
+        return (0.5 * (ratio.square() + ((mean - target_mean) / target_width).square() - 1) - ratio.log()).sum(-1)
 
     def encode(self, actions: Tensor) -> Tensor:
         """tanh(u), [..., K]."""
         return actions.tanh()
 
     def to_environment(self, actions: Tensor) -> Tensor:
-        """tanh(u), [..., K]."""
         return actions.tanh()
 
     def mean_and_width(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,8 +208,8 @@ class TanhNormal:
 def _mean_log_2cosh(mean: Tensor, width: Tensor) -> Tensor:
     """E[log(2 cosh u)] of normal u, to 1e-6, for means and widths of any size.
 
-    log(2 cosh u) = E|u + x|, where x has the logistic density sech²(x)/2 (both have the slope tanh u). That x is normal
-    with a width which is itself by chance (Andrews & Mallows 1974): so is u + x, and the mean of |normal| is known.
+    log(2 cosh u) = E|u + x|, where x has the logistic density sech²(x)/2 (both have the slope tanh u). Such an x is
+    normal with a random width (Andrews & Mallows 1974); so is u + x, and the mean of |normal| has a closed form.
     """
     widths, shares = _normals_of_a_logistic(mean.device)
     mean = mean.unsqueeze(-1)
@@ -231,22 +222,22 @@ def _mean_log_2cosh(mean: Tensor, width: Tensor) -> Tensor:
 @lru_cache
 @torch.inference_mode(False)
 def _normals_of_a_logistic(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Widths and shares, float32 [12] each, of normals that make up the density sech²(x)/2; copied once to a device.
+    """Widths and shares, float32 [12] each, of the normals whose mixture is sech²(x)/2; cached for each device.
 
-    The widths have Kolmogorov's distribution: density 8 s Σ (-1)^(n+1) n² exp(-2 n² s²), here in even steps of log s.
+    The widths have Kolmogorov's distribution, density 8 s Σ (-1)^(n+1) n² exp(-2 n² s²), here on a grid even in log s.
     """
     widths = np.geomspace(0.28, 3.1, _NORMALS)
     n = np.arange(1, 60)[:, None]
     shares = widths**2 * ((-1.0) ** (n + 1) * n**2 * np.exp(-2 * (n * widths) ** 2)).sum(0)
-    one, other = torch.tensor(np.stack([widths, shares / shares.sum()]), dtype=torch.float32, device=device)
-    return one, other
+    mixture = torch.tensor(np.stack([widths, shares / shares.sum()]), dtype=torch.float32, device=device)
+    return mixture[0], mixture[1]
 
 
 CATEGORICAL = Categorical()
 
 
 def distribution_of(actions: ActionSpec) -> Distribution:
-    """The distribution of a kind of action."""
+    """The distribution for the kind of `actions`. Raises InvalidInput for an unknown kind."""
     if actions.kind == "categorical":
         return Categorical(*actions.sizes)
     if actions.kind == "multi_discrete":

@@ -1,4 +1,4 @@
-"""The weight of the entropy bonus: fixed, or adapted until the policy has a wanted entropy.
+"""The weight of the entropy bonus: fixed, or adapted until the policy has the target entropy.
 
 Adaptation is SEED RL's (agents/vtrace/learner.py): a Lagrange multiplier exp(speed·p) whose parameter p is learnt by
 the loss cost·(H - target), in which H has no gradient.
@@ -16,19 +16,19 @@ LOG_BOUND = 20.0  # |speed·p| is kept below this, as in SEED
 
 
 class EntropyCost:
-    """The learned weight. It starts from `entropy_cost` whenever adaptation is turned on or that field is changed."""
+    """The learned weight. It starts from `entropy_cost` whenever adaptation is turned on or that field changes."""
 
     def __init__(self, speed: float) -> None:
         self.speed = speed
         self.parameter = nn.Parameter(torch.zeros(()))
-        self._started_from: float | None = None  # the entropy_cost that the parameter set out from; None: not adapting
+        self._started_from: float | None = None  # the entropy_cost at which adaptation began; None: not adapting
 
     def losses(self, entropy: Tensor, *, entropy_cost: float, target_entropy: float | None) -> tuple[Tensor, Tensor]:
         """The loss to add, and the weight in use (detached), both scalars.
 
-            loss = -cost·H + cost·(H - target)       the first without the gradient of cost, the second without H's
+            loss = -cost·H + cost·(H - target)       no gradient of cost in the first term, none of H in the second
 
-        With `target_entropy` None, or speed 0, the weight is `entropy_cost` and the parameter gets no gradient.
+        With `target_entropy` None, or speed 0, the weight is `entropy_cost` and the parameter has no gradient.
         """
         if target_entropy is None or self.speed == 0:
             self._started_from = None
@@ -46,7 +46,7 @@ class EntropyCost:
         self.parameter.clamp_(-bound, bound)
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps."""
+        """The tensors that a checkpoint keeps."""
         started_from = math.nan if self._started_from is None else self._started_from
         return {
             "entropy_cost_parameter": self.parameter.detach().clone(),
@@ -55,7 +55,7 @@ class EntropyCost:
 
     @torch.no_grad()
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` returned."""
+        """Restores what `state` returned."""
         self.parameter.copy_(state["entropy_cost_parameter"])
         started_from = float(state["entropy_cost_started_from"])
         self._started_from = None if math.isnan(started_from) else started_from

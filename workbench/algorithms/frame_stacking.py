@@ -1,7 +1,7 @@
-"""Frame stacking. One rule, in its two forms: a step at a time for inference, a whole unroll for training.
+"""Frame stacking by one rule in two forms: a step at a time for inference, a whole unroll for training.
 
-The rule: the stack of x_t holds x_{t-S+1} … x_t, oldest first. A frame from before the episode of x_t is zero: a
-START at step t zeroes every frame older than t. A network therefore sees the same in inference and in training.
+The stack of x_t holds x_{t-S+1} … x_t, oldest first. A frame from before the episode of x_t is zero: a START at step t
+zeroes every frame older than t. A network therefore sees the same in inference and in training.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def push_frames(stack: Tensor, *, observation: Tensor, start: Tensor) -> Tensor:
 
 
 def push_words(words: Tensor, *, observation: Tensor, start: Tensor) -> Tensor:
-    """`push_frames` for four frames of one channel of bytes, kept as one int32 a pixel, [N, H, W], oldest frame lowest.
+    """`push_frames` for four single-channel byte frames, packed in an int32 per pixel, [N, H, W], oldest frame lowest.
 
-    A stack is then shifted in one pass, and lies in memory as a convolution wants it (channels last).
+    One pass shifts such a stack, and its memory layout suits convolutions (channels last).
 
     Args:
         words: int32 [N, H, W]; not changed.
@@ -40,7 +40,7 @@ def push_words(words: Tensor, *, observation: Tensor, start: Tensor) -> Tensor:
 
 
 def frames_of_words(words: Tensor) -> Tensor:
-    """The stacks uint8 [N, 4, H, W] that `words` int32 [N, H, W] hold, in the same memory."""
+    """The stacks uint8 [N, 4, H, W] in `words` int32 [N, H, W]; a view of the same memory."""
     return words.contiguous().view(torch.uint8).view(*words.shape, 4).permute(0, 3, 1, 2)
 
 
@@ -67,8 +67,8 @@ def stack_frames(observation: Tensor, *, stack_prefix: Tensor, start: Tensor) ->
     stacked = observation.new_empty(*observation.shape[:2], older + 1, *observation.shape[2:])
     for slot in range(older):
         same_episode = episode[slot : slot + steps] == episode[older:]
-        seen = frames[slot : slot + steps]
-        torch.mul(seen, _as_mask(same_episode, seen), out=stacked[:, :, slot])
+        older_frames = frames[slot : slot + steps]
+        torch.mul(older_frames, _as_mask(same_episode, older_frames), out=stacked[:, :, slot])
     stacked[:, :, older] = observation
     return stacked.flatten(2, 3)
 

@@ -1,9 +1,9 @@
-"""R2D2 as pure functions of tensors: value rescaling, n-step double-Q targets, priorities of sequences, exploration.
+"""R2D2 as pure functions of tensors: value rescaling, n-step double-Q targets, sequence priorities, exploration.
 
 Sources: R2D2 (Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement learning", section
 2.3), value rescaling (Pohlen et al. 2018, arXiv 1805.11593), Ape-X (Horgan et al. 2018, arXiv 1803.00933). Tensors are
-time-major: [T, B]. Index t runs over the T steps trained on; `rewards[t]` and `discounts[t]` belong to the transition
-from x_t into x_{t+1}, as `returns.rewards_and_discounts` gives them.
+time-major: [T, B]. As in rlax and in `workbench.trajectory`, r_t and γ_t belong to the transition into x_t: a name
+ending in `_t` holds steps 1 … T, one ending in `_tm1` steps 0 … T-1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def unrescale(y: Tensor, *, epsilon: float) -> Tensor:
 
 
 def q_values_of(q_values: Tensor, *, actions: Tensor) -> Tensor:
-    """Q(x_t, a_t), [T, B], from values [T, B, A] and actions int64 [T, B]."""
+    """Q(x, a), [T, B], from values [T, B, A] and actions int64 [T, B]."""
     return q_values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
@@ -44,41 +44,37 @@ def double_q_values(online: Tensor, *, target: Tensor) -> Tensor:
     return q_values_of(target, actions=online.argmax(-1))
 
 
-def n_step_targets(values: Tensor, *, rewards: Tensor, discounts: Tensor, n_steps: int) -> Tensor:
-    """n-step returns with a bootstrap, [T, B], in units of return.
+def n_step_targets(values: Tensor, *, r_t: Tensor, discount_t: Tensor, n_steps: int) -> Tensor:
+    """n-step returns with a bootstrap, y_{t-1}, [T, B], in units of return.
 
-        y_t = Σ_{k<m} (Π_{i<k} γ_{t+i}) r_{t+k} + (Π_{i<m} γ_{t+i}) V(x_{t+m}),   m = min(n, T-t)
+        y_{t-1} = Σ_{k<m} (Π_{i<k} γ_{t+i}) r_{t+k} + (Π_{i<m} γ_{t+i}) V(x_{t-1+m}),   m = min(n, T+1-t)
 
-    An episode's end inside is a γ of 0, with what a truncated one is worth already in its reward. The last n-1 targets
-    are of fewer steps, as the unroll says nothing after x_T.
+    Where an episode ended, γ is 0, and a truncated episode's bootstrap value is already in its reward. The last n-1
+    targets have fewer steps, because the unroll ends at x_T.
 
     Args:
-        values: V(x_t), [T+1, B], in units of return.
-        rewards: r_t, [T, B].
-        discounts: γ_t, [T, B]; 0 where the transition ended an episode.
+        values: V(x_0) … V(x_T), [T+1, B], in units of return.
+        r_t: [T, B].
+        discount_t: γ_t, [T, B]; 0 where the transition ended an episode.
         n_steps: n.
     """
-    targets = values.clone()  # of 0 steps; each pass makes those of one step more, from the next step's
-    for _ in range(min(n_steps, len(rewards))):
-        targets[:-1] = torch.addcmul(rewards, discounts, targets[1:])
+    targets = values.clone()  # the 0-step targets; each pass looks one step further ahead
+    for _ in range(min(n_steps, len(r_t))):
+        targets[:-1] = torch.addcmul(r_t, discount_t, targets[1:])
     return targets[:-1]
 
 
 def sequence_loss(td_errors: Tensor, *, weights: Tensor) -> Tensor:
-    """mean_b w_b ½ Σ_t δ², a scalar, from errors [T, B] and importance weights [B]."""
+    """mean_b w_b ½ Σ_t δ_t², a scalar, from errors [T, B] and importance weights [B]."""
     return 0.5 * (weights * td_errors.square().sum(0)).mean()
 
 
 def sequence_priorities(td_errors: Tensor, *, max_share: float) -> Tensor:
-    """p = η max_t |δ_t| + (1-η) mean_t |δ_t|, [B], from errors [T, B] (R2D2, section 2.3).
-
-    Args:
-        max_share: η.
-    """
+    """p = η max_t |δ_t| + (1-η) mean_t |δ_t|, [B], from errors [T, B] and η = `max_share` (R2D2, section 2.3)."""
     magnitudes = td_errors.abs()
     return max_share * magnitudes.amax(0) + (1 - max_share) * magnitudes.mean(0)
 
 
 def epsilons(ranks: Tensor, *, base: float, first_power: float, last_power: float) -> Tensor:
-    """ε of every environment, [N]: base^x, x even from the first power at rank 0 to the last at rank 1 (Ape-X)."""
+    """ε of every environment, [N]: base^x, where x is linear in the rank: first power at 0, last at 1 (Ape-X)."""
     return torch.pow(base, first_power + ranks * (last_power - first_power))

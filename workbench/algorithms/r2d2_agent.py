@@ -1,8 +1,8 @@
-"""R2D2 as the learner uses it: which actions to take, what to keep of them, and the loss of a batch from replay.
+"""R2D2 as the learner uses it: how to act, which outputs to store with each step, and the loss of a replayed batch.
 
 An unroll has L = burn-in + T + 1 steps: the burn-in only brings the recurrent state up to date, from the state that is
-stored with the unroll; T steps are trained on; the last only bootstraps. Values of the networks are rescaled by h (see
-`algorithms.r2d2`) if the configuration says so, and so is everything kept of them. Returns are not.
+stored with the unroll; T steps are trained on; the last only bootstraps. If `value_rescaling` is on, the networks'
+values, and the stored ones, are rescaled by h (see `algorithms.r2d2`). Returns are not.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from workbench.config import R2D2Config
 from workbench.errors import InvalidInput
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, FieldSpec, Flags, Unroll
 
-TARGET = "target."  # what a checkpoint's names of the target network begin with
+TARGET = "target."  # prefix of the target network's names in a checkpoint
 
 
 class R2D2:
-    """Recurrent experience replay (Kapturowski et al. 2019), as SEED RL runs it. Fits
-    `algorithms.interface.Algorithm` and `ReplayAlgorithm`."""
+    """Recurrent experience replay (Kapturowski et al. 2019), as in SEED RL. Implements `interface.ReplayAlgorithm`."""
 
     histogram_edges: Mapping[str, tuple[float, ...]] = {
         "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))
@@ -37,7 +36,7 @@ class R2D2:
 
     def __init__(self, config: R2D2Config, *, spec: EnvironmentSpec) -> None:
         if spec.actions.kind != "categorical":
-            raise InvalidInput(f"R2D2 learns values of single choices, and actions of {spec.name} are "
+            raise InvalidInput(f"R2D2 needs one discrete action per step, and actions of {spec.name} are "
                                f"{spec.actions.kind} {list(spec.actions.sizes)}. Use algorithm='vtrace'.")
         self.num_actions = spec.num_actions
         self.overlap = config.burn_in
@@ -47,7 +46,7 @@ class R2D2:
         self._target: nn.Module | None = None
 
     def behaviour_fields(self) -> dict[str, FieldSpec]:
-        """The behaviour's value of the action taken and its highest value, as the network says them, for priorities."""
+        """The behaviour's Q-value of its action and its highest one, rescaled as in the network, for priorities."""
         return {"q_value": ((), "float32"), "q_max": ((), "float32")}
 
     def act(
@@ -65,8 +64,8 @@ class R2D2:
         if not greedy:
             epsilon = self._epsilons(roles, config).to(q_values.device)
             explores = torch.rand(epsilon.shape, generator=generator, device=epsilon.device) < epsilon
-            chosen = torch.randint(self.num_actions, actions.shape, generator=generator, device=actions.device)
-            actions = torch.where(explores, chosen, actions)
+            random = torch.randint(self.num_actions, actions.shape, generator=generator, device=actions.device)
+            actions = torch.where(explores, random, actions)
         return actions, {"q_value": r2d2.q_values_of(q_values, actions=actions), "q_max": q_max}
 
     def _epsilons(self, roles: Roles, config: R2D2Config) -> Tensor:
@@ -79,11 +78,11 @@ class R2D2:
         return exploring.masked_fill(roles.evaluation, config.evaluation_epsilon)
 
     def bootstrap(self, output: QValueOutput) -> Tensor:
-        """Highest values [B] of final observations, as the network says them."""
+        """Highest Q-values [B] of final observations, rescaled as in the network."""
         return output.q_values[0].float().amax(-1)
 
     def loss(self, network: Network, *, batch: Batch, config: R2D2Config) -> Loss:
-        """The squared n-step double-Q errors of a batch: summed over T steps, their weighted mean over the unrolls.
+        """The squared n-step double-Q errors of a batch: summed over T steps, then a weighted mean over the unrolls.
 
         The gradient reaches back to the first step after the burn-in. Priorities are those of the same errors.
         """
@@ -95,23 +94,23 @@ class R2D2:
             state = tuple(torch.zeros_like(part) for part in state)
         refresh = config.recurrent_state == "refreshed"
         online, next_states = self._unrolled(network, inputs, state, refresh=refresh)
-        q_values = r2d2.q_values_of(online[:-1], actions=batch.action[first:-1])
+        q_tm1 = r2d2.q_values_of(online[:-1], actions=batch.action[first:-1])
         with torch.no_grad():
             target, _ = self._unrolled(cast(Network, self._prepared()), inputs, state)
             targets = self._targets(
                 r2d2.double_q_values(online, target=target),
-                reward=batch.reward[first + 1 :],
-                flags=batch.flags[first + 1 :],
-                bootstrap_values=batch.bootstrap_value[first + 1 :],
+                reward_t=batch.reward[first + 1 :],
+                flags_t=batch.flags[first + 1 :],
+                bootstrap_value_t=batch.bootstrap_value[first + 1 :],
                 config=config,
             )
-        td_errors = targets - q_values
+        td_errors = targets - q_tm1
         total = r2d2.sequence_loss(td_errors, weights=batch.weight)
-        errors, q_values = td_errors.detach(), q_values.detach()
+        errors = td_errors.detach()
         scalars = {
             "loss": total.detach(),
             "td_error": errors.abs().mean(),
-            "q_value": self._as_returns(q_values, config).mean(),
+            "q_value": self._as_returns(q_tm1.detach(), config).mean(),
         }
         priorities = r2d2.sequence_priorities(errors, max_share=config.priority_max_share)
         return Loss(total, scalars, {"td_error": errors.abs()}, priorities, next_states)
@@ -119,13 +118,13 @@ class R2D2:
     def _unrolled(
         self, network: Network, inputs: tuple[Tensor, ...], state: State, *, refresh: bool = False
     ) -> tuple[Tensor, State | None]:
-        """Values [T+1, B, A] of the steps after the burn-in, and the state before step T of the unroll if asked.
+        """Q-values [T+1, B, A] of the steps after the burn-in, and with `refresh` the state before the next unroll.
 
-        The network runs in pieces between the steps at which something else begins; step T may lie in the burn-in. One
-        without memory needs no burn-in.
+        The network runs in pieces: the burn-in ends at one border, and the next unroll begins at another, which may
+        lie in the burn-in. A network without memory skips the burn-in.
         """
         length, dtypes = len(inputs[0]), [part.dtype for part in state]
-        next_first = length - 1 - self.overlap  # step T: the first of the unroll that follows
+        next_first = length - 1 - self.overlap  # the first step of the next unroll
         borders = {self.overlap, length}
         if state:
             borders |= {0, next_first} if refresh else {0}
@@ -144,36 +143,36 @@ class R2D2:
         return torch.cat(values), next_state
 
     def initial_priority(self, unroll: Unroll, *, config: R2D2Config) -> float:
-        """Priority of a new unroll: the formula of `loss` on the behaviour's values in the place of both networks'."""
+        """Priority of a new unroll: the formula of `loss`, with the behaviour's Q-values for both networks'."""
 
-        def trained(array: Array) -> Tensor:
+        def after_burn_in(array: Array) -> Tensor:
             return torch.from_numpy(array[self.overlap :]).unsqueeze(1)  # [T+1, 1]
 
         targets = self._targets(
-            trained(unroll.behaviour["q_max"]),
-            reward=trained(unroll.reward)[1:],
-            flags=trained(unroll.flags)[1:],
-            bootstrap_values=trained(unroll.bootstrap_value)[1:],
+            after_burn_in(unroll.behaviour["q_max"]),
+            reward_t=after_burn_in(unroll.reward)[1:],
+            flags_t=after_burn_in(unroll.flags)[1:],
+            bootstrap_value_t=after_burn_in(unroll.bootstrap_value)[1:],
             config=config,
         )
-        td_errors = targets - trained(unroll.behaviour["q_value"])[:-1]
+        td_errors = targets - after_burn_in(unroll.behaviour["q_value"])[:-1]
         return float(r2d2.sequence_priorities(td_errors, max_share=config.priority_max_share))
 
     def _targets(
-        self, values: Tensor, *, reward: Tensor, flags: Tensor, bootstrap_values: Tensor, config: R2D2Config
+        self, values: Tensor, *, reward_t: Tensor, flags_t: Tensor, bootstrap_value_t: Tensor, config: R2D2Config
     ) -> Tensor:
-        """Targets [T, B] of Q(x_t, a_t), from values [T+1, B] and the fields of steps 1 … T; rescaled like values."""
-        rewards, discounts = rewards_and_discounts(
-            reward,
-            ended=(flags & int(NO_DISCOUNT)) != 0,
-            truncated=(flags & int(Flags.TRUNCATED)) != 0,
-            bootstrap_values=self._as_returns(bootstrap_values, config),
+        """Targets [T, B] of Q(x_{t-1}, a_{t-1}), rescaled like `values` [T+1, B]."""
+        r_t, discount_t = rewards_and_discounts(
+            reward_t,
+            ended=(flags_t & int(NO_DISCOUNT)) != 0,
+            truncated=(flags_t & int(Flags.TRUNCATED)) != 0,
+            bootstrap_values=self._as_returns(bootstrap_value_t, config),
             discount=config.discount,
             max_abs_reward=config.max_abs_reward,
             reward_scale=config.reward_scale,
         )
         returns = r2d2.n_step_targets(
-            self._as_returns(values, config), rewards=rewards, discounts=discounts, n_steps=config.n_steps
+            self._as_returns(values, config), r_t=r_t, discount_t=discount_t, n_steps=config.n_steps
         )
         return r2d2.rescale(returns, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else returns
 
@@ -185,39 +184,37 @@ class R2D2:
         self._target = copy.deepcopy(network).eval().requires_grad_(False)
         for part in self._target.modules():
             if isinstance(part, nn.RNNBase):
-                part.flatten_parameters()  # a copy's lie apart, and a GPU would gather them at every call
+                part.flatten_parameters()  # a deep copy scatters them, and a GPU would gather them at every call
 
     @torch.no_grad()
     def updated(self, network: nn.Module, *, updates: int, config: R2D2Config) -> None:
-        """Copies the network's weights into the target network's every `target_update_period` updates."""
-        due, target, tensors = updates % config.target_update_period == 0, _tensors(self._prepared()), _tensors(network)
-        if tensors and tensors[0].device.type == "xla":  # the same graph whether it is due or not
-            now = torch.tensor(due).to(tensors[0].device)
-            for mine, theirs in zip(target, tensors, strict=True):
-                mine.copy_(torch.where(now, theirs, mine))
+        """Copies the network's weights into the target network every `target_update_period` updates."""
+        due, target, online = updates % config.target_update_period == 0, _tensors(self._prepared()), _tensors(network)
+        if online and online[0].device.type == "xla":  # the same graph whether it is due or not
+            now = torch.tensor(due).to(online[0].device)
+            for old, new in zip(target, online, strict=True):
+                old.copy_(torch.where(now, new, old))
         elif due:
-            torch._foreach_copy_(target, tensors)
+            torch._foreach_copy_(target, online)
 
     def _prepared(self) -> nn.Module:
         assert self._target is not None, "prepare(network) must come first"
         return self._target
 
     def to(self, device: torch.device | str) -> R2D2:
-        """Itself, with the target network on `device` if there is one yet."""
+        """Returns itself, with the target network, if there is one yet, on `device`."""
         if self._target is not None:
             self._target.to(device)
         return self
 
     def parameters(self) -> list[nn.Parameter]:
-        """None: the target network is copied, not learnt."""
-        return []
+        return []  # the target network is copied, not trained
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps: the target network."""
         return {TARGET + name: value.detach().clone() for name, value in self._prepared().state_dict().items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` returned. Raises RuntimeError if it is another network's."""
+        """Restores what `state` returned. Raises RuntimeError if the networks differ."""
         self._prepared().load_state_dict({name.removeprefix(TARGET): value for name, value in state.items()})
 
 

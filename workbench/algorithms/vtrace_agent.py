@@ -1,4 +1,4 @@
-"""V-trace as the learner uses it: which actions to take, what to keep of them, and the loss of a batch."""
+"""V-trace as the learner uses it: how to act, which outputs to store with each step, and the loss of a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags
 
 
 class VTrace:
-    """The algorithm of IMPALA (arXiv 1802.01561) with SEED RL's additions. Fits `algorithms.interface.Algorithm`."""
+    """IMPALA's algorithm (arXiv 1802.01561) with SEED RL's additions. Implements `algorithms.interface.Algorithm`."""
 
     overlap = 0
     heads = Heads(PolicyValueOutput)
@@ -33,7 +33,7 @@ class VTrace:
         self.entropy_cost = EntropyCost(config.entropy_cost_speed)
 
     def behaviour_fields(self) -> dict[str, FieldSpec]:
-        """The behaviour's logits (its distribution's parameters), for importance ratios, and its value, to show."""
+        """The behaviour's logits (its distribution's parameters) for importance ratios, and its value for display."""
         return {"policy_logits": ((self._parameters,), "float32"), "value": ((), "float32")}
 
     def act(
@@ -47,7 +47,7 @@ class VTrace:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Actions [B, *action], sampled from the policy or its mode, and the behaviour fields, for an output of T=1.
 
-        `roles` play no part: the policy itself explores.
+        `roles` are ignored: the policy itself explores.
         """
         logits, value = output.policy_logits[0].float(), output.value[0].float()
         policy = self.distribution
@@ -55,13 +55,12 @@ class VTrace:
         return actions, {"policy_logits": logits, "value": value}
 
     def bootstrap(self, output: PolicyValueOutput) -> Tensor:
-        """Values [B] of final observations."""
         return output.value[0].float()
 
     def loss(self, network: Network, *, batch: Batch, config: VTraceConfig) -> Loss:
         """Policy gradient, value, entropy and KL losses of a batch, as means over its T·B steps.
 
-        Behaviour outputs are those of steps 0 … T-1, rewards and flags those of steps 1 … T; step T only bootstraps.
+        Step T only bootstraps.
         """
         start = batch.start
         stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=start)
@@ -69,13 +68,13 @@ class VTrace:
         return self._loss_of(output, batch, config)
 
     def _loss_of(self, output: PolicyValueOutput, batch: Batch, config: VTraceConfig) -> Loss:
-        logits, values = output.policy_logits[:-1].float(), output.value[:-1].float()
-        actions, behaviour_logits = batch.action[:-1], batch.behaviour["policy_logits"][:-1]
+        logits_tm1, v_tm1 = output.policy_logits[:-1].float(), output.value[:-1].float()
+        a_tm1, behaviour_logits_tm1 = batch.action[:-1], batch.behaviour["policy_logits"][:-1]
         policy = self.distribution
-        log_rhos = vtrace.log_importance_ratios(
-            logits.detach(), behaviour_logits=behaviour_logits, actions=actions, distribution=policy
+        log_rho_tm1 = vtrace.log_importance_ratios(
+            logits_tm1.detach(), behaviour_logits=behaviour_logits_tm1, actions=a_tm1, distribution=policy
         )
-        rewards, discounts = rewards_and_discounts(
+        r_t, discount_t = rewards_and_discounts(
             batch.reward[1:],
             ended=batch.has(NO_DISCOUNT)[1:],
             truncated=batch.has(Flags.TRUNCATED)[1:],
@@ -85,34 +84,34 @@ class VTrace:
             reward_scale=config.reward_scale,
         )
         targets = vtrace.vtrace_targets(
-            values,
+            v_tm1,
             bootstrap_value=output.value[-1].float(),
-            rewards=rewards,
-            discounts=discounts,
-            rhos=log_rhos.exp() if config.off_policy_correction else torch.ones_like(log_rhos),
+            r_t=r_t,
+            discount_t=discount_t,
+            rho_tm1=log_rho_tm1.exp() if config.off_policy_correction else torch.ones_like(log_rho_tm1),
             lambda_=config.lambda_,
             rho_clip=config.rho_clip,
             c_clip=config.c_clip,
             pg_rho_clip=config.pg_rho_clip,
         )
-        entropy = vtrace.entropy(logits, distribution=policy)
+        entropy = vtrace.entropy(logits_tm1, distribution=policy)
         entropy_loss, entropy_cost = self.entropy_cost.losses(
             entropy, entropy_cost=config.entropy_cost, target_entropy=config.target_entropy
         )
         terms = {
             "policy_loss": vtrace.policy_gradient_loss(
-                logits, actions=actions, advantages=targets.pg_advantages, distribution=policy
+                logits_tm1, actions=a_tm1, advantages=targets.pg_advantages, distribution=policy
             ),
-            "baseline_loss": config.baseline_cost * vtrace.baseline_loss(values, targets=targets.vs),
+            "baseline_loss": config.baseline_cost * vtrace.baseline_loss(v_tm1, targets=targets.vs),
             "entropy_loss": entropy_loss,
             "kl_loss": config.kl_cost * vtrace.kl_to_behaviour(
-                logits, behaviour_logits=behaviour_logits, distribution=policy
+                logits_tm1, behaviour_logits=behaviour_logits_tm1, distribution=policy
             ),
         }
         total = torch.stack(list(terms.values())).sum()
         scalars = {"loss": total, **terms, "entropy": entropy, "entropy_cost": entropy_cost}
         detached = {name: value.detach() for name, value in scalars.items()}
-        return Loss(total, detached, {"importance_ratio": log_rhos.exp()})
+        return Loss(total, detached, {"importance_ratio": log_rho_tm1.exp()})
 
     def prepare(self, network: nn.Module) -> None:
         """Nothing to do."""
@@ -121,18 +120,16 @@ class VTrace:
         """Nothing to do."""
 
     def to(self, device: torch.device | str) -> VTrace:
-        """Itself, with the entropy cost's parameter on `device`."""
+        """Returns itself, with the entropy cost's parameter on `device`."""
         self.entropy_cost.parameter = nn.Parameter(self.entropy_cost.parameter.detach().to(device))
         return self
 
     def parameters(self) -> list[nn.Parameter]:
-        """The entropy cost's parameter; it has no gradient while no target entropy is set."""
+        """The entropy cost's parameter, which has a gradient only while a target entropy is set."""
         return [self.entropy_cost.parameter]
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps."""
         return self.entropy_cost.state()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` returned."""
         self.entropy_cost.load_state(state)

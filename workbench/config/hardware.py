@@ -1,7 +1,7 @@
-"""What this machine has, from its files and variables alone: a TPU belongs to the first process that asks it.
+"""The machine's hardware, from its files and variables alone: a TPU belongs to the first process that opens it.
 
 Nothing here opens a device or loads an accelerator's library, so a notebook's kernel may call all of it. What a run
-makes of it is in `config.chosen`.
+uses is decided in `config.chosen`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 import psutil
 
 ROOT = Path("/")
-# Instruction sets that decide how fast a network is on a CPU, as Linux calls them on x86-64 and on Arm.
-_THAT_MATTER = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "asimd", "sve", "bf16")
-# PCI ids of TPU chips, as JAX and torch_xla know them (jax/_src/hardware_utils.py).
+# Instruction sets that decide how fast a network is on a CPU, by Linux's names on x86-64 and on Arm.
+_INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "asimd", "sve", "bf16")
+# PCI ids of TPU chips, from JAX and torch_xla (jax/_src/hardware_utils.py).
 _GOOGLE = "0x1ae0"
 _CHIPS = {"0x0027": "TPU v3", "0x0056": "TPU v4", "0x005e": "TPU v4", "0x0062": "TPU v5p", "0x0063": "TPU v5e",
           "0x006f": "TPU v6e", "0x0076": "TPU 7x"}
@@ -32,12 +32,12 @@ _NVIDIA_S = 20.0  # the driver's first answer after a boot takes seconds
 
 @dataclass(frozen=True)
 class Accelerator:
-    """What there is beside the CPU.
+    """The machine's GPUs or TPU.
 
     Attributes:
         device: "cuda" or "tpu".
         name: with number and memory, where they are known.
-        capability: NVIDIA's compute capability, such as (8, 0); of several GPUs the first one's; None: not known.
+        capability: NVIDIA's compute capability of the first GPU, such as (8, 0); None: unknown.
     """
 
     device: str
@@ -46,24 +46,24 @@ class Accelerator:
 
 
 def cores(root: Path = ROOT) -> int:
-    """Cores that this process may use: those of its affinity, or fewer where a container's quota says so."""
+    """Cores that this process may use: those of its affinity, or fewer if a container has a smaller quota."""
     allowed = len(os.sched_getaffinity(0))
     return min([allowed, *(max(1, math.ceil(quota)) for quota in _quotas(root))])
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Cores' worth of time that each control group around this process has, version 2 and 1; none without a limit."""
+    """The quota, in cores, of each control group around this process, versions 2 and 1; none without a limit."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
         inner = Path(path.strip("/"))
-        for folder in (mount / one for one in (inner, *inner.parents)):
-            said = _text(folder / "cpu.max").split() or [
+        for folder in (mount / path for path in (inner, *inner.parents)):
+            quota = _text(folder / "cpu.max").split() or [
                 _text(folder / "cpu.cfs_quota_us").strip(), _text(folder / "cpu.cfs_period_us").strip()]
-            if len(said) == 2 and all(word.isdigit() for word in said):  # "max" and -1: no limit
-                yield int(said[0]) / int(said[1])
+            if len(quota) == 2 and all(word.isdigit() for word in quota):  # "max" and -1: no limit
+                yield int(quota[0]) / int(quota[1])
 
 
 def processor(root: Path = ROOT) -> str:
@@ -72,31 +72,31 @@ def processor(root: Path = ROOT) -> str:
 
 
 def instructions(root: Path = ROOT) -> tuple[str, ...]:
-    """Instruction sets that it has, of those that matter here."""
+    """The CPU's instruction sets, of those in `_INSTRUCTION_SETS`."""
     has = set(_first(root / "proc/cpuinfo", r"(?:flags|Features)\s*:\s*(.+)").split())
-    return tuple(name for name in _THAT_MATTER if name in has)
+    return tuple(name for name in _INSTRUCTION_SETS if name in has)
 
 
 def memory_gb() -> float:
-    """GiB of the machine."""
+    """The machine's memory in GiB."""
     return psutil.virtual_memory().total / 2**30
 
 
 def accelerator(environment: Mapping[str, str] = os.environ, root: Path = ROOT) -> Accelerator | None:
-    """The TPU, or NVIDIA's GPUs as their driver tells them, which makes no context on them; None without either."""
+    """The TPU, or NVIDIA's GPUs by their driver, without a context on them; None if there is neither."""
     return _tpu(environment, root) or _gpu(environment, root)
 
 
 def gpu_names(root: Path = ROOT) -> list[str]:
-    """NVIDIA's GPUs by the driver's files: at once, where `accelerator` asks the driver."""
+    """NVIDIA's GPUs from the driver's files, which is faster than `accelerator`, a call of the driver."""
     files = sorted((root / "proc/driver/nvidia/gpus").glob("*/information"))
     return [name for path in files if (name := _first(path, r"Model:\s*(.+)"))]
 
 
 def torch_build() -> str:
-    """The version of the CUDA that the installed torch is made for; "" for a CPU's or none. Does not load it."""
-    found = importlib.util.find_spec("torch")
-    places = (found and found.submodule_search_locations) or ()
+    """The CUDA version of the installed torch; "" if torch is for CPUs only or missing. Does not load torch."""
+    spec = importlib.util.find_spec("torch")
+    places = (spec and spec.submodule_search_locations) or ()
     return next((_first(Path(place, "version.py"), r"(?m)^cuda\b[^=\n]*=\s*'([\d.]+)'") for place in places), "")
 
 
@@ -121,16 +121,16 @@ def _gpu(environment: Mapping[str, str], root: Path) -> Accelerator | None:
     if environment.get("CUDA_VISIBLE_DEVICES") == "" or not (root / "dev/nvidiactl").exists():
         return None
     try:
-        said = subprocess.run(_NVIDIA_SMI, capture_output=True, text=True, timeout=_NVIDIA_S, check=True).stdout
+        answer = subprocess.run(_NVIDIA_SMI, capture_output=True, text=True, timeout=_NVIDIA_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return None  # a driver that does not answer is none
-    lines = [line.rsplit(",", 2) for line in said.splitlines() if line.count(",") >= 2]
+        return None  # a driver that does not answer counts as missing
+    lines = [line.rsplit(",", 2) for line in answer.splitlines() if line.count(",") >= 2]
     if not lines:
         return None
     name, memory, capability = (word.strip() for word in lines[0])
-    one = f"{name}, {float(memory) / 1024:.0f} GiB"
+    gpu = f"{name}, {float(memory) / 1024:.0f} GiB"
     major, _, minor = capability.partition(".")
-    return Accelerator("cuda", f"{len(lines)} x {one}" if len(lines) > 1 else one,
+    return Accelerator("cuda", f"{len(lines)} x {gpu}" if len(lines) > 1 else gpu,
                        (int(major), int(minor or 0)) if major.isdigit() else None)
 
 
@@ -141,5 +141,5 @@ def _text(path: Path) -> str:
 
 
 def _first(path: Path, pattern: str) -> str:
-    found = re.search(pattern, _text(path))
-    return found.group(1).strip() if found is not None else ""
+    match = re.search(pattern, _text(path))
+    return match.group(1).strip() if match is not None else ""

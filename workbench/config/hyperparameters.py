@@ -1,10 +1,10 @@
-"""Hyperparameters: what every algorithm has, and what each adds or sets otherwise. Sources stand beside the numbers."""
+"""Hyperparameters: those of every algorithm, then those that each one adds or overrides, with their sources."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.config.settings import again, setting, validate
+from workbench.config.settings import setting, validate, with_default
 
 _SEED_SCRIPT = "SEED gcp/train_atari.sh"
 _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
@@ -12,7 +12,7 @@ _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
 
 @dataclass(frozen=True)
 class LearningConfig:
-    """What the learner asks of every algorithm's configuration: unrolls, batches and the optimizer."""
+    """The fields of every algorithm's configuration: unrolls, batches and the optimizer."""
 
     unroll_length: int = setting(20, "steps trained on per unroll, T", unit="steps", low=1, high=10_000)
     batch_size: int = setting(32, "unrolls per update, B", unit="unrolls", low=1, high=4096)
@@ -57,16 +57,16 @@ class LearningConfig:
 class VTraceConfig(LearningConfig):
     """Hyperparameters of V-trace (IMPALA, Espeholt et al. 2018, arXiv 1802.01561; SEED RL, arXiv 1910.06591)."""
 
-    unroll_length: int = again(LearningConfig, "unroll_length", 20, source="IMPALA table D.3")
-    batch_size: int = again(LearningConfig, "batch_size", 32, source="IMPALA table D.3")
-    discount: float = again(LearningConfig, "discount", 0.99, source="IMPALA table D.3")
-    max_abs_reward: float = again(LearningConfig, "max_abs_reward", 1.0, source="IMPALA table D.3")
-    learning_rate: float = again(LearningConfig, "learning_rate", 6e-4, source="IMPALA table D.3")
-    warmup_updates: int = again(LearningConfig, "warmup_updates", 200,
-                                source="arXiv 1706.02677, section 2.2; DECISIONS.md")
-    adam_epsilon: float = again(LearningConfig, "adam_epsilon", 1e-5, source="arXiv 2006.05990, section 3.6")
-    max_gradient_norm: float = again(LearningConfig, "max_gradient_norm", 0.5,
-                                     source="A2C, PPO (means); IMPALA table D.3 has 40 for a sum over 640 steps")
+    unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="IMPALA table D.3")
+    batch_size: int = with_default(LearningConfig, "batch_size", 32, source="IMPALA table D.3")
+    discount: float = with_default(LearningConfig, "discount", 0.99, source="IMPALA table D.3")
+    max_abs_reward: float = with_default(LearningConfig, "max_abs_reward", 1.0, source="IMPALA table D.3")
+    learning_rate: float = with_default(LearningConfig, "learning_rate", 6e-4, source="IMPALA table D.3")
+    warmup_updates: int = with_default(LearningConfig, "warmup_updates", 200,
+                                       source="arXiv 1706.02677, section 2.2; DECISIONS.md")
+    adam_epsilon: float = with_default(LearningConfig, "adam_epsilon", 1e-5, source="arXiv 2006.05990, section 3.6")
+    max_gradient_norm: float = with_default(LearningConfig, "max_gradient_norm", 0.5,
+                                            source="A2C, PPO (means); IMPALA table D.3 has 40 for a sum over 640 steps")
     lambda_: float = setting(1.0, "trace decay λ", low=0.0, high=1.0, live=True, source="IMPALA remark 2; SEED flag")
     rho_clip: float = setting(1.0, "clip ρ̄ of the importance ratio in the temporal difference", low=0.0, high=1e6,
                               live=True, scale="log", source="IMPALA eq. 1")
@@ -93,16 +93,17 @@ class VTraceConfig(LearningConfig):
 class R2D2Config(LearningConfig):
     """Hyperparameters of R2D2 (Kapturowski et al. 2019, "Recurrent experience replay"), as SEED RL runs it."""
 
-    unroll_length: int = again(LearningConfig, "unroll_length", 80, source=_SEED_SCRIPT)
-    batch_size: int = again(LearningConfig, "batch_size", 64, source=_SEED_R2D2)
-    evaluation_envs_per_actor: int = again(LearningConfig, "evaluation_envs_per_actor", 1,
-                                           source="SEED gcp/train_atari.sh: 30 of 640")
-    discount: float = again(LearningConfig, "discount", 0.997, source=_SEED_R2D2)
-    max_abs_reward: float = again(LearningConfig, "max_abs_reward", 0.0, source="Kapturowski et al. 2019: not clipped")
-    learning_rate: float = again(LearningConfig, "learning_rate", 1e-4, source=_SEED_SCRIPT)
-    adam_epsilon: float = again(LearningConfig, "adam_epsilon", 1e-3, source=_SEED_R2D2)
-    max_gradient_norm: float = again(LearningConfig, "max_gradient_norm", 80.0,
-                                     source=f"{_SEED_SCRIPT}; the loss sums over an unroll")
+    unroll_length: int = with_default(LearningConfig, "unroll_length", 80, source=_SEED_SCRIPT)
+    batch_size: int = with_default(LearningConfig, "batch_size", 64, source=_SEED_R2D2)
+    evaluation_envs_per_actor: int = with_default(LearningConfig, "evaluation_envs_per_actor", 1,
+                                                  source="SEED gcp/train_atari.sh: 30 of 640")
+    discount: float = with_default(LearningConfig, "discount", 0.997, source=_SEED_R2D2)
+    max_abs_reward: float = with_default(LearningConfig, "max_abs_reward", 0.0,
+                                         source="Kapturowski et al. 2019: not clipped")
+    learning_rate: float = with_default(LearningConfig, "learning_rate", 1e-4, source=_SEED_SCRIPT)
+    adam_epsilon: float = with_default(LearningConfig, "adam_epsilon", 1e-3, source=_SEED_R2D2)
+    max_gradient_norm: float = with_default(LearningConfig, "max_gradient_norm", 80.0,
+                                            source=f"{_SEED_SCRIPT}; the loss sums over an unroll")
     burn_in: int = setting(40, "steps before each unroll that only bring the recurrent state up to date", unit="steps",
                            low=0, high=10_000, source=_SEED_R2D2)
     recurrent_state: str = setting(

@@ -1,4 +1,4 @@
-"""The configuration of a run: its own fields and those of its algorithm, flat to whoever writes them."""
+"""The configuration of a run: its own fields and those of its algorithm, under flat names."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
 from workbench.config.settings import Setting, setting, settings, validate
 from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
-# Names of networks, here because whoever checks a run's input must not load torch; a test compares them.
+# Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
 NETWORKS = (
     "football", "football-lstm", "impala-deep", "impala-deep-lstm", "impala-shallow", "impala-shallow-lstm", "mlp",
     "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
-REPLAY_S = 1800.0  # for a large replay to reach a slow disk
+REPLAY_S = 1800.0  # enough to write a large replay to a slow disk
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that defines a run but the code typed in a notebook cell."""
+    """Everything that defines a run, except code typed in a notebook cell."""
 
     environment: str = setting("", "environment name, such as ALE/Pong-v5")
     algorithm: str = setting("vtrace", "algorithm", choices=tuple(ALGORITHMS))
@@ -113,16 +113,16 @@ class RunConfig:
             self._check_exact()
 
     def _check_exact(self) -> None:
-        """Raises OutOfBounds for what does not do the same again."""
-        for name, wanted in (("device", "cpu"), ("inference_device", ""), ("learners", 1), ("opponent", None),
-                             ("echo_factor", 1)):
-            if (value := self.value(name)) != wanted:
+        """Raises OutOfBounds for a field that makes the run depend on more than the seed."""
+        for name, exact in (("device", "cpu"), ("inference_device", ""), ("learners", 1), ("opponent", None),
+                            ("echo_factor", 1)):
+            if (value := self.value(name)) != exact:
                 raise OutOfBounds(f"{name}={value!r} with exact_resume_updates={self.exact_resume_updates}: what that "
-                                  f"does depends on more than the seed. Choose {name}={wanted!r}.")
+                                  f"does depends on more than the seed. Choose {name}={exact!r}.")
 
     @property
     def evaluating_per_actor(self) -> int:
-        """Environments of each actor that evaluate: as asked, but at least one trains."""
+        """Environments of each actor that evaluate; at least one trains."""
         return min(int(self.hyperparameters.evaluation_envs_per_actor), self.envs_per_actor - 1)
 
     @property
@@ -132,13 +132,13 @@ class RunConfig:
 
     @property
     def last_checkpoint_s(self) -> float:
-        """Seconds that a run's last checkpoint may take: more where it holds a replay."""
+        """Seconds that the last checkpoint of a run may take; longer if it holds a replay."""
         return REPLAY_S if self.replays and self.hyperparameters.save_replay else 60.0
 
     @classmethod
     def build(cls, environment: str, *, algorithm: str = "vtrace", **fields: Any) -> RunConfig:
-        """A configuration from flat names; each learner has an actor where nothing is said of `actors`. Raises
-        UnknownName or OutOfBounds."""
+        """A configuration from flat names; `actors` defaults to at least one for each learner. Raises UnknownName or
+        OutOfBounds."""
         if algorithm not in ALGORITHMS:
             raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
         if "actors" not in fields and type(learners := fields.get("learners")) is int and learners > cls.actors:
@@ -147,20 +147,20 @@ class RunConfig:
         return cls(environment=environment, algorithm=algorithm, hyperparameters=ALGORITHMS[algorithm](**theirs), **own)
 
     def with_live(self, /, **changes: Any) -> RunConfig:
-        """A copy with live fields changed. Raises UnknownName, NotLive or OutOfBounds, and then changes nothing."""
-        known = self.all_settings()
+        """A copy with live fields changed. Raises UnknownName, NotLive or OutOfBounds."""
+        fields = self.all_settings()
         for name in changes:
-            if name not in known:
-                raise UnknownName.among("hyperparameter", name, known)
-            if not known[name].live:
-                live = ", ".join(key for key, one in known.items() if one.live)
+            if name not in fields:
+                raise UnknownName.among("hyperparameter", name, fields)
+            if not fields[name].live:
+                live = ", ".join(key for key, field in fields.items() if field.live)
                 raise NotLive(f"{name} is fixed once a run has started. Fork the run with {name}={changes[name]!r}, "
                               f"or change a live field: {live}.")
         return self.replaced(**changes)
 
     def ending_warm_up(self, changes: dict[str, Any], updates: int) -> dict[str, Any]:
-        """The changes of live fields, with the end of a warm-up that still goes on after so many updates: a learning
-        rate that is set is the one in use, unless `warmup_updates` is set beside it."""
+        """`changes` of live fields; a new learning rate ends a warm-up that is still going on after `updates`, so that
+        the new rate holds at once, unless `warmup_updates` is among the changes."""
         ends = "learning_rate" in changes and updates < self.value("warmup_updates")
         return {**changes, "warmup_updates": changes.get("warmup_updates", 0)} if ends else changes
 
@@ -174,7 +174,7 @@ class RunConfig:
         return {**settings(type(self.hyperparameters)), **settings(type(self))}
 
     def value(self, name: str) -> Any:
-        """The value of the field of that flat name."""
+        """The value of the field with that flat name."""
         holder = self.hyperparameters if hasattr(self.hyperparameters, name) else self
         return getattr(holder, name)
 
@@ -184,7 +184,7 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RunConfig:
-        """The configuration that `to_json` wrote. Raises InvalidInput (UnknownName, OutOfBounds) for anything else."""
+        """The configuration that `to_json` wrote. Raises InvalidInput (UnknownName, OutOfBounds) for other data."""
         try:
             rest = {key: value for key, value in data.items() if key != "hyperparameters"}
             fields = {**rest, **data["hyperparameters"]}

@@ -1,4 +1,4 @@
-"""What a field of a configuration is: its default, unit, bounds, live-or-not and source."""
+"""Fields of configurations: default, unit, bounds, live-or-not and source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.errors import OutOfBounds, UnknownName
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a configuration, as people see it.
+    """One field of a configuration.
 
     Attributes:
         name: field name, as written in `launch(...)` and `tune(...)`.
@@ -40,7 +40,7 @@ class Setting:
     optional: bool = False
 
     def check(self, value: Any) -> Any:
-        """`value` in the field's type. Raises OutOfBounds with the name, the value and what is allowed."""
+        """`value` in the field's type. Raises OutOfBounds with the name, the value and the bounds."""
         if value is None and self.optional:
             return None
         value = self._typed(value)
@@ -57,8 +57,8 @@ class Setting:
         if self.kind is int and isinstance(value, float) and value.is_integer():
             value = int(value)  # total_frames=1e7
         if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
-            given = type(value).__name__
-            raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, not {given}.")
+            raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, "
+                              f"not {type(value).__name__}.")
         if self.kind is float and isinstance(value, int) and abs(value) > sys.float_info.max:
             raise OutOfBounds(f"{self.name}={str(value)[:20]}... is an integer too large for a number of type float.")
         return self.kind(value)
@@ -79,9 +79,9 @@ def setting(default: Any, help: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def again(base: type, name: str, default: Any, **more: Any) -> Any:
-    """`setting` for a field that `base` has: its metadata with another default, and whatever else is given."""
-    field = next(one for one in dataclasses.fields(base) if one.name == name)
+def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
+    """`setting` for a field of `base`: its metadata with another default, updated by `more`."""
+    field = next(field for field in dataclasses.fields(base) if field.name == name)
     return dataclasses.field(default=default, metadata={**field.metadata, **more})
 
 
@@ -90,27 +90,27 @@ _KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str,
 
 def settings(config: type) -> dict[str, Setting]:
     """The settings of a configuration class by name, in order of declaration."""
-    found = {}
+    by_name = {}
     for field in dataclasses.fields(config):
         if "help" not in field.metadata:
             continue
         kind, _, rest = str(field.type).partition(" | ")
         default = {} if field.default is dataclasses.MISSING else field.default
-        found[field.name] = Setting(
+        by_name[field.name] = Setting(
             field.name, _KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
         )
-    return found
+    return by_name
 
 
 def check_known(config: type, names: Iterable[str], what: str) -> None:
-    """Raises UnknownName for one of `names` that is no field of `config`; `what` it is, such as "Atari option"."""
-    known = settings(config)
+    """Raises UnknownName if one of `names` is not a field of `config`; `what` is its kind, such as "Atari option"."""
+    fields = settings(config)
     for name in names:
-        if name not in known:
-            raise UnknownName.among(what, name, known)
+        if name not in fields:
+            raise UnknownName.among(what, name, fields)
 
 
 def validate(config: Any) -> None:
-    """Check every field, and put it into its type. Raises OutOfBounds."""
-    for name, one in settings(type(config)).items():
-        object.__setattr__(config, name, one.check(getattr(config, name)))
+    """Checks every field and converts it to its type. Raises OutOfBounds."""
+    for name, field in settings(type(config)).items():
+        object.__setattr__(config, name, field.check(getattr(config, name)))

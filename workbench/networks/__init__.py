@@ -1,4 +1,4 @@
-"""Networks for policies, values and action values; nn.Modules only. They fit `algorithms.interface.Network`."""
+"""Networks for policies, values and Q-values; nn.Modules only. They implement `algorithms.interface.Network`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Action values by dueling heads on top of a torso, with or without an LSTM. Fits `algorithms.interface.Network`."""
+"""Q-values by dueling heads on top of a torso, with or without an LSTM. Implements `algorithms.interface.Network`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from workbench.networks.lstm import ResettingLSTM, memory_inputs
 from workbench.networks.normalization import Observation
 from workbench.networks.policy_value import Torso, rows_of
 
-_FIRST_VALUES = 0.01  # of the size that SEED's have
+_INITIAL_SCALE = 0.01  # of each head's last layer, relative to SEED's
 
 
 class DuelingNetwork(nn.Module):
     """Q = V + A - mean A (Wang et al. 2016, arXiv 1511.06581, eq. 9) on a torso's features, or on an LSTM's outputs.
 
     The LSTM reads the features, the previous action as one-hot and the reward as it is; these two are zero where an
-    episode starts. LSTM and heads compute in float32 also under autocast, and start as SEED's do (r2d2:
-    DuelingLSTMDQNNet, which leaves all to Keras): uniform weights by fan-in and fan-out (Glorot & Bengio 2010),
-    orthogonal recurrent ones, biases 0, but 1 at the forget gate (Jozefowicz et al. 2015), so that the LSTM starts
-    by remembering. Each head's last layer starts a hundred times smaller than SEED's: values that begin as noise are
-    first unlearnt by shrinking the torso's features, which then say nothing (DECISIONS.md).
+    episode starts. LSTM and heads compute in float32 also under autocast. They are initialised as in SEED (r2d2:
+    DuelingLSTMDQNNet, with Keras' defaults): uniform weights by fan-in and fan-out (Glorot & Bengio 2010), orthogonal
+    recurrent ones, and biases 0, but 1 at the forget gate (Jozefowicz et al. 2015), so that the LSTM remembers at
+    first. Each head's last layer starts a hundred times smaller than SEED's: training unlearns noisy first values by
+    shrinking the torso's features, which then carry no information (DECISIONS.md).
 
     Args:
         torso: an nn.Module with `features`; value and advantage share it.
@@ -44,13 +44,12 @@ class DuelingNetwork(nn.Module):
         self.advantage = _head(features, dueling_size, nn.Linear(dueling_size, num_actions, bias=False))
 
     def initial_state(self, batch: int) -> State:
-        """Zeros (hidden, cell), each [batch, lstm_size]; () without an LSTM."""
         return self.memory.initial_state(batch) if self.memory is not None else ()
 
     def forward(
         self, observation: Observation, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[QValueOutput, State]:
-        """Action values [T, B, A] in float32, and the state after the last step."""
+        """Q-values [T, B, A] in float32, and the state after the last step."""
         steps, batch = start.shape
         features = self.torso(rows_of(observation))
         with torch.autocast(start.device.type, enabled=False):
@@ -76,5 +75,5 @@ def _head(features: int, hidden: int, last: nn.Linear) -> nn.Sequential:
         else:
             nn.init.zeros_(parameter)
     with torch.no_grad():
-        last.weight.mul_(_FIRST_VALUES)
+        last.weight.mul_(_INITIAL_SCALE)
     return head

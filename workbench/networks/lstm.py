@@ -1,4 +1,4 @@
-"""An LSTM whose state is zeroed wherever an episode starts, also in the middle of an unroll; and what it reads."""
+"""An LSTM whose state is zeroed wherever an episode starts, also in the middle of an unroll; and its inputs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor, nn
 
 from workbench.algorithms.distributions import Distribution
 
-SWITCH = 1e4  # what turns a gate all the way: sigmoid(±1e4 ± anything usual) is exactly 1 or 0 in float32
+SWITCH = 1e4  # opens or shuts a gate: in float32, sigmoid(±1e4 ± the usual inputs) is exactly 1 or 0
 
 
 class ResettingLSTM(nn.Module):
     """nn.LSTM over [T, B, F] with resets.
 
-    On a CPU all steps are one call of the fused LSTM (see `_with_pauses`): a call for each stretch without a start
-    takes up to five times as long. Where episodes start is read there only; on an accelerator that would wait for the
-    device, so each step is a call of its own.
+    On a CPU one call of the fused LSTM computes all steps (see `_with_pauses`); a call for each stretch without a
+    start takes up to five times as long. On an accelerator each step is a separate call, because reading where
+    episodes start would wait for the device.
     """
 
     def __init__(self, features: int, *, size: int = 256) -> None:
@@ -27,7 +27,7 @@ class ResettingLSTM(nn.Module):
                 nn.init.orthogonal_(parameter, 1.0)
             else:
                 nn.init.zeros_(parameter)
-        with torch.no_grad():  # gates: in, forget, candidate, out; it starts by remembering (Jozefowicz et al. 2015)
+        with torch.no_grad():  # gates: in, forget, candidate, out; it remembers at first (Jozefowicz et al. 2015)
             _, _, bias, _ = self.lstm.parameters()
             bias.view(4, size)[1].fill_(1.0)
 
@@ -42,7 +42,7 @@ class ResettingLSTM(nn.Module):
         """Outputs [T, B, size], and the state after the last step; the state is zeroed before t where start[t]."""
         if start.device.type != "cpu":
             return self._step_by_step(inputs, start, state)
-        state = _kept(state, start[0])
+        state = _reset_state(state, start[0])
         return self._with_pauses(inputs, start, state) if start[1:].any() else self._without_starts(inputs, state)
 
     def _without_starts(self, inputs: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -55,35 +55,35 @@ class ResettingLSTM(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         outputs = []
         for t in range(len(start)):
-            output, state = self._without_starts(inputs[t : t + 1], _kept(state, start[t]))
+            output, state = self._without_starts(inputs[t : t + 1], _reset_state(state, start[t]))
             outputs.append(output)
         return torch.cat(outputs), state
 
     def _with_pauses(
         self, inputs: Tensor, start: Tensor, state: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """One call over rows that pause for a step before each start after the first step.
+        """One call over rows with a pause, an inserted step, before each start after the first step.
 
-        Two more inputs tell a pause from a step. The first shuts the gates into the cell and from the last cell, so
-        that cell and hidden leave the pause as exactly 0, and no gradient passes it. The second keeps the cell through
-        the pauses that fill up rows with fewer starts at their end; the last hidden is the last output.
+        Two more inputs mark the pauses. The first shuts the input and forget gates, so that cell and hidden leave the
+        pause as exactly 0, and no gradient passes it. The second keeps the cell through the pauses that pad rows with
+        fewer starts at their end; the last hidden is the last output.
         """
         steps, batch, features = inputs.shape
         late = start.clone()
         late[0] = False
-        place = torch.arange(steps).unsqueeze(1) + late.cumsum(0)  # of step t among the steps and pauses of row b
+        place = torch.arange(steps).unsqueeze(1) + late.cumsum(0)  # index of step t among row b's steps and pauses
         length = int(place[-1].max()) + 1
         slots = (place * batch + torch.arange(batch)).flatten()
         paused = torch.ones(length * batch, dtype=torch.bool).index_fill(0, slots, False).view(length, batch)
         over = torch.arange(length).unsqueeze(1) > place[-1]
         spread = inputs.new_zeros(length * batch, features).index_copy(0, slots, inputs.flatten(0, 1))
-        told = torch.stack([paused & ~over, over], dim=-1).to(inputs.dtype)
+        pause_inputs = torch.stack([paused & ~over, over], dim=-1).to(inputs.dtype)
 
         weight, *others = self.lstm.parameters()
         gates = [[-SWITCH, -SWITCH], [-SWITCH, SWITCH], [0.0, 0.0], [0.0, 0.0]]  # in, forget, candidate, out
         switches = weight.new_tensor(gates).repeat_interleave(self.size, 0)
         outputs, _, cell = torch.lstm(
-            torch.cat([spread.view(length, batch, -1), told], -1), [part.unsqueeze(0) for part in state],
+            torch.cat([spread.view(length, batch, -1), pause_inputs], -1), [part.unsqueeze(0) for part in state],
             [torch.cat([weight, switches], 1), *others], has_biases=True, num_layers=1, dropout=0.0,
             train=self.training, bidirectional=False, batch_first=False,
         )
@@ -91,7 +91,7 @@ class ResettingLSTM(nn.Module):
         return outputs, (outputs[-1], cell.squeeze(0))
 
 
-def _kept(state: tuple[Tensor, Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
+def _reset_state(state: tuple[Tensor, Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
     """The state, zero in rows where `start`."""
     hidden, cell = state
     reset = start.unsqueeze(-1)
@@ -101,10 +101,8 @@ def _kept(state: tuple[Tensor, Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
 def memory_inputs(
     features: Tensor, *, previous_action: Tensor, reward: Tensor, start: Tensor, policy: Distribution
 ) -> Tensor:
-    """What an LSTM reads, [T, B, F+A+1]: features [T, B, F], the previous action as `policy` encodes it (one-hot where
-    it is a choice) and the reward, side by side.
-
-    The previous action [T, B, *action] and the reward [T, B] are zero where an episode starts.
+    """Inputs of an LSTM, [T, B, F+A+1]: features [T, B, F], the previous action as `policy` encodes it (one-hot where
+    it is a choice) and the reward [T, B]; action and reward are zero where an episode starts.
     """
     action = policy.encode(previous_action).to(features.dtype)
     extras = torch.cat([action, reward.unsqueeze(-1)], dim=-1)

@@ -1,4 +1,4 @@
-"""What stands between an observation as it travels and a network: its parts, unpacked bits, running normalisation."""
+"""From the bytes of an observation on the wire to a network's input: parts, unpacked bits, running normalisation."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Peers(Protocol):
     size: int
 
     def average(self, tensor: Tensor) -> Tensor:
-        """The mean of everyone's tensor, in place."""
+        """The mean of the learners' tensors, in place."""
 
 
 class Observed(nn.Module):
-    """A network that is given observations as they travel, and sees them as `spec.seen` says.
+    """A network with a decoder before it: it takes observations as on the wire and decodes them into `spec.seen`.
 
     Args:
-        network: fits `algorithms.interface.Network`.
-        spec: whose `parts` are cut out of the bytes; without any the observation is seen as it is.
-        normalise: float32 observations are brought to mean 0 and variance 1, by the statistics of what was trained on
-            (`observe`); they are buffers, so that checkpoints and the acting copies have them.
+        network: implements `algorithms.interface.Network`.
+        spec: its `parts` are cut out of the bytes; without parts the observation stays as it is.
+        normalise: brings float32 observations to mean 0 and variance 1 by the statistics of the training data
+            (`observe`), which are buffers, so that checkpoints and the acting copies have them.
     """
 
     def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, normalise: bool) -> None:
@@ -45,46 +45,44 @@ class Observed(nn.Module):
         self.statistics = nn.ModuleDict({_key(part.name): RunningStatistics(part.shape) for part in vectors})
 
     def initial_state(self, batch: int) -> State:
-        """The network's."""
         state: State = self.network.initial_state(batch)  # type: ignore[operator]
         return state
 
     def forward(
         self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[Any, State]:
-        """The network's output for what it sees of observations [T, B, *stacked], and its state after them."""
-        seen = {name: self._normalised(name, value) for name, value in self._parts(observation).items()}
-        returned: tuple[Any, State] = self.network(_plain(seen), previous_action, reward, start, state)
+        """The network's output for the decoded observations [T, B, *stacked], and its state after them."""
+        parts = {name: self._normalised(name, value) for name, value in self._parts(observation).items()}
+        returned: tuple[Any, State] = self.network(_plain(parts), previous_action, reward, start, state)
         return returned
 
     @torch.no_grad()
     def observe(self, observation: Tensor, peers: Peers | None = None) -> None:
-        """Takes observations [T, B, *stacked], and those of the other learners if there are any, into the statistics.
-        """
+        """Adds observations [T, B, *stacked], and those of the other learners if any, to the statistics."""
         if len(self.statistics):
             names = [part.name for part in self._spec.seen if _key(part.name) in self.statistics]
             for name, value in self._parts(observation, names).items():
                 self.statistics[_key(name)].add(value.flatten(0, 1), peers)  # type: ignore[operator]
 
-    def seen(self, observation: Tensor) -> Observation:
-        """What the network sees of observations [T, B, *stacked], not normalised."""
+    def decoded(self, observation: Tensor) -> Observation:
+        """Observations [T, B, *stacked] as the network's input, but not normalised."""
         return _plain(self._parts(observation))
 
     def _parts(self, observation: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
-        """Those of `names`; None: all."""
+        """The decoded parts called `names`; None: all."""
         if not self._spec.parts:
             return {"": observation}
         frames = observation.reshape(*observation.shape[:-1], self._spec.frame_stack, -1)  # [T, B, S, bytes]
-        found, at = {}, 0
-        for part, seen in zip(self._spec.parts, self._spec.seen, strict=True):
-            own = frames[..., at : at + part.wire_bytes]
+        parts, at = {}, 0
+        for part, stacked in zip(self._spec.parts, self._spec.seen, strict=True):
+            wire = frames[..., at : at + part.wire_bytes]
             at += part.wire_bytes
             if names is None or part.name in names:
-                found[part.name] = self._decoded(own, part).reshape(*frames.shape[:2], *seen.shape)
-        return found
+                parts[part.name] = self._values(wire, part).reshape(*frames.shape[:2], *stacked.shape)
+        return parts
 
     @staticmethod
-    def _decoded(wire: Tensor, part: Part) -> Tensor:
+    def _values(wire: Tensor, part: Part) -> Tensor:
         """Values of `part` [..., values] from its bytes [..., bytes]."""
         if part.dtype == "uint8":
             return wire
@@ -112,15 +110,15 @@ class RunningStatistics(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def add(self, rows: Tensor, peers: Peers | None = None) -> None:
-        """Take in rows [N, *shape], and the N of each of the peers; what is not finite counts as the mean, which it
+        """Adds rows [N, *shape], and the N rows of each peer. A number that is not finite counts as the mean, which it
         would spoil for ever."""
         rows = torch.where(rows.isfinite(), rows.double(), self.mean)
         number = float(len(rows))
         if peers is None:
             difference, variance = rows.mean(0) - self.mean, rows.var(0, correction=0)
         else:
-            apart, number = rows - self.mean, number * peers.size
-            difference, square = peers.average(torch.stack([apart.mean(0), apart.square().mean(0)]))
+            deviation, number = rows - self.mean, number * peers.size
+            difference, square = peers.average(torch.stack([deviation.mean(0), deviation.square().mean(0)]))
             variance = square - difference.square()
         total = self.count + number
         spread = self.variance * self.count + variance * number
@@ -129,21 +127,20 @@ class RunningStatistics(nn.Module):
         self.count.copy_(total)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Values [..., *shape], normalised and clipped to ±10; as they are before the first row."""
+        """Values [..., *shape], normalised and clipped to ±10; before the first row, clipped only."""
         scale = self.variance.clamp_min(_SMALLEST_VARIANCE).rsqrt().float()
         return ((values - self.mean.float()) * scale).clamp(-_LARGEST, _LARGEST)
 
 
 def needs_observed(spec: EnvironmentSpec, *, normalise: bool) -> bool:
-    """Whether a network cannot be given the observations of `spec` as they travel."""
+    """Whether a network needs `Observed` before it, to decode or normalise the observations of `spec`."""
     return bool(spec.parts) or (normalise and any(part.dtype == "float32" for part in spec.seen))
 
 
 @lru_cache
 @torch.inference_mode(False)
 def _eight_by_eight(device: torch.device) -> Tensor:
-    """int64 [256]: the eight bits of each byte as eight bytes, 0 or 255, in the order of np.packbits; copied once to a
-    device."""
+    """int64 [256]: each byte's eight bits as eight bytes, 0 or 255, in np.packbits' order; cached for each device."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * np.uint8(255)
     return torch.from_numpy(bits.view(np.int64)[:, 0]).to(device)
 

@@ -1,4 +1,4 @@
-"""A policy and a value on top of a torso, with or without an LSTM. Fits `algorithms.interface.Network`."""
+"""A policy and a value on top of a torso, with or without an LSTM. Implements `algorithms.interface.Network`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ POLICY_GAIN = 0.01  # a nearly uniform first policy (arXiv 2006.05990, section 3
 
 
 class Torso(Protocol):
-    """From observations [N, *stacked] to features [N, F]; an nn.Module."""
+    """An nn.Module that maps observations [N, *stacked] to features [N, F]."""
 
     features: int
 
-    def __call__(self, observation: Observation) -> Tensor:
-        """Features [N, F]."""
+    def __call__(self, observation: Observation) -> Tensor: ...
 
 
 def rows_of(observation: Observation) -> Observation:
@@ -43,8 +42,8 @@ class PolicyValueNetwork(nn.Module):
     Args:
         torso: an nn.Module with `features`.
         num_actions: A, where an action is one of A choices.
-        actions: what the policy chooses, where it is something else.
-        value_torso: a torso of the value's own, or None to share `torso`; not with an LSTM.
+        actions: the actions, where they are of another kind.
+        value_torso: a separate torso for the value, or None to share `torso`; not with an LSTM.
         lstm_size: 0 for no LSTM.
     """
 
@@ -54,7 +53,7 @@ class PolicyValueNetwork(nn.Module):
     ) -> None:
         super().__init__()
         if actions is None and num_actions < 1:
-            raise InvalidInput("a policy needs actions: give num_actions, or actions=spec.actions.")
+            raise InvalidInput("a policy needs actions: pass num_actions, or actions=spec.actions.")
         actions = actions or ActionSpec("categorical", (num_actions,))
         self._policy = distribution_of(actions)
         self.torso = torso
@@ -67,7 +66,6 @@ class PolicyValueNetwork(nn.Module):
         orthogonal(self.value, 1.0)
 
     def initial_state(self, batch: int) -> State:
-        """Zeros (hidden, cell), each [batch, lstm_size]; () without an LSTM."""
         return self.memory.initial_state(batch) if self.memory is not None else ()
 
     def forward(

@@ -35,9 +35,9 @@ NAMES: tuple[str, ...] = tuple(sorted(f"{name}{memory}" for name in _TORSOS for 
 
 
 def default_name(spec: EnvironmentSpec, *, recurrent: bool) -> str:
-    """The network chosen where none is named: mlp for vectors, nature for images of 84 px or more, else small-cnn.
+    """The default network: mlp for vectors, nature for images of 84 px or more, else small-cnn.
 
-    Of several images the smallest decides. "-lstm" follows where it is to be `recurrent`.
+    Of several images the smallest decides. The name ends in "-lstm" if `recurrent`.
     """
     images = [part.shape for part in spec.seen if len(part.shape) == 3]
     large = images and min(min(shape[1:]) for shape in images) >= NATURE_SIZE_PX
@@ -49,15 +49,14 @@ def build(
     name: str | None, *, spec: EnvironmentSpec, heads: Heads, factory: NetworkFactory | None = None, seed: int,
     normalise: bool = False,
 ) -> nn.Module:
-    """A new network for `spec`, the same for the same seed; PyTorch's global random state is left as it was.
+    """A new network for `spec`, the same for the same seed; PyTorch's global random state stays unchanged.
 
     Args:
-        name: one of `NAMES`, a torso with an LSTM or without, or None for the default; not read where there is a
-            factory.
-        spec: what the environment shows and takes.
-        heads: what the algorithm wants on top of the torso; not read where there is a factory.
-        factory: makes a network that fits `algorithms.interface.Network`.
-        seed: of the first weights.
+        name: one of `NAMES`, a torso with or without an LSTM, or None for the default; ignored if there is a factory.
+        spec: observations and actions of the environment.
+        heads: the algorithm's heads on top of the torso; ignored if there is a factory.
+        factory: makes a network that implements `algorithms.interface.Network`.
+        seed: of the initial weights.
         normalise: float32 observations by their running mean and variance.
 
     Raises:
@@ -78,27 +77,18 @@ def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
     lstm_size = heads.lstm_size if name.endswith("-lstm") else 0
     torso = partial(_torso, _TORSOS[name.removesuffix("-lstm")], spec)
     if heads.output is QValueOutput:
-        return DuelingNetwork(
-            torso(),
-            num_actions=spec.num_actions,
-            lstm_size=lstm_size,
-            dueling_size=heads.dueling_size,
-        )
-    own_value = name == "mlp"  # towers of their own: the value's large gradients leave a small policy alone
-    return PolicyValueNetwork(
-        torso(),
-        actions=spec.actions,
-        value_torso=torso() if own_value else None,
-        lstm_size=lstm_size,
-    )
+        return DuelingNetwork(torso(), num_actions=spec.num_actions, lstm_size=lstm_size,
+                              dueling_size=heads.dueling_size)
+    value_torso = torso() if name == "mlp" else None  # so the value's large gradients do not disturb a small policy
+    return PolicyValueNetwork(torso(), actions=spec.actions, value_torso=value_torso, lstm_size=lstm_size)
 
 
 def _torso(make: Callable[[tuple[int, ...]], Any], spec: EnvironmentSpec) -> Any:
-    """A torso for what a network sees: of its plain array, or of its parts side by side."""
+    """A torso for the observation's only array, or for all of its parts."""
     if [part.name for part in spec.seen] == [""]:
         return make(spec.seen[0].shape)
     if not spec.shows_images and make is not MLP:
-        make(spec.seen[0].shape)  # says that it needs images
+        make(spec.seen[0].shape)  # raises, because it needs images
     return Joined({part.name: part.shape for part in spec.seen}, make)
 
 
@@ -106,16 +96,16 @@ def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:
     try:
         network = factory(spec)
     except Exception as error:
-        raise NetworkFailed(f"the network factory raised {_told(error)}") from error
+        raise NetworkFailed(f"the network factory raised {_error_text(error)}") from error
     if not isinstance(network, nn.Module):
         raise NetworkFailed(f"the network factory must return a torch.nn.Module, not {type(network).__name__}.")
     return network
 
 
 def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutput]) -> None:
-    """Runs the network on two steps of three rows and compares what it returns with the class `output`.
+    """Runs the network on two steps of three rows and compares its results with the class `output`.
 
-    Raises NetworkFailed that names what is wrong and what is right.
+    Raises NetworkFailed, which names the mistake and what is right.
     """
     steps, batch = 2, 3
     if not callable(getattr(network, "initial_state", None)):
@@ -124,7 +114,7 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
     try:
         before = network.initial_state(batch)  # type: ignore[operator]
     except Exception as error:
-        raise NetworkFailed(f"initial_state({batch}) raised {_told(error)}") from error
+        raise NetworkFailed(f"initial_state({batch}) raised {_error_text(error)}") from error
     _check_state(before, batch, "initial_state")
     device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     arguments = [argument.to(device) for argument in _dry_run_inputs(spec, steps, batch)]
@@ -132,7 +122,7 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
         with torch.no_grad():
             returned = network(*arguments, before)
     except Exception as error:
-        raise NetworkFailed(f"the network raised on {_seen(spec, steps, batch)}: {_told(error)}") from error
+        raise NetworkFailed(f"the network raised on {_input_text(spec, steps, batch)}: {_error_text(error)}") from error
     numbers = spec.num_actions if output is QValueOutput else spec.actions.parameters
     _check_returned(returned, before, (steps, batch, numbers), output)
 
@@ -147,8 +137,8 @@ def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tenso
     return [observation, action, torch.zeros(steps, batch), start]
 
 
-def _seen(spec: EnvironmentSpec, steps: int, batch: int) -> str:
-    """What a network is given, in words."""
+def _input_text(spec: EnvironmentSpec, steps: int, batch: int) -> str:
+    """The inputs of a network in words, for a message."""
     parts = [f"{part.dtype} observations {(steps, batch, *part.shape)}" + (f" under {part.name!r}" if part.name else "")
              for part in spec.seen]
     return f"{', '.join(parts)} (T, B, ...)"
@@ -164,24 +154,24 @@ def _check_state(state: Any, batch: int, source: str) -> None:
 
 
 def _check_returned(
-    returned: Any, before: State, shape: tuple[int, int, int], wanted: type[NetworkOutput]
+    returned: Any, before: State, shape: tuple[int, int, int], expected: type[NetworkOutput]
 ) -> None:
     steps, batch, _ = shape
-    form = f"({wanted.__name__}({', '.join(wanted._fields)}), state)"
+    form = f"({expected.__name__}({', '.join(expected._fields)}), state)"
     if not (isinstance(returned, tuple) and len(returned) == 2):
         raise NetworkFailed(f"the network must return {form}, not {_kind(returned)}.")
     output, after = returned
-    if not (isinstance(output, tuple) and all(hasattr(output, field) for field in wanted._fields)):
+    if not (isinstance(output, tuple) and all(hasattr(output, field) for field in expected._fields)):
         raise NetworkFailed(f"this run's algorithm needs a network that returns {form} with a "
-                            f"workbench.networks.{wanted.__name__} first, not {_kind(output)}.")
-    for field in wanted._fields:
+                            f"workbench.networks.{expected.__name__} first, not {_kind(output)}.")
+    for field in expected._fields:
         axes = _AXES[field]
         _check_tensor(field, getattr(output, field), shape[: len(axes)], f"({', '.join(axes)})")
     _check_state(after, batch, "the network's call")
-    given = [(tuple(part.shape), part.dtype) for part in before]
-    returned_state = [(tuple(part.shape), part.dtype) for part in after]
-    if given != returned_state:
-        raise NetworkFailed(f"the state that the network returns is {returned_state}, but initial_state gives {given}; "
+    initial = [(tuple(part.shape), part.dtype) for part in before]
+    returned = [(tuple(part.shape), part.dtype) for part in after]
+    if initial != returned:
+        raise NetworkFailed(f"the state that the network returns is {returned}, but initial_state gives {initial}; "
                             f"the two must agree.")
 
 
@@ -200,5 +190,5 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error))}"

@@ -1,6 +1,6 @@
-"""What a run of a wanted speed needs: cores, learners, network and money, from measured constants; nothing is started.
+"""Cores, learners, network and money that a run of a given speed needs, from measured constants; nothing is started.
 
-`constants.csv` has every number with where it comes from; `capacity` is the arithmetic, `plan` the answer.
+`constants.csv` has every number with its source; `capacity` is the arithmetic, `plan` the answer.
 """
 
 from workbench.planning.plan import Plan, plan

@@ -1,7 +1,7 @@
-"""The arithmetic of a plan: what one core, one learner, one accelerator and one network card carry.
+"""The arithmetic of a plan: the capacities of a core, a learner, an accelerator and a network card.
 
-All are bounds of a closed network: it goes as fast as its fullest part allows, and no faster. Rates are agent steps per
-second; sizes are bytes; n is the environments in one message (a group of an actor).
+All are bounds of a closed network, whose fullest part limits its speed. Rates are agent steps per second; sizes are
+bytes; n is the number of environments in one message (a group of an actor).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ REPLY_HEADER = 20
 
 
 def core_rate(measured: Mapping[int, float], n: int) -> float:
-    """Steps/s of a core that steps groups of n, from what was measured at some sizes.
+    """Steps/s of a core that steps groups of n, from the rates `measured` at some sizes.
 
-    The time of a group is taken to be linear in n between two measured sizes and below the smallest. Beyond the largest
-    size its rate holds, and with a single measured size that rate holds everywhere.
+    The time of a group is assumed linear in n between two measured sizes and below the smallest. Beyond the largest
+    size its rate holds; with a single measured size that rate holds everywhere.
     """
     sizes = sorted(measured)
     if n >= sizes[-1] or len(sizes) == 1:
@@ -27,10 +27,10 @@ def core_rate(measured: Mapping[int, float], n: int) -> float:
 
 
 def service_rate(measured: Mapping[int, float], n: int) -> float:
-    """Steps/s that one learner's service carries in messages of n.
+    """Steps/s of one learner's service in messages of n.
 
-    The time of a message is a fixed part and one per environment, through the two sizes around n or nearest to it;
-    beyond the largest measured size this extrapolates.
+    The time of a message is linear in n, through the two measured sizes around n or nearest to it; beyond the largest
+    measured size this extrapolates.
     """
     low, high = _around(sorted(measured), n)
     return n / _linear(n, low, low / measured[low], high, high / measured[high])
@@ -53,8 +53,8 @@ def both_rate(inference: float, training: float) -> float:
 def learner_rate(inference: float, training: float, update_steps: float, reduce_s: float) -> float:
     """Steps/s of a learner whose accelerator acts and trains, and whose updates end with averaging the gradients.
 
-    Nothing is trained on while gradients are averaged, though acting goes on. With T = S / training, I = S / inference
-    and r = reduce_s for an update of S steps, a cycle C has the averaging, the training, and the acting meanwhile:
+    While gradients are averaged, acting continues and training waits. With T = S / training, I = S / inference and
+    r = reduce_s for an update of S steps, a cycle C has the averaging, the training, and the acting meanwhile:
 
         C = r + T + I (C - r) / C    so    C = (A + √(A² - 4 r I)) / 2   with   A = r + T + I
     """
@@ -64,7 +64,7 @@ def learner_rate(inference: float, training: float, update_steps: float, reduce_
 
 
 def step_bytes(observation: int, action: int, n: int, *, wire_share: float) -> tuple[float, float]:
-    """Bytes per step to the learner and back, in messages of n, with what the wire adds."""
+    """Bytes per step to the learner and back, in messages of n, with the overhead of the wire."""
     up = REQUEST_HEADER / n + REQUEST_ROW + observation
     return up * wire_share, (REPLY_HEADER / n + action) * wire_share
 
@@ -80,5 +80,5 @@ def groups_for(rate: float, n: int, latency_s: float) -> int:
 
 
 def count_for(load: float, each: float, utilisation: float) -> int:
-    """How many that carry `each` are needed for `load`, none of them busier than `utilisation`."""
+    """The number of parts of capacity `each` for `load`, none of them busier than `utilisation`."""
     return max(1, math.ceil(load / (each * utilisation) - 1e-9))

@@ -1,8 +1,8 @@
-"""The measured and published numbers that plans are made of.
+"""The measured and published numbers behind plans.
 
-`constants.csv`, one number a line: what it is of (an environment's name or how it begins, the service, an accelerator,
-a published row), which quantity, at what (environments per message, or algorithm and environment), and its source.
-`python benchmarks/planning.py --constants` writes those of benchmarks/results/ anew.
+`constants.csv` has one number in each line: its subject (an environment's name or its prefix, the service, an
+accelerator, a published row), quantity, condition (environments per message, or algorithm and environment), and source.
+`python benchmarks/planning.py --constants` rewrites those of benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -36,45 +36,43 @@ class Constant:
 
 @cache
 def constants() -> tuple[Constant, ...]:
-    """All of them, as the file has them."""
+    """All numbers of the file, in its order."""
     text = resources.files("workbench.planning").joinpath("constants.csv").read_text(encoding="utf-8")
     return tuple(Constant(row["of"], row["quantity"], row["at"], float(row["value"]), row["unit"], row["source"])
                  for row in csv.DictReader(text.splitlines()))
 
 
 def constant(of: str, quantity: str, at: str = "") -> Constant | None:
-    """The number of exactly that; None where there is none."""
-    return next((one for one in constants() if (one.of, one.quantity, one.at) == (of, quantity, at)), None)
+    """The number with exactly this subject, quantity and condition; None if there is none."""
+    return next((row for row in constants() if (row.of, row.quantity, row.at) == (of, quantity, at)), None)
 
 
 def known(of: str, quantity: str, at: str = "") -> float:
     """The value of a number that the file must have. Raises UnknownName."""
-    found = constant(of, quantity, at)
-    if found is None:
+    row = constant(of, quantity, at)
+    if row is None:
         raise UnknownName.among("constant", " ".join((of, quantity, at)).strip(),
-                                {" ".join((one.of, one.quantity, one.at)).strip() for one in constants()})
-    return found.value
+                                {" ".join((row.of, row.quantity, row.at)).strip() for row in constants()})
+    return row.value
 
 
 def by_size(of: str, quantity: str) -> dict[int, float]:
-    """A quantity that was measured at several numbers of environments per message, by that number."""
-    found = {int(one.at): one.value for one in constants() if (one.of, one.quantity) == (of, quantity)}
-    return dict(sorted(found.items()))
+    """Values of a quantity by the number of environments per message at which they were measured."""
+    return dict(sorted((int(row.at), row.value) for row in constants() if (row.of, row.quantity) == (of, quantity)))
 
 
 def environment_of(name: str) -> str | None:
-    """What the numbers of the environment `name` are listed by, such as "ALE/" for all of Atari; None: not measured."""
-    listed = {one.of for one in constants() if one.quantity == "steps_per_core"}
-    return max((one for one in listed if name == one or (one[-1] in "/-" and name.startswith(one))), key=len,
+    """The subject that has the numbers of environment `name`, such as "ALE/" for all of Atari; None: not measured."""
+    return max((of for of in environments() if name == of or (of[-1] in "/-" and name.startswith(of))), key=len,
                default=None)
 
 
 def environments() -> list[str]:
-    """What environments were measured."""
-    return sorted({one.of for one in constants() if one.quantity == "steps_per_core"})
+    """The measured environments."""
+    return sorted({row.of for row in constants() if row.quantity == "steps_per_core"})
 
 
 def accelerators() -> list[str]:
-    """What accelerators there are numbers of."""
-    return sorted({one.of for one in constants()
-                   if one.quantity in ("learner_steps_per_second", "inference_steps_per_second")})
+    """The accelerators with numbers."""
+    return sorted({row.of for row in constants()
+                   if row.quantity in ("learner_steps_per_second", "inference_steps_per_second")})

@@ -1,4 +1,4 @@
-"""`plan()`: what a run of a wanted speed needs, or how fast given machines are; and which part is full first."""
+"""`plan()`: the machines that a run of a given speed needs, or the speed of given machines; and the fullest part."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from workbench.config import ALGORITHMS, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
-from workbench.planning.learner import UNROLLS_EACH, Learner, Rate
+from workbench.planning.learner_capacity import UNROLLS_EACH, Learner, Rate
 from workbench.tables import Columns, Table, output
 
-MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # that launch() takes
+MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
 _WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",
           "observation_bytes", "frames_per_step", "cores", "learners")
 USUAL_GROUPS = (8, 32, 128)  # environments in a message
@@ -24,11 +24,10 @@ class Part:
     """One part of the system.
 
     Attributes:
-        name: what it is.
-        count: how many of it.
-        frames_per_second: that all of them carry together at most.
-        busy: share of that which the wanted speed takes.
-        basis: where the number comes from.
+        count: number of such parts.
+        frames_per_second: their capacity together.
+        busy: share of the capacity that the plan's speed uses.
+        basis: source of the number.
     """
 
     name: str
@@ -49,7 +48,7 @@ _COLUMNS: Columns = {
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What a run needs for `frames_per_second`.
+    """The needs of a run for `frames_per_second`.
 
     Attributes:
         steps_per_second: agent decisions per second of the whole run.
@@ -60,13 +59,13 @@ class Plan:
         accelerators: of all learners together.
         learner_cores: CPU cores beside the accelerators, of all learners together.
         batch_size, unroll_length: unrolls per update, of all learners together, and their steps.
-        updates_per_second, update_ms: how often all train at once, and how long a learner takes for its share.
-        averaging_ms: of one update's gradients, by the network cards' speed.
+        updates_per_second, update_ms: updates of all learners together, and a learner's time for its share of one.
+        averaging_ms: time to average one update's gradients, from the network cards' speed.
         gigabits_per_second: from all actors to all learners.
         learner_gigabits_per_second: into one learner: observations, and gradients where there are several learners.
-        dollars_per_hour, dollars_per_billion_frames: None where no price of the accelerator is known.
-        parts: Table of what carries how much; the fullest part says what to add first.
-        notes: what was assumed.
+        dollars_per_hour, dollars_per_billion_frames: None if the accelerator's price is unknown.
+        parts: Table of all capacities; the fullest part is the one to add to first.
+        notes: the assumptions.
     """
 
     environment: str
@@ -100,12 +99,12 @@ class Plan:
 
     @property
     def most_frames_per_second(self) -> float:
-        """What the fullest part allows."""
+        """The speed that the fullest part allows."""
         return min(part.frames_per_second for part in self.parts)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Fields of `wb.launch(environment, **plan.fields)` that make this run."""
+        """Fields for `wb.launch(environment, **plan.fields)`."""
         several = {"launcher": "ray", "address": "auto"} if self.cores + self.learner_cores > 8 else {}
         return {"algorithm": self.algorithm, "actors": self.cores, "envs_per_actor": self.groups * self.group_size,
                 "groups_per_actor": self.groups, "learners": self.learners, "batch_size": self.batch_size,
@@ -133,19 +132,19 @@ class Plan:
     def _repr_html_(self) -> str:
         import html
 
-        said = "".join(f"<div>{html.escape(line)}</div>" for line in self._lines())
+        lines = "".join(f"<div>{html.escape(line)}</div>" for line in self._lines())
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return output(f"{said}{self.parts._repr_html_()}<ul>{notes}</ul>")
+        return output(f"{lines}{self.parts._repr_html_()}<ul>{notes}</ul>")
 
 
 @dataclass(frozen=True)
-class _Sizes:
-    """An environment's numbers, measured or given."""
+class _EnvironmentNumbers:
+    """An environment's numbers, measured or passed to `plan`."""
 
     frames_per_step: float
     observation_bytes: int
     core_rate: float
-    service: str  # which of the service's rows
+    service: str  # subject of the service's numbers in constants.csv
     basis: str
 
 
@@ -163,34 +162,34 @@ def plan(
 ) -> Plan:
     """Cores, learners, network and money for `frames_per_second`, or the speed that `cores` and `learners` reach.
 
-    Nothing is started or measured: `workbench/planning/constants.csv` has the numbers, measured or published, and their
-    sources; each can be given instead.
+    Nothing is started or measured: the numbers are those of `workbench/planning/constants.csv`, measured or published,
+    with their sources, unless an argument replaces them.
 
     Args:
-        environment: a name; the numbers of its family are taken, those of Pong for all of Atari.
-        frames_per_second: wanted; emulator frames, action repeats counted.
-        cores, learners: instead of that, what there is: cores that step environments, and learners, one if not given.
-            The plan is then for the speed at which the fullest part is as busy as `utilisation` allows.
+        environment: a name; the numbers are its family's, for all of Atari those of Pong.
+        frames_per_second: the goal, in emulator frames, action repeats counted.
+        cores, learners: the machines, instead of a goal: cores that step environments, and learners (default 1). The
+            plan is then for the speed at which the fullest part is as busy as `utilisation` allows.
         accelerator: cpu-core, p100, v100, tpu-v3-core, or any name with `learner_steps_per_second`.
         group_size: environments in one message. Default: the smallest of 8, 32 and 128 at which a core keeps 90 % of
-            its best rate and a learner's service carries what its accelerators do.
+            its best rate and a learner's service is as fast as its accelerators.
         batch_size: unrolls per update of all learners together. Default: 32 for each learner.
         unroll_length: steps of an unroll. Default: the algorithm's.
         parameters: of the network, for the averaging of gradients. Default: Mnih et al. 2015.
-        utilisation: how busy any part may be, as a share; queues grow without bound towards 1.
-        latency_ms: from a group's observations sent to its actions received; decides the groups of an actor.
+        utilisation: largest share of its capacity that any part may use; queues grow without bound towards 1.
+        latency_ms: from sending a group's observations to receiving its actions; decides the groups of an actor.
         nic_gbit: of one learner's network card.
         learner_cores: CPU cores of each learner beside its accelerators: one serves, one trains, the rest is slack.
             Default: 4, or 1 where the accelerators are cores themselves.
         action_bytes: of one action on the wire.
         steps_per_core, learner_steps_per_second: of one core that steps, of one accelerator that acts and trains.
-        service_steps_per_second: that one learner's inference service carries.
+        service_steps_per_second: capacity of one learner's inference service.
         core_price, accelerator_price: $/h.
 
     Raises:
         UnknownName: no such algorithm; numbers of this environment or accelerator are neither known nor given.
         OutOfBounds: a number that is not positive, or a utilisation above 1.
-        InvalidInput: both a speed and what there is are given, or neither.
+        InvalidInput: both a speed and machines are given, or neither.
     """
     if algorithm not in ALGORITHMS:
         raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
@@ -207,33 +206,33 @@ def plan(
     rate = _rate(accelerator, algorithm, environment, learner_steps_per_second).times(accelerators_per_learner)
     n = group_size or _group_size(environment, rate.both)
     cores_each = learner_cores if learner_cores is not None else 1 if accelerator == "cpu-core" else 4
-    sizes = _sizes(environment, n, steps_per_core, observation_bytes, frames_per_step)
-    service = service_steps_per_second or capacity.service_rate(by_size(sizes.service, "steps_per_second"), n)
-    up, down = capacity.step_bytes(sizes.observation_bytes, action_bytes, n, wire_share=known("network", "wire_share"))
+    env = _environment_numbers(environment, n, steps_per_core, observation_bytes, frames_per_step)
+    service = service_steps_per_second or capacity.service_rate(by_size(env.service, "steps_per_second"), n)
+    up, down = capacity.step_bytes(env.observation_bytes, action_bytes, n, wire_share=known("network", "wire_share"))
     card = (nic_gbit or known("network", "gigabits_per_second")) * 1e9 / 8
     learner = Learner(service, rate, up, card, int(parameters or known("nature", "parameters")), batch_size,
                       unroll_length)
     if frames_per_second is None:
         assert cores is not None  # see _check_question
         learners = learners or 1
-        steps = utilisation * min(cores * sizes.core_rate, learner.most(learners))
+        steps = utilisation * min(cores * env.core_rate, learner.most(learners))
     else:
-        steps = frames_per_second / sizes.frames_per_step
-        cores, learners = capacity.count_for(steps, sizes.core_rate, utilisation), learner.count_for(steps, utilisation)
-    groups = capacity.groups_for(sizes.core_rate, n, (latency_ms or known("inference", "latency_ms")) / 1e3)
-    rows = [("actor cores", cores, cores * sizes.core_rate, sizes.basis),
+        steps = frames_per_second / env.frames_per_step
+        cores, learners = capacity.count_for(steps, env.core_rate, utilisation), learner.count_for(steps, utilisation)
+    groups = capacity.groups_for(env.core_rate, n, (latency_ms or known("inference", "latency_ms")) / 1e3)
+    rows = [("actor cores", cores, cores * env.core_rate, env.basis),
             ("learners' services", learners, learners * service,
-             "given" if service_steps_per_second else f"measured at {_sizes_of(sizes.service)} in a message"),
+             "given" if service_steps_per_second else f"measured at {_sizes_of(env.service)} in a message"),
             (f"accelerators ({accelerator})", learners * accelerators_per_learner, learners * learner.trained(learners),
              rate.basis),
             ("learners' network cards", learners, card / learner.card_bytes(learners),
              f"{card * 8 / 1e9:g} Gbit/s each")]
-    parts = [Part(name, count, carried * sizes.frames_per_step, steps / carried, basis)
+    parts = [Part(name, count, carried * env.frames_per_step, steps / carried, basis)
              for name, count, carried, basis in rows]
-    price, dear = _prices(accelerator, core_price, accelerator_price)
-    hourly = None if dear is None else (
-        (cores + learners * cores_each) * price + learners * accelerators_per_learner * dear)
-    batch, speed = learner.batch(learners), frames_per_second or steps * sizes.frames_per_step
+    price, accelerator_hour = _prices(accelerator, core_price, accelerator_price)
+    hourly = None if accelerator_hour is None else (
+        (cores + learners * cores_each) * price + learners * accelerators_per_learner * accelerator_hour)
+    batch, speed = learner.batch(learners), frames_per_second or steps * env.frames_per_step
     return Plan(
         environment=environment, algorithm=algorithm, accelerator=accelerator, frames_per_second=speed,
         steps_per_second=steps, cores=cores, groups=groups, group_size=n, environments=cores * groups * n,
@@ -244,12 +243,12 @@ def plan(
         learner_gigabits_per_second=steps * learner.card_bytes(learners) * 8 / 1e9, dollars_per_hour=hourly,
         dollars_per_billion_frames=None if hourly is None else hourly * 1e9 / speed / 3600,
         parts=Table(parts, _COLUMNS, empty=""),
-        notes=tuple(_notes(environment, cores, learner, learners, n, sizes.service, bool(service_steps_per_second))),
+        notes=tuple(_notes(environment, cores, learner, learners, n, env.service, bool(service_steps_per_second))),
     )
 
 
 def _check_question(speed: float | None, cores: int | None, learners: int | None) -> None:
-    """Raises InvalidInput unless it is either what a speed takes, or how fast some machines are."""
+    """Raises InvalidInput unless either a speed or machines are given."""
     if (speed is None) == (cores is None) or (learners is not None and cores is None):
         raise InvalidInput("ask either what a speed takes, with frames_per_second=1e6, or how fast machines are, with "
                            "cores=64 and learners=1.")
@@ -260,7 +259,7 @@ def _check(**numbers: float | None) -> None:
     for name, value in numbers.items():
         if value is None:
             continue
-        most = math.inf if name == "service_steps_per_second" else 1e18  # a service may be taken to cost nothing
+        most = math.inf if name == "service_steps_per_second" else 1e18  # infinite: a service that costs nothing
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
             raise OutOfBounds(f"{name}={value!r} must be a number above 0.")
         if name in _WHOLE and value != int(value):
@@ -276,24 +275,27 @@ def _check_known(name: str, *numbers: float | None) -> None:
                                 "Or give steps_per_core=, observation_bytes= and frames_per_step=.")
 
 
-def _sizes(name: str, n: int, rate: float | None, observation: int | None, frames: int | None) -> _Sizes:
-    """The environment's numbers: those that are given, else those that are known."""
-    found = environment_of(name)
-    if found is None:
+def _environment_numbers(
+    name: str, n: int, rate: float | None, observation: int | None, frames: int | None
+) -> _EnvironmentNumbers:
+    """The environment's numbers: the arguments, else those of constants.csv."""
+    of = environment_of(name)
+    if of is None:
         assert rate and observation and frames  # see _check_known
-        return _Sizes(frames, observation, rate, "service without stacking", "given")
-    stacked = known(found, "frames_stacked") > 1
-    rate_there = rate or capacity.core_rate(by_size(found, "steps_per_core"), n)
-    basis = "given" if rate else f"{rate_there:,.0f} steps/s a core on {_measured(found)}"
-    return _Sizes(frames or known(found, "frames_per_step"), observation or int(known(found, "observation_bytes")),
-                  rate_there, "service" if stacked else "service without stacking", basis)
+        return _EnvironmentNumbers(frames, observation, rate, "service without stacking", "given")
+    stacked = known(of, "frames_stacked") > 1
+    core_rate = rate or capacity.core_rate(by_size(of, "steps_per_core"), n)
+    basis = "given" if rate else f"{core_rate:,.0f} steps/s a core on {_measured(of)}"
+    return _EnvironmentNumbers(
+        frames or known(of, "frames_per_step"), observation or int(known(of, "observation_bytes")), core_rate,
+        "service" if stacked else "service without stacking", basis)
 
 
 def _group_size(environment: str, learner_rate: float) -> int:
     """The smallest usual size at which neither the core nor the learner's service loses much."""
-    found = environment_of(environment)
-    measured = by_size(found, "steps_per_core") if found else {1: 1.0}
-    stacked = found is not None and known(found, "frames_stacked") > 1
+    of = environment_of(environment)
+    measured = by_size(of, "steps_per_core") if of else {1: 1.0}
+    stacked = of is not None and known(of, "frames_stacked") > 1
     service = by_size("service" if stacked else "service without stacking", "steps_per_second")
     best = max(measured.values())
     fit = (n for n in USUAL_GROUPS if capacity.core_rate(measured, n) >= 0.9 * best
@@ -301,21 +303,21 @@ def _group_size(environment: str, learner_rate: float) -> int:
     return next(fit, USUAL_GROUPS[-1])
 
 
-def _measured(found: str) -> str:
-    """The environment that the numbers of `found` were measured on, and when."""
-    size = next(iter(by_size(found, "steps_per_core")))
-    one = constant(found, "steps_per_core", str(size))
-    return one.source.partition(": ")[2] if one and one.source.startswith("benchmarks/") else "published figures"
+def _measured(of: str) -> str:
+    """The environment on which the numbers of `of` were measured, and when."""
+    size = next(iter(by_size(of, "steps_per_core")))
+    row = constant(of, "steps_per_core", str(size))
+    return row.source.partition(": ")[2] if row and row.source.startswith("benchmarks/") else "published figures"
 
 
 def _sizes_of(service: str) -> str:
     return " and ".join(str(size) for size in by_size(service, "steps_per_second"))
 
 
-def _rate(accelerator: str, algorithm: str, environment: str, given: float | None) -> Rate:
-    """What one accelerator carries. Raises UnknownName where that is neither known nor given."""
-    if given is not None:
-        return Rate.of_both(given, "given")
+def _rate(accelerator: str, algorithm: str, environment: str, steps_per_second: float | None) -> Rate:
+    """The capacity of one accelerator. Raises UnknownName or InvalidInput if it is neither known nor given."""
+    if steps_per_second is not None:
+        return Rate.of_both(steps_per_second, "given")
     at = f"{algorithm} {environment_of(environment) or environment}"
     both = constant(accelerator, "learner_steps_per_second", at)
     if both is not None:
@@ -331,30 +333,30 @@ def _rate(accelerator: str, algorithm: str, environment: str, given: float | Non
                        "learner_steps_per_second=, of one that acts and trains.")
 
 
-def _prices(accelerator: str, core: float | None, dear: float | None) -> tuple[float, float | None]:
-    """$/h of a core and of an accelerator; None: not known."""
+def _prices(accelerator: str, core_price: float | None, accelerator_price: float | None) -> tuple[float, float | None]:
+    """$/h of a core_price and of an accelerator; None: unknown."""
     listed = constant(accelerator, "dollars_per_hour")
-    return (known("cpu-core", "dollars_per_hour") if core is None else core,
-            dear if dear is not None else listed.value if listed else None)
+    return (known("cpu-core_price", "dollars_per_hour") if core_price is None else core_price,
+            accelerator_price if accelerator_price is not None else listed.value if listed else None)
 
 
 def _notes(environment: str, cores: int, learner: Learner, learners: int, n: int, service: str,
-           given: bool) -> list[str]:
-    found = []
+           service_given: bool) -> list[str]:
+    notes = []
     largest = max(by_size(service, "steps_per_second"))
-    if not given and n > largest:
-        found.append(f"the service was measured up to {largest} environments a message; {n} is extrapolated")
+    if not service_given and n > largest:
+        notes.append(f"the service was measured up to {largest} environments a message; {n} is extrapolated")
     batch = learner.batch(learners)
     if batch != (learner.batch_size or UNROLLS_EACH):
-        found.append(f"batch_size {batch:,}: each of {learners:,} learners trains on as many unrolls; the learning "
+        notes.append(f"batch_size {batch:,}: each of {learners:,} learners trains on as many unrolls; the learning "
                      "rate may have to follow")
     if cores > MOST_ACTORS:
-        found.append(f"launch() takes {MOST_ACTORS:,} actors: give each several cores (actor_threads=) and as many "
+        notes.append(f"launch() takes {MOST_ACTORS:,} actors: give each several cores (actor_threads=) and as many "
                      "more environments")
     if learners > MOST_LEARNERS:
-        found.append(f"launch() takes {MOST_LEARNERS:,} learners")
-    found.append("bounds: everything is taken to be spread evenly, on cores like those that were measured; prices are "
+        notes.append(f"launch() takes {MOST_LEARNERS:,} learners")
+    notes.append("bounds: everything is taken to be spread evenly, on cores like those that were measured; prices are "
                  "SEED RL's of 2019 unless given")
     if environment.startswith("dmlab/"):
-        found.append("DeepMind Lab's figures are SEED RL's own, with one environment a message")
-    return found
+        notes.append("DeepMind Lab's figures are SEED RL's own, with one environment a message")
+    return notes

@@ -9,19 +9,18 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from workbench.config import Setting, settings
-from workbench.config.settings import setting, validate
+from workbench.config.settings import check_known, setting, validate
 from workbench.errors import OutOfBounds, UnknownName
 from workbench.planning import Plan
 
-# What each kind is called in launchers/, and the template that it is made of.
+# The path in launchers/ of each kind, by the name of its template.
 KINDS = {
     "ray-cluster": "ray/cluster.yaml",
     "kuberay-cluster": "kuberay/cluster.yaml",
     "kuberay-job": "kuberay/job.yaml",
     "slurm": "slurm/train.sbatch",
 }
-TEXTS = {  # what a field may look like, so that no file or shell reads it as anything else
+TEXTS = {  # patterns of text fields, so that no file or shell misreads them
     "name": r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
     "environment": r"[A-Za-z0-9][\w./-]*",
     "algorithm": r"[a-z0-9_]+",
@@ -34,7 +33,7 @@ TEXTS = {  # what a field may look like, so that no file or shell reads it as an
     "user": r"\w[\w.-]*",
     "storage_class": r"(\w[\w.-]*)?",
 }
-NO_TEXT_IN_YAML = re.compile(  # but null, a switch, a number, a time or a date
+NO_TEXT_IN_YAML = re.compile(  # YAML reads these as null, a switch, a number, a time or a date
     r"(?i)null|true|false|yes|no|on|off|y|n|0x[\da-f_]+|0b[01_]+|[\d_]+(\.[\d_]*)?(e[-+]?\d+)?|\d[\d_]*(:\d+)+(\.\d*)?"
     r"|\d{4}(-\d\d?){2}")
 _CPU_ONLY = ("cpu-core",)
@@ -76,10 +75,10 @@ class Cluster:
 
     def __post_init__(self) -> None:
         validate(self)
-        for name, looks in TEXTS.items():
+        for name, pattern in TEXTS.items():
             value = getattr(self, name)
-            if not re.fullmatch(looks, value, re.ASCII):
-                raise OutOfBounds(f"{name}={value!r} does not fit what it may look like: {looks}")
+            if not re.fullmatch(pattern, value, re.ASCII):
+                raise OutOfBounds(f"{name}={value!r} does not match the allowed pattern: {pattern}")
             if name != "ray_version" and any(NO_TEXT_IN_YAML.fullmatch(word) for word in value.split(",")):
                 raise OutOfBounds(f"{name}={value!r}: YAML reads something else than a text there. Give one that is no "
                                   "number, no date, and no word such as null, yes or on.")
@@ -114,20 +113,17 @@ def recipe(kind: str, *, plan: Plan | None = None, **fields: Any) -> str:
     """
     if kind not in KINDS:
         raise UnknownName.among("recipe", kind, KINDS)
-    known = settings(Cluster)
-    for name in fields:
-        if name not in known:
-            raise UnknownName.among("field of a cluster", name, known)
-    cluster = Cluster(**{**(_planned(plan, known, fields) if plan else {}), **fields})
+    check_known(Cluster, fields, "field of a cluster")
+    cluster = Cluster(**{**(_planned(plan, fields) if plan else {}), **fields})
     text = resources.files("workbench.planning.recipes").joinpath(f"{kind}.txt").read_text(encoding="utf-8")
     return _without_empty(Template(text).substitute(_words(kind, cluster)))
 
 
-def _planned(plan: Plan, known: dict[str, Setting], given: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a cluster for a plan."""
-    cpus = int(given.get("actor_cpus", known["actor_cpus"].default))
-    machines = int(given.get("actor_machines", -(-plan.cores // cpus)))
-    together = int(given.get("learners_per_machine", 1))
+def _planned(plan: Plan, fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a cluster for a plan, as far as they follow from the other `fields`."""
+    cpus = int(fields.get("actor_cpus", Cluster.actor_cpus))
+    machines = int(fields.get("actor_machines", -(-plan.cores // cpus)))
+    together = int(fields.get("learners_per_machine", 1))
     accelerators, cores = (number // plan.learners * together for number in (plan.accelerators, plan.learner_cores))
     on_cores = plan.accelerator in _CPU_ONLY
     return {
@@ -136,21 +132,21 @@ def _planned(plan: Plan, known: dict[str, Setting], given: dict[str, Any]) -> di
         "envs_per_actor": plan.groups * plan.group_size, "learners": plan.learners, "batch_size": plan.batch_size,
         "unroll_length": plan.unroll_length, "learner_gpus": 0 if on_cores else accelerators,
         "learner_cpus": 1 + cores + (accelerators if on_cores else 0), "actor_machines": machines,
-        "most_actor_machines": max(machines, int(given.get("most_actor_machines", machines))),
+        "most_actor_machines": max(machines, int(fields.get("most_actor_machines", machines))),
     }
 
 
-def _words(kind: str, one: Cluster) -> dict[str, Any]:
-    """What a template has places for."""
-    hosts = [host for host in one.machines.split(",") if host]
-    gpu = f'nvidia.com/gpu: "{one.learner_gpus}"' if one.learner_gpus else _EMPTY
+def _words(kind: str, cluster: Cluster) -> dict[str, Any]:
+    """The values of a template's placeholders."""
+    hosts = [host for host in cluster.machines.split(",") if host]
+    gpu = f'nvidia.com/gpu: "{cluster.learner_gpus}"' if cluster.learner_gpus else _EMPTY
     return {
-        **dataclasses.asdict(one), "command": _command(kind, one), "wheel": _wheel(),
-        "learner_machines": one.learner_machines, "more_learners": one.learner_machines - 1,
-        "nodes": one.learner_machines + one.actor_machines,
+        **dataclasses.asdict(cluster), "command": _command(kind, cluster), "wheel": _wheel(),
+        "learner_machines": cluster.learner_machines, "more_learners": cluster.learner_machines - 1,
+        "nodes": cluster.learner_machines + cluster.actor_machines,
         "others": len(hosts), "hosts": ", ".join(hosts), "gpu_limit": gpu,
-        "gpu_line": f"#SBATCH --gpus-per-node={one.learner_gpus}" if one.learner_gpus else _EMPTY,
-        "class_line": f"storageClassName: {one.storage_class}" if one.storage_class else _EMPTY,
+        "gpu_line": f"#SBATCH --gpus-per-node={cluster.learner_gpus}" if cluster.learner_gpus else _EMPTY,
+        "class_line": f"storageClassName: {cluster.storage_class}" if cluster.storage_class else _EMPTY,
     }
 
 
@@ -158,7 +154,7 @@ _EMPTY = "<leave this line out>"
 
 
 def _without_empty(text: str) -> str:
-    """`text` without the lines that came out empty."""
+    """`text` without the lines that hold `_EMPTY`."""
     return "".join(line for line in text.splitlines(keepends=True) if _EMPTY not in line)
 
 
@@ -169,11 +165,12 @@ def _wheel() -> str:
     return f"rl_workbench-{__version__}-py3-none-any.whl"
 
 
-def _command(kind: str, one: Cluster) -> str:
-    """The shell words that start the run, on several lines, indented or commented as their template is."""
+def _command(kind: str, cluster: Cluster) -> str:
+    """The shell words that start the run, on several lines, indented or commented as in their template."""
     whole = kind in ("slurm", "kuberay-job")
-    words = [f"workbench {'train' if whole else 'launch'} {one.environment} --name {one.name} "
-             f"--algorithm {one.algorithm} --launcher ray --address auto",
-             f"--actors {one.actors} --envs-per-actor {one.envs_per_actor} --groups-per-actor {one.groups_per_actor}",
-             f"--learners {one.learners} --batch-size {one.batch_size} --unroll-length {one.unroll_length}"]
+    words = [f"workbench {'train' if whole else 'launch'} {cluster.environment} --name {cluster.name} "
+             f"--algorithm {cluster.algorithm} --launcher ray --address auto",
+             f"--actors {cluster.actors} --envs-per-actor {cluster.envs_per_actor} "
+             f"--groups-per-actor {cluster.groups_per_actor}",
+             f"--learners {cluster.learners} --batch-size {cluster.batch_size} --unroll-length {cluster.unroll_length}"]
     return f" \\\n{'      ' if whole else '#       '}".join(words)

@@ -105,7 +105,7 @@ class _NetworkView:
         observation = self._player.inputs[0][:, :1]
         if not self.spec.parts:
             return {"": observation}
-        parts = cast(Observed, self._player.network).seen(observation)
+        parts = cast(Observed, self._player.network).decoded(observation)
         return parts if isinstance(parts, dict) else {"": parts}
 
 

@@ -1,6 +1,6 @@
-"""The axes of charts: what runs along x, how numbers are written, and where a logarithmic axis begins and ends.
+"""The axes of charts: the quantity along x, number formats, and the ends of a logarithmic axis.
 
-Domains are rounded to 1, 2, 5, 10, ..., so that an axis, and with it the chart, stays the same while data comes.
+Domains are rounded to 1, 2, 5, 10, ..., so that an axis, and with it the chart, stays the same as data arrives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workbench.widgets.charts.altair import alt
 
 Axis = Literal["frames", "updates", "hours"]
 AXES: tuple[Axis, ...] = get_args(Axis)
-BARS = 40  # of a histogram; more cost time and show nothing new
+BARS = 40  # of a histogram; more would take time and show nothing new
 
 Array = npt.NDArray[Any]
 Series = Mapping[str, Array]  # frames, steps, updates, time_s, value, as MetricsReader.series returns them
@@ -27,11 +27,11 @@ NUMBER = (
     "datum.value && abs(datum.value) < 0.001 ? format(datum.value, '~e') : format(datum.value, '~r')"
 )
 SHOWN = (1e-300, 1e300)  # on a logarithmic axis; beyond, its round numbers would be 0 or infinite
-READ = ",.4~r"  # a number that is read off: 12,350, 0.03125
+READ = ",.4~r"  # the format of a tooltip's numbers: 12,350, 0.03125
 
 
 def along(series: Series, axis: Axis) -> Array:
-    """Where the rows of a series stand on the axis, float64."""
+    """Positions of the rows of a series on the axis, float64."""
     return series["time_s"] / 3600 if axis == "hours" else series[axis].astype(np.float64)
 
 
@@ -42,19 +42,19 @@ def x_axis(axis: Axis, field: str = "x") -> alt.X:
 
 
 def x_tip(axis: Axis, field: str = "x") -> alt.Tooltip:
-    """What a tooltip says of the place."""
+    """The tooltip's entry for the position on the axis."""
     return alt.Tooltip(f"{field}:Q", title=axis, format=".3f" if axis == "hours" else ",.0f")
 
 
 def log_domain(values: Array, *, pad: float = 1.1) -> tuple[float, float]:
-    """The ends of a logarithmic axis for positive values: 1, 2 or 5 times a power of ten, beyond all that are SHOWN.
+    """The ends of a logarithmic axis for positive values: 1, 2 or 5 times a power of ten, beyond all values in SHOWN.
 
-    `pad`: factor that at least lies between the outermost values and the ends.
+    `pad`: smallest factor between the outermost values and the ends.
     """
-    shown = np.clip(values, *SHOWN)
-    low, high = float(shown.min()) / pad, float(shown.max()) * pad
-    below = max(one for one in _round_numbers(low) if one <= low * (1 + 1e-9))
-    above = min(one for one in _round_numbers(high) if one >= high * (1 - 1e-9))
+    visible = np.clip(values, *SHOWN)
+    low, high = float(visible.min()) / pad, float(visible.max()) * pad
+    below = max(number for number in _round_numbers(low) if number <= low * (1 + 1e-9))
+    above = min(number for number in _round_numbers(high) if number >= high * (1 - 1e-9))
     return below, above if above > below else 2 * below
 
 
@@ -77,11 +77,11 @@ def log_axis(low: float, high: float) -> tuple[alt.Scale, alt.Axis]:
 def binned(
     edges: Sequence[float] | Array, counts: Sequence[float] | Array, *, bars: int = BARS
 ) -> tuple[Array, Array, bool]:
-    """Edges and counts of at most `bars` bars of equal width, and whether on a logarithmic axis.
+    """Edges and counts of at most `bars` bars of equal width, and whether the axis is logarithmic.
 
-    Bins that are not equal on the axis, or too many, are divided anew as if each were filled evenly. Empty bins at
-    the end are left out, on a logarithmic axis also those at the start; there, a first bin that begins at 0 is as
-    wide as the second. What is in a bin without width or without an end is counted in the one beside it.
+    Bins that are unequal on the axis, or too many, are divided anew as if each were filled evenly. Empty bins at the
+    end are dropped, on a logarithmic axis also those at the start; there, a first bin that begins at 0 becomes as wide
+    as the second. The count of a bin without width or without an end moves to its neighbour.
     """
     places, parts = _bounded(np.array(edges, np.float64), np.array(counts, np.float64))
     filled = np.flatnonzero(parts) if parts.any() else np.zeros(1, int)
@@ -100,7 +100,7 @@ def binned(
 
 
 def _bounded(edges: Array, counts: Array) -> tuple[Array, Array]:
-    """Finite edges that grow, with all of the counts between them; one edge alone is in the middle of a bin."""
+    """Increasing finite edges, with all of the counts between them; a single edge becomes the middle of a bin."""
     places, at = np.unique(np.where(np.isfinite(edges), edges, np.nan), return_index=True)
     places, at = places[np.isfinite(places)], at[np.isfinite(places)]
     if len(places) < 2:
@@ -112,7 +112,7 @@ def _bounded(edges: Array, counts: Array) -> tuple[Array, Array]:
 
 
 def _logarithmic(edges: Array) -> bool:
-    """Whether the edges, but for a first one of 0, are rather evenly spaced by factors than by differences."""
+    """Whether the edges, except a first edge of 0, are spaced more evenly by factors than by differences."""
     above = edges[1:] if edges[0] == 0 else edges
     if len(above) < 3 or above[0] <= 0:
         return False

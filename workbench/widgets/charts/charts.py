@@ -1,7 +1,7 @@
-"""Charts of a run: pure functions from arrays to figures, which know nothing of how they are shown.
+"""Charts of a run: pure functions from arrays to figures, independent of any display.
 
-Each function fills tables; the chart over them comes from a cached builder of its few plain parameters, so that new
-data costs no Altair. Colours stay apart for the colour-blind and are seen on white and on black.
+Each function fills tables; a cached builder makes the chart over them from a few plain parameters, so that new data
+needs no Altair. The colour-blind can tell the colours apart, and they are visible on white and on black.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workbench.widgets.charts.marks import (
 
 COLOURS = ("#2a80c4", "#d55e00", "#009e73", "#b03a9a", "#8a8f98")
 GREY = "#8a8f98"
-PARTS = {  # shares in status["bottleneck"] and how a person would say them, in the order that data travels
+PARTS = {  # shares in status["bottleneck"] and their labels, in the order in which data travels
     "environments": "environments", "wire": "wire", "batch_wait": "batch wait", "inference": "inference",
     "queue_blocked": "queue full", "training": "training", "training_wait": "training waits",
 }
@@ -46,21 +46,21 @@ def lines(
     """One faint line per named series over the axis, its mean drawn over it, and a legend where there are several.
 
     Args:
-        zero: the y axis starts there.
-        log: it is logarithmic, unless a value is 0 or less.
+        zero: the y axis starts at 0.
+        log: the y axis is logarithmic, unless a value is 0 or less.
         stepped: a value holds until the next one.
         share: values are shares of a whole; the y axis goes from 0 to 100 %.
-        asked: a value that was asked for, as a dashed line.
+        asked: the requested value, as a dashed line.
     """
-    points = [(along(one, axis), one["value"]) for one in series.values()]
+    points = [(along(rows, axis), rows["value"]) for rows in series.values()]
     values = np.concatenate([value[np.isfinite(value)] for _, value in points])
     domain = log_domain(values) if log and len(values) and values.min() > 0 else None
-    known = [] if asked is None else [asked]
+    requested = [] if asked is None else [asked]
     tables: dict[str, Table] = {
         **{f"line{at}": {"x": x, "value": value} for at, (x, value) in enumerate(points)},
         "alone": _alone(dict(zip(series, points, strict=True))),
-        "readout": readout([averaged(one, axis) for one in series.values()]),
-        "asked": {"value": np.array(known), "text": [f"asked for {one:g}" for one in known]},
+        "readout": readout([averaged(rows, axis) for rows in series.values()]),
+        "asked": {"value": np.array(requested), "text": [f"asked for {value:g}" for value in requested]},
         **event_table(events, axis),
     }
     return Figure(title, _lines(tuple(series), title, axis, zero, domain, stepped, share), tables, wide)
@@ -77,38 +77,38 @@ def _lines(
     elif domain:
         scale, ticks = log_axis(*domain)
     y = alt.Y("value:Q", title=None, axis=ticks, scale=scale)
-    # A share jumps between empty and full all the time: at the usual opacity nothing else could be seen.
+    # A share jumps between 0 and 1 all the time: at the usual opacity its line would hide everything else.
     faint = {"strokeWidth": 1, "strokeOpacity": 0.12 if share else 0.4}
     how = {"strokeWidth": 2, "interpolate": "step-after"} if stepped else faint
-    drawn = [_layer(f"line{at}").mark_line(**how).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(name))
+    layers = [_layer(f"line{at}").mark_line(**how).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(name))
              for at, name in enumerate(names)]
     if not stepped:
         mean = _layer("readout").mark_line(strokeWidth=2).encode(x=x_axis(axis, "middle"))
-        drawn += [mean.encode(y=alt.Y(f"v{at}:Q", title=None, axis=ticks, scale=scale), color=alt.ColorDatum(name))
+        layers += [mean.encode(y=alt.Y(f"v{at}:Q", title=None, axis=ticks, scale=scale), color=alt.ColorDatum(name))
                   for at, name in enumerate(names)]
     alone = _alone_layer(dict(zip(names, COLOURS, strict=False)), y, axis, legend=len(names) > 1)
     rule = _layer("asked").mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=COLOURS[1]).encode(y=y)
     text = _layer("asked").mark_text(align="right", baseline="top", dy=5).encode(
         y=y, x=alt.XValue("width"), text="text:N")
-    return _over_time([*drawn, alone, rule, text], names, axis, title=title,
+    return _over_time([*layers, alone, rule, text], names, axis, title=title,
                       description=f"Lines of {', '.join(names)} over {axis}")
 
 
 def _alone(points: Mapping[str, tuple[Array, Array]]) -> dict[str, Any]:
-    """The series that have a single row, which a line would not show."""
-    found = [(name, x[0], value[0]) for name, (x, value) in points.items() if len(x) == 1]
-    names, x, values = zip(*found, strict=True) if found else ((), (), ())
+    """The series with a single row, which a line would not show."""
+    single = [(name, x[0], value[0]) for name, (x, value) in points.items() if len(x) == 1]
+    names, x, values = zip(*single, strict=True) if single else ((), (), ())
     return {"x": np.array(x), "value": np.array(values), "series": list(names)}
 
 
 def _alone_layer(
     colours: Mapping[str, str], y: alt.Y, axis: Axis, *, legend: bool, across: int = CARD
 ) -> alt.Chart:
-    """Points of `_alone`; it also carries the colours, and the legend, of all layers that name a series by datum."""
+    """Points of `_alone`, with the colours and the legend of all layers that name a series by datum."""
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     fitting = max(1, min(4, int(across / (35 + 7.5 * max(map(len, colours))))))
-    shown = alt.Legend(**_LEGEND, orient="top", columns=fitting) if legend else None
-    colour = alt.Color("series:N", scale=scale, legend=shown)
+    top = alt.Legend(**_LEGEND, orient="top", columns=fitting) if legend else None
+    colour = alt.Color("series:N", scale=scale, legend=top)
     return _layer("alone").mark_point(size=30).encode(x=x_axis(axis), y=y, color=colour)
 
 
@@ -116,14 +116,14 @@ def episode_returns(
     episodes: Series, mean: Series, events: Events = (), *, evaluation: Series = EMPTY, evaluation_mean: Series = EMPTY,
     title: str = "Episode return", axis: Axis = "frames", wide: bool = True, what: str = "return",
 ) -> Figure:
-    """Faint dots, one per episode, the line of their running mean, and a dashed line per event; of scores as well.
+    """Faint dots, one per episode, the line of their running mean, and a dashed line per event; also for scores.
 
-    Evaluation episodes, where there are any, are diamonds with a line of their own, and a legend says which is which.
+    Evaluation episodes, if any, are diamonds with their own line; a legend then names both kinds.
     """
     series = {"training": episodes, "mean": mean, "evaluation": evaluation, "evaluation_mean": evaluation_mean}
-    points = {name: (along(one, axis), one["value"]) for name, one in series.items()}
+    points = {name: (along(rows, axis), rows["value"]) for name, rows in series.items()}
     evaluated = bool(len(evaluation["value"]) + len(evaluation_mean["value"]))
-    means = [averaged(one, axis) for one in ([mean, evaluation_mean] if evaluated else [mean])]
+    means = [averaged(rows, axis) for rows in ([mean, evaluation_mean] if evaluated else [mean])]
     tables = {**{name: {"x": x, "value": value} for name, (x, value) in points.items()},
               "alone": _alone({"training mean": points["mean"], "evaluation": points["evaluation_mean"]}),
               "readout": readout(means), **event_table(events, axis)}
@@ -140,16 +140,16 @@ def _returns(
     def layer(table: str, kind: str) -> alt.Chart:
         return _layer(table).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(kind))
 
-    drawn = [layer("training", "training").mark_circle(size=12, fillOpacity=0.4, opacity=1),
+    layers = [layer("training", "training").mark_circle(size=12, fillOpacity=0.4, opacity=1),
              layer("mean", "training mean").mark_line(strokeWidth=2.5),
              _alone_layer(colours, y, axis, legend=evaluated, across=2 * CARD if wide else CARD)]
     if evaluated:
         diamond = {"shape": "diamond", "size": 24, "strokeWidth": 1, "opacity": 1}
-        drawn += [layer("evaluation", "evaluation").mark_point(**diamond),
+        layers += [layer("evaluation", "evaluation").mark_point(**diamond),
                   layer("evaluation_mean", "evaluation").mark_line(strokeWidth=2.5)]
     names = [f"mean {what}", "evaluation"] if evaluated else [f"mean {what}"]
     legend = alt.Legend(**_LEGEND, orient="right", values=list(kinds)) if kinds and wide else None
-    return _over_time(drawn, names, axis, legend=legend, title=title,
+    return _over_time(layers, names, axis, legend=legend, title=title,
                       description=f"The {what} of every episode and its running mean over {axis}")
 
 
@@ -176,11 +176,11 @@ def _histogram(title: str, x: str, domain: tuple[float, float] | None, whole: bo
 
 
 def bottleneck(shares: Mapping[str, float], *, title: str = "Where the time goes") -> Figure:
-    """One bar per part of the pipeline, of the share of time that it is busy or waits; the largest stands out."""
-    known = {part: min(1.0, max(0.0, float(shares[part]))) for part in PARTS if part in shares}
-    most = max((part for part in WORK if part in known), key=lambda part: known[part], default="")
-    table: Table = {"part": [PARTS[part] for part in known], "share": np.array(list(known.values())),
-             "kind": ["most" if part == most else "work" if part in WORK else "wait" for part in known]}
+    """One bar per part of the pipeline: the share of time that it is busy or waits. The bottleneck stands out."""
+    parts = {part: min(1.0, max(0.0, float(shares[part]))) for part in PARTS if part in shares}
+    most = max((part for part in WORK if part in parts), key=lambda part: parts[part], default="")
+    table: Table = {"part": [PARTS[part] for part in parts], "share": np.array(list(parts.values())),
+             "kind": ["most" if part == most else "work" if part in WORK else "wait" for part in parts]}
     return Figure(title, _bottleneck(title), {"parts": table})
 
 
@@ -194,12 +194,12 @@ def _bottleneck(title: str) -> alt.LayerChart:
     )
     bars = base.mark_bar(height={"band": 0.65}).encode(color=alt.Color("kind:N", scale=colours, legend=None))
     text = base.mark_text(align="left", dx=4).encode(text=alt.Text("share:Q", format=".0%"))
-    said = "Share of time that each part of the pipeline is busy or waits"
-    return alt.layer(bars, text, title=title, description=said)
+    description = "Share of time that each part of the pipeline is busy or waits"
+    return alt.layer(bars, text, title=title, description=description)
 
 
 def nothing(why: str, *, title: str, wide: bool = False) -> Figure:
-    """A chart that has no data yet, and says why."""
+    """An empty chart with the reason why it has no data yet."""
     return Figure(title, _nothing(title, why), {"nothing": {"x": np.zeros(1)}}, wide)
 
 
@@ -214,9 +214,9 @@ def _layer(table: str) -> alt.Chart:
 
 
 def _over_time(
-    drawn: Sequence[alt.Chart], names: Sequence[str], axis: Axis, *, title: str, description: str,
+    layers: Sequence[alt.Chart], names: Sequence[str], axis: Axis, *, title: str, description: str,
     legend: alt.Legend | None = None,
 ) -> alt.LayerChart:
-    """The layers, and the readout and the events over them."""
-    return alt.layer(*drawn, readout_layer(names, axis), *event_marks(axis, legend), title=title,
+    """The layers, with the readout and the events over them."""
+    return alt.layer(*layers, readout_layer(names, axis), *event_marks(axis, legend), title=title,
                      description=description)

@@ -1,7 +1,7 @@
 """The chart that compares a metric of several runs: plain Altair, with its controls inside as Vega parameters.
 
-Smoothing is computed in the chart: each point becomes the mean of those around it, weighted by how far away on the
-axis they are, so that a run with more points is not smoothed less than another, and no line lags behind its run:
+Smoothing is computed in the chart: each point becomes the mean of the points around it, weighted by their distance on
+the axis. So a run with more points is not smoothed less than another, and no line lags behind its run:
 
     smooth_i = Σ_j k_ij value_j / Σ_j k_ij        k_ij = exp(-|x_i - x_j| / τ), and 2 for the point itself
 
@@ -18,9 +18,9 @@ from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import AXES, NUMBER
 
 LARGEST_SMOOTHING = 0.5
-_SHORTEST = 600  # of the axis is its shortest τ; e^-600 is still a number
+_SHORTEST = 600  # the shortest τ is the axis' length divided by this; e^-600 is still a number
 
-# Okabe and Ito 2008, "Color Universal Design", without black and yellow, which a theme may swallow.
+# Okabe and Ito 2008, "Color Universal Design", without black and yellow, which are invisible in some themes.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES = ((1, 0), (7, 3), (2, 2), (8, 3, 2, 3), (14, 4))  # 30 runs differ in colour or dash; neighbours in both
 
@@ -36,16 +36,16 @@ def chart(
     Args:
         curves: data with the columns run, frames, updates, hours, value.
         tunes: with run, frames, updates, hours, message; None: there are none.
-        axis, smoothing: where the controls stand at first.
+        axis, smoothing: first values of the controls.
     """
     strong, faint = _lines(_smoothed(alt.Chart(curves)), names=names, metric=metric)
     layers = [faint, strong, _points(_smoothed(alt.Chart(curves)), metric), _title_of_axis()]
     if tunes is not None:
         layers.append(_tunes(tunes))
-    said = f"{metric} of {', '.join(names)} by {axis}: one line per run, smoothed, over its faint values."
+    description = f"{metric} of {', '.join(names)} by {axis}: one line per run, smoothed, over its faint values."
     return (
         alt.layer(*layers).add_params(*_controls(axis, smoothing))
-        .properties(width=620, height=340, title=alt.Title(title, fontSize=15, anchor="start"), description=said)
+        .properties(width=620, height=340, title=alt.Title(title, fontSize=15, anchor="start"), description=description)
     )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def _controls(axis: str, smoothing: float) -> list[alt.Parameter]:
 
 
 def _smoothed(base: alt.Chart) -> alt.Chart:
-    """The rows with x, the abscissa that was chosen; `smooth`; and `points`, how many the run has."""
+    """The rows with x, the position on the selected axis; `smooth`; and `points`, the run's number of rows."""
     reach = f"(max(smoothing, 1 / {_SHORTEST}) * max(datum.last - datum.first, 1e-9))"
     base = (
         base.transform_calculate(x="datum[axis]").transform_filter("isValid(datum.value)")
@@ -75,31 +75,30 @@ def _smoothed(base: alt.Chart) -> alt.Chart:
 
 
 def _lines(base: alt.Chart, *, names: Sequence[str], metric: str) -> tuple[alt.Chart, alt.Chart]:
-    """The smoothed lines, with the legend, and the faint ones. A click in the legend leaves one run in strong ink."""
-    chosen = alt.selection_point(name="chosen", fields=["run"], bind="legend")
+    """The smoothed lines, with the legend, and the faint ones. A click in the legend emphasises one run."""
+    selection = alt.selection_point(name="chosen", fields=["run"], bind="legend")
     legend = alt.Legend(title=None, orient="top", columns=2, labelFontSize=_SIZE, labelLimit=320, symbolSize=900,
                         symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1)
     colours = [COLOURS[at % len(COLOURS)] for at in range(len(names))]
     dashes = [list(DASHES[at % len(DASHES)]) for at in range(len(names))]
     colour = alt.Color("run:N", legend=legend, scale=alt.Scale(domain=list(names), range=colours))
     dash = alt.StrokeDash("run:N", legend=legend, scale=alt.Scale(domain=list(names), range=dashes))
-    # x and y once for all layers, which share their axes.
     faint = base.mark_line(strokeWidth=1).encode(
-        x=_x(), y=_y("value", metric), color=colour, opacity=alt.condition(chosen, alt.value(0.28), alt.value(0.05)))
+        x=_x(), y=_y("value", metric), color=colour, opacity=alt.condition(selection, alt.value(0.28), alt.value(0.05)))
     strong = base.mark_line(strokeWidth=2.5).encode(
         x=_x(), y=_y("smooth", metric), color=colour, strokeDash=dash,
-        opacity=alt.condition(chosen, alt.value(1.0), alt.value(0.15)))
-    return strong.add_params(chosen), faint
+        opacity=alt.condition(selection, alt.value(1.0), alt.value(0.15)))
+    return strong.add_params(selection), faint
 
 
 def _points(base: alt.Chart, metric: str) -> alt.Chart:
-    """What is under the pointer, in words; a run with a single value shows as a dot, since it has no line."""
-    told = ["run:N", *(alt.Tooltip(f"{name}:Q", format=form) for name, form in
+    """Points that are visible only for a run with a single value, which has no line; they carry the tooltips."""
+    tips = ["run:N", *(alt.Tooltip(f"{name}:Q", format=form) for name, form in
             (("frames", ",.0f"), ("updates", ",.0f"), ("hours", ".3~g"))),
             alt.Tooltip("value:Q", title=metric, format=".4~g"), alt.Tooltip("smooth:Q", format=".4~g")]
-    seen = alt.value(alt.ExprRef("datum.points == 1 ? 1 : 0"))
+    opacity = alt.value(alt.ExprRef("datum.points == 1 ? 1 : 0"))
     return base.mark_point(filled=True, size=60, tooltip=True).encode(
-        x=_x(), y=_y("smooth", metric), color="run:N", opacity=seen, tooltip=told
+        x=_x(), y=_y("smooth", metric), color="run:N", opacity=opacity, tooltip=tips
     )
 
 
@@ -120,7 +119,7 @@ def _y(field: str, metric: str) -> alt.Y:
 
 
 def _title_of_axis() -> alt.Chart:
-    """A mark in the corner, because an axis cannot read its title from a parameter."""
+    """The axis' title as a text mark in the corner, because an axis cannot read its title from a parameter."""
     title = alt.ExprRef("axis === 'hours' ? 'hours of training' : axis")
     mark = alt.Chart(alt.sequence(1)).mark_text(
         text=title, fontSize=_SIZE, align="right", baseline="bottom", dx=-4, dy=-4)

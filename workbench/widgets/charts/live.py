@@ -1,9 +1,9 @@
-"""Charts that live in the page: their specifications travel once, then only the tables that changed, as binary.
+"""Charts that are updated in the page: their specifications travel once, then only changed tables, as binary.
 
-`VegaLib` carries Vega and Vega-Lite, once per kernel. `LiveCharts` shows figures in a grid of cards; every page says
-hello and gets all of it, so that a refreshed page shows the whole history. A message is numbered: a page that missed
-one says hello again. Until a first page was heard, every message is whole: where the kernel hears nothing while a cell
-runs, no hello can be answered before its end.
+`VegaLib` carries Vega and Vega-Lite, once per kernel. `LiveCharts` shows figures in a grid of cards; every page sends
+a hello and receives everything, so that a refreshed page shows the whole history. Messages are numbered: a page that
+missed one sends a hello again. Until the first hello every message is complete, because a kernel that reads no messages
+while a cell runs cannot answer a hello before the cell ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import traitlets
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.kernel import assets
 
-MOST_SPECS = 256  # kept, of charts that were shown
+MOST_SPECS = 256  # specifications in the cache
 
 Column = npt.NDArray[Any] | list[str]
 Table = Mapping[str, Column]
@@ -30,11 +30,11 @@ Table = Mapping[str, Column]
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """One chart and what it draws.
+    """One chart and its data.
 
     Attributes:
-        chart: over the `tables`, which it names by `alt.NamedData`; the same object stands for an unchanged chart.
-        tables: per name its columns, numbers or strings, all of one length.
+        chart: refers to the `tables` by `alt.NamedData`; an unchanged chart is the same object.
+        tables: columns by name for each table, numbers or strings, all of one length.
         wide: takes two columns of the grid where there is room.
     """
 
@@ -44,28 +44,29 @@ class Figure:
     wide: bool = False
 
     def altair(self) -> alt.TopLevelMixin:
-        """The chart with its data inside: to restyle, to save, to take away."""
+        """The chart with its data inside, to restyle or to save."""
         return self.chart.properties(datasets={name: rows(table) for name, table in self.tables.items()})
 
     def spec(self) -> dict[str, Any]:
-        """Its Vega-Lite specification, without data; made once per chart."""
-        known = _specs.get(id(self.chart))
-        if known is None:
+        """Its Vega-Lite specification without data, from a cache."""
+        entry = _specs.get(id(self.chart))
+        if entry is None:
             with alt.data_transformers.enable("default", max_rows=None):  # the notebook may have chosen another
-                known = self.chart, self.chart.to_dict(validate=False)  # twice as fast; the tests validate ours
+                entry = self.chart, self.chart.to_dict(validate=False)  # twice as fast; the tests validate ours
             if len(_specs) >= MOST_SPECS:
                 _specs.pop(next(iter(_specs)), None)
-            _specs[id(self.chart)] = known
-        return dict(known[1])
+            _specs[id(self.chart)] = entry
+        return dict(entry[1])
 
 
-_specs: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id of the chart, which is kept so that the id stays its own
+_specs: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id of the chart, which is stored so that its id stays unique
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
-    """A table as Vega-Lite has it in JSON; what is not a finite number becomes None."""
-    columns = [one if isinstance(one, list) else [value if math.isfinite(value) else None for value in one.tolist()]
-               for one in (_column(one) for one in table.values())]
+    """A table as JSON rows for Vega-Lite; a number that is not finite becomes None."""
+    columns = [column if isinstance(column, list) else
+               [value if math.isfinite(value) else None for value in column.tolist()]
+               for column in map(_column, table.values())]
     return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
@@ -74,24 +75,24 @@ class VegaLib(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not ty
 
     _esm = assets.text("library.js")
     source = traitlets.Unicode(assets.text("vega.js")).tag(sync=True)
-    _one: VegaLib | None = None
+    _shared: VegaLib | None = None
     _making = threading.Lock()
 
     @classmethod
     def shared(cls) -> VegaLib:
-        """The one of this kernel; a new one where somebody has closed it."""
+        """This kernel's VegaLib; a new one if the last was closed."""
         with cls._making:
-            if cls._one is None or cls._one.comm is None:
-                cls._one = cls()
-            return cls._one
+            if cls._shared is None or cls._shared.comm is None:
+                cls._shared = cls()
+            return cls._shared
 
 
 class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not typed
-    """A grid of charts that follows what it is shown.
+    """A grid of charts, updated by `show`.
 
     Attributes:
-        on_pull: called where a page has heard nothing for some seconds, to show what there is; in Colab, messages
-            arrive only as answers.
+        on_pull: called when a page has received nothing for some seconds, to call `show`; in Colab, messages arrive
+            only as answers.
     """
 
     _esm = assets.text("charts.js")
@@ -105,10 +106,10 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
         self._figures: dict[str, Figure] = {}
         self._specs: dict[str, dict[str, Any]] = {}
         self._serial = 0
-        self._asked = False  # by any page
-        self._telling = threading.RLock()
+        self._page_connected = False  # whether any page has sent a message
+        self._lock = threading.RLock()
         self.on_pull = on_pull
-        self.on_msg(self._heard)
+        self.on_msg(self._answer)
 
     @property
     def on_pull(self) -> Callable[[], None] | None:
@@ -121,67 +122,67 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """What is shown, by key."""
+        """The figures on the page, by key."""
         return dict(self._figures)
 
     def show(self, figures: Mapping[str, Figure]) -> None:
-        """Show these, in this order: sends the charts and the tables that are not as they were."""
-        with self._telling:
+        """Shows these figures in this order; sends the charts and tables that changed."""
+        with self._lock:
             before = self._figures
-            changed = [key for key, one in figures.items() if _looks(one) != _looks(before.get(key))]
+            changed = [key for key, figure in figures.items() if _identity(figure) != _identity(before.get(key))]
             specs = {key: _spec(figures[key]) if key in changed else self._specs[key] for key in figures}
-            tables = {key: {name: table for name, table in one.tables.items()
+            tables = {key: {name: table for name, table in figure.tables.items()
                             if key in changed or not _equal(table, before[key].tables.get(name))}
-                      for key, one in figures.items()}
+                      for key, figure in figures.items()}
             self._figures, self._specs = dict(figures), specs
             if changed or any(tables.values()) or list(before) != list(figures):
                 self._serial += 1
-                if self._asked:
+                if self._page_connected:
                     self._tell(changed, tables)
                 else:
                     self._tell_all()
 
     def _tell_all(self, view: str | None = None) -> None:
-        self._tell(list(self._figures), {key: one.tables for key, one in self._figures.items()}, view)
+        self._tell(list(self._figures), {key: figure.tables for key, figure in self._figures.items()}, view)
 
     def _tell(
         self, specs: list[str], tables: Mapping[str, Mapping[str, Table]], view: str | None = None
     ) -> None:
-        """Send one message with these charts and tables; it always names all figures in their order.
+        """Sends one message with these charts and tables; it always names all figures in their order.
 
-        `view`: the page that asked, which alone takes it; it has the number of the newest message to all.
+        `view`: the only page that reads it; its number is that of the newest message to all pages.
         """
         buffers: list[memoryview] = []
-        told = {key: {name: _packed(table, buffers) for name, table in some.items()}
-                for key, some in tables.items() if some}
-        charts = {key: {"title": one.title, "wide": one.wide, "spec": self._specs[key]}
-                  for key in specs for one in [self._figures[key]]}
+        packed = {key: {name: _packed(table, buffers) for name, table in changed.items()}
+                  for key, changed in tables.items() if changed}
+        charts = {key: {"title": figure.title, "wide": figure.wide, "spec": self._specs[key]}
+                  for key in specs for figure in [self._figures[key]]}
         self.send({"type": "show", "view": view, "serial": self._serial, "whole": len(specs) == len(self._figures),
-                   "order": list(self._figures), "figures": charts, "tables": told}, buffers)
+                   "order": list(self._figures), "figures": charts, "tables": packed}, buffers)
 
-    def _heard(self, _: Any, content: dict[str, Any], __: Any) -> None:
-        """A page asks for everything, or for what is new."""
-        asked, view = content.get("type"), content.get("view")
-        if asked == "pull" and self._on_pull:
+    def _answer(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        """Answers a page's request for everything, or for news."""
+        kind, view = content.get("type"), content.get("view")
+        if kind == "pull" and self._on_pull:
             self._on_pull()
-        with self._telling:
-            self._asked |= asked in ("hello", "pull")
-            if asked == "hello" or (asked == "pull" and content.get("serial") != self._serial):
+        with self._lock:
+            self._page_connected |= kind in ("hello", "pull")
+            if kind == "hello" or (kind == "pull" and content.get("serial") != self._serial):
                 self._tell_all(view)
-            elif asked == "pull":
+            elif kind == "pull":
                 self._tell([], {}, view)
 
 
 def _spec(figure: Figure) -> dict[str, Any]:
-    """The figure's specification; of a chart that Altair refuses, {"problem": why}, which its card shows."""
+    """The figure's specification; for a chart that Altair refuses, {"problem": reason}, which its card shows."""
     try:
         return figure.spec()
-    except Exception as error:  # whatever is wrong with one chart, the others are shown
+    except Exception as error:  # one broken chart must not hide the others
         return {"problem": str(error)}
 
 
-def _looks(figure: Figure | None) -> tuple[Any, ...] | None:
-    """What makes a chart another one; its data does not."""
+def _identity(figure: Figure | None) -> tuple[Any, ...] | None:
+    """Equal for figures that differ in their data alone."""
     return None if figure is None else (figure.title, id(figure.chart), figure.wide, sorted(figure.tables))
 
 
@@ -189,7 +190,7 @@ def _equal(table: Table, before: Table | None) -> bool:
     if table is before:
         return True
     return before is not None and table.keys() == before.keys() and all(
-        _same(one, before[name]) for name, one in table.items())
+        _same(column, before[name]) for name, column in table.items())
 
 
 def _same(column: Column, before: Column) -> bool:
@@ -203,11 +204,11 @@ def _column(column: Column) -> Column:
 
 
 def _packed(table: Table, buffers: list[memoryview]) -> dict[str, Any]:
-    """What is said of a table; its numbers, column after column, become one more of the buffers."""
-    columns = {name: _column(one) for name, one in table.items()}
-    numbers = {name: one for name, one in columns.items() if not isinstance(one, list)}
+    """A table's header; its numbers, column after column, are appended to `buffers` as one buffer."""
+    columns = {name: _column(column) for name, column in table.items()}
+    numbers = {name: column for name, column in columns.items() if not isinstance(column, list)}
     if numbers:
         buffers.append(np.concatenate(list(numbers.values())).data)
-    texts = {name: one for name, one in columns.items() if isinstance(one, list)}
+    texts = {name: column for name, column in columns.items() if isinstance(column, list)}
     return {"length": len(next(iter(columns.values()), [])), "numbers": list(numbers), "texts": texts,
             "buffer": len(buffers) - 1 if numbers else None}

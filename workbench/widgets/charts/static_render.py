@@ -1,6 +1,6 @@
-"""Pictures of charts and of a whole run, rendered in this process: no browser, no internet, no kernel later.
+"""Pictures of charts and of a whole run, rendered in this process, for saved notebooks.
 
-They are what a saved notebook keeps; their grey text is readable on white and on black.
+They need no browser, no internet and no kernel; their grey text is readable on white and on black.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OTHER_ROWS = {4: (169, 105), 3: (240, 105), 2: (252, 105), 1: (252, 105)}  # by 
 BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "waiting": "#5b6b7d",
           "paused": "#a8690a", "stopping": "#a8690a",
           "stopped": "#5b6b7d", "finished": "#1f66b0", "failed": "#b3261e", "dead": "#b3261e"}
-PNG_SCALE = 1.3  # shown a little smaller than that; a notebook keeps it twice
+PNG_SCALE = 1.3  # small, because a notebook holds each picture twice
 LATEST_EVENTS = 6
 _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -39,17 +39,17 @@ def png(figures: Mapping[str, Figure]) -> bytes:
 
 
 def drawable(spec: Any) -> Any:
-    """A chart's specification without characters that no picture can show, which names and events may have."""
+    """A chart's specification without the characters that XML forbids, which names and events may contain."""
     if isinstance(spec, str):
         return _NOT_XML.sub("", spec)
     if isinstance(spec, dict):
         return {key: drawable(value) for key, value in spec.items()}
-    return [drawable(one) for one in spec] if isinstance(spec, list | tuple) else spec
+    return [drawable(item) for item in spec] if isinstance(spec, list | tuple) else spec
 
 
 def bundle(snapshot: Snapshot) -> dict[str, Any]:
-    """What a notebook saves of a run: text/html that needs nothing else, image/png once
-    there is something to draw, and text/plain."""
+    """A run's outputs for a saved notebook: self-contained text/html, image/png if there is anything to draw, and
+    text/plain."""
     if not snapshot.series:
         return {"text/html": page(snapshot, ""), "text/plain": text(snapshot)}
     image = base64.b64encode(png(dashboard.figures(snapshot))).decode()
@@ -61,39 +61,40 @@ def page(snapshot: Snapshot, image: str) -> str:
     alternative = html.escape(f"Charts of {snapshot.name}: {moments.sentence(snapshot)}")
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
-    said = filmstrip.named(moments.facts(snapshot))
-    return tables.output(f"{headline(snapshot)}{said}{charts}{events(snapshot)}", f"{tables.SMALL};max-width:980px")
+    facts = filmstrip.named(moments.facts(snapshot))
+    return tables.output(f"{headline(snapshot)}{facts}{charts}{events(snapshot)}", f"{tables.SMALL};max-width:980px")
 
 
 def headline(snapshot: Snapshot) -> str:
-    """Name, state and what is to be said about it, as HTML."""
-    said = moments.reason(snapshot)
+    """Name, state and its reason, as HTML."""
+    reason = moments.reason(snapshot)
     colour = BADGES.get(snapshot.status.state, "#5b6b7d")
     badge = (f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 9px;margin:0 .6em">'
              f"{html.escape(snapshot.status.state)}</span>")
-    return f'<div style="font-size:14px"><b>{html.escape(snapshot.name)}</b>{badge}{html.escape(said)}</div>'
+    return f'<div style="font-size:14px"><b>{html.escape(snapshot.name)}</b>{badge}{html.escape(reason)}</div>'
 
 
 def events(snapshot: Snapshot) -> str:
     """The latest events as an HTML list, newest first."""
     latest = list(snapshot.events)[-LATEST_EVENTS:][::-1]
     rows = "".join(
-        f'<div><span style="opacity:.65">{tables.number(one.get("frames") or 0)} frames · {html.escape(one["kind"])}'
-        f'</span> {html.escape(str(one["message"]).splitlines()[0] if one["message"] else "")}</div>' for one in latest
+        f'<div><span style="opacity:.65">{tables.number(event.get("frames") or 0)} frames · '
+        f'{html.escape(event["kind"])}</span> '
+        f'{html.escape(str(event["message"]).splitlines()[0] if event["message"] else "")}</div>' for event in latest
     )
     return f'<div style="margin-top:.4em;line-height:1.5">{rows}</div>' if rows else ""
 
 
 def text(snapshot: Snapshot) -> str:
     """The run in one or two lines of text."""
-    said = moments.reason(snapshot)
-    return f"{snapshot.name}: {snapshot.status.state}{', ' + said if said else ''}\n{moments.sentence(snapshot)}"
+    reason = moments.reason(snapshot)
+    return f"{snapshot.name}: {snapshot.status.state}{', ' + reason if reason else ''}\n{moments.sentence(snapshot)}"
 
 
 def joined(figures: Mapping[str, Figure]) -> dict[str, Any]:
     """One specification of all charts with their data."""
-    specs = {key: _renamed(_still(one.spec()), key) for key, one in figures.items()}
-    data = {f"{key}.{name}": rows(table) for key, one in figures.items() for name, table in one.tables.items()}
+    specs = {key: _renamed(_still(figure.spec()), key) for key, figure in figures.items()}
+    data = {f"{key}.{name}": rows(table) for key, figure in figures.items() for name, table in figure.tables.items()}
     apart = {"resolve": {"scale": {"color": "independent"}}, "spacing": 14}
     placed = [{"hconcat": [{**specs[key], "width": width, "height": height} for key in keys], **apart}
               for keys in in_rows(list(figures))
@@ -102,24 +103,24 @@ def joined(figures: Mapping[str, Figure]) -> dict[str, Any]:
 
 
 def in_rows(keys: list[str]) -> list[list[str]]:
-    """Three, and then rows of up to four, as equal as can be: nine charts are three rows of three."""
+    """A row of three keys, then rows of up to four, as equal as possible: nine charts are three rows of three."""
     above, below = keys[:3], keys[3:]
     count = -(-len(below) // 4)
     return [above, *(below[row * len(below) // count : (row + 1) * len(below) // count] for row in range(count))]
 
 
 def _still(spec: dict[str, Any]) -> dict[str, Any]:
-    """The chart without what belongs to a page: its own settings, and the layer that is for the pointer alone."""
-    kept = {key: value for key, value in spec.items() if key not in ("$schema", "config", "params")}
-    if "layer" in kept:
-        kept["layer"] = [_still(one) for one in kept["layer"] if one.get("mark", {}).get("type") != "rect"]
-    return kept
+    """The chart without its own settings and without the layer for the pointer, which only a page needs."""
+    still = {key: value for key, value in spec.items() if key not in ("$schema", "config", "params")}
+    if "layer" in still:
+        still["layer"] = [_still(layer) for layer in still["layer"] if layer.get("mark", {}).get("type") != "rect"]
+    return still
 
 
 def _renamed(spec: dict[str, Any], key: str) -> dict[str, Any]:
-    """Its tables' names with the figure's key before them."""
+    """The specification with the figure's key as a prefix of its tables' names."""
     if "layer" in spec:
-        spec = {**spec, "layer": [_renamed(one, key) for one in spec["layer"]]}
+        spec = {**spec, "layer": [_renamed(layer, key) for layer in spec["layer"]]}
     return {**spec, "data": {"name": f"{key}.{spec['data']['name']}"}} if "data" in spec else spec
 
 

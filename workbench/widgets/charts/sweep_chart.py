@@ -1,6 +1,6 @@
-"""Charts of a sweep: parallel coordinates, what the fields had to do with it, and values in the order of the trials.
+"""Charts of a sweep: parallel coordinates, the fields' importance, and values in the order of the trials.
 
-Pure functions from trials to figures. Runs that finished are drawn strong, the others faint; the best one stands out.
+Pure functions from trials to figures. Finished trials are strong, the others faint; the best one stands out.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ KINDS = ("finished", "best", "running, pruned or failed")
 WIDEST = {"parallel": (760, 260), "importance": (340, 150), "history": (340, 150)}  # of the still pictures, in px
 
 
-def figures(found: Sequence[Trial], shares: Mapping[str, float], space: Space, *, metric: str, goal: str) -> dict[
+def figures(trials: Sequence[Trial], shares: Mapping[str, float], space: Space, *, metric: str, goal: str) -> dict[
     str, Figure
 ]:
-    """All charts, by key; one that has nothing to show yet says what it waits for."""
-    known = [one for one in found if one.value is not None]
-    chosen = best(found, goal)
-    number = None if chosen is None else chosen.number
+    """All charts, by key; a chart without data says what it waits for."""
+    measured = [trial for trial in trials if trial.value is not None]
+    best_trial = best(trials, goal)
+    number = None if best_trial is None else best_trial.number
     return {
-        "parallel": parallel(known, space, metric=metric, best_number=number),
+        "parallel": parallel(measured, space, metric=metric, best_number=number),
         "importance": importance(shares),
-        "history": history(known, metric=metric, goal=goal, best_number=number),
+        "history": history(measured, metric=metric, goal=goal, best_number=number),
     }
 
 
-def parallel(found: Sequence[Trial], space: Space, *, metric: str, best_number: int | None) -> Figure:
+def parallel(trials: Sequence[Trial], space: Space, *, metric: str, best_number: int | None) -> Figure:
     """One line per trial across an axis per field and one for the metric, each on its own scale."""
     title = f"Every trial by what it chose, and its {metric.replace('_', ' ')}"
-    if not found:
+    if not trials:
         return charts.nothing(f"no run has a value of {metric} yet", title=title, wide=True)
     names = (*space, metric)
-    values = np.array([one.value for one in found], np.float64)
+    values = np.array([trial.value for trial in trials], np.float64)
     low, high = float(values.min()), float(values.max())
     reach = high - low if high > low else 1.0
     columns: dict[str, list[Any]] = {name: [] for name in ("trial", "run", "axis", "place", "read", "kind", "value")}
-    for one in found:
-        places = {name: (entry.place(one.fields[name]), one.fields[name]) for name, entry in space.items()}
-        places[metric] = (((one.value or 0.0) - low) / reach, one.value)
+    for trial in trials:
+        places = {name: (entry.place(trial.fields[name]), trial.fields[name]) for name, entry in space.items()}
+        places[metric] = (((trial.value or 0.0) - low) / reach, trial.value)
         for name, (place, value) in places.items():
-            row = (one.number, one.run, name, place, _read(value), _kind(one, best_number), one.value)
+            row = (trial.number, trial.run, name, place, _read(value), _kind(trial, best_number), trial.value)
             for column, cell in zip(columns.values(), row, strict=True):
                 column.append(cell)
     ticks = {name: entry.ticks() for name, entry in space.items()}
@@ -80,8 +80,8 @@ def _parallel(title: str, names: tuple[str, ...]) -> alt.LayerChart:
         strokeWidth=alt.condition(over, alt.value(5), alt.value(2)))
     points = base.mark_point(filled=True, size=70).encode(opacity=strength).add_params(over)
     text = _layer("ticks").mark_text(align="right", dx=-7, fontSize=11, tooltip=None).encode(x=x, y=y, text="text:N")
-    said = f"Parallel coordinates over {', '.join(names)}: one line per trial"
-    return alt.layer(lines, points, text, title=title, description=said)
+    description = f"Parallel coordinates over {', '.join(names)}: one line per trial"
+    return alt.layer(lines, points, text, title=title, description=description)
 
 
 def importance(shares: Mapping[str, float]) -> Figure:
@@ -106,21 +106,21 @@ def _importance(title: str, names: tuple[str, ...]) -> alt.LayerChart:
     return alt.layer(bars, text, title=title, description=f"Importance of {', '.join(names)}")
 
 
-def history(found: Sequence[Trial], *, metric: str, goal: str, best_number: int | None) -> Figure:
+def history(trials: Sequence[Trial], *, metric: str, goal: str, best_number: int | None) -> Figure:
     """One dot per trial, and a line of the best finished one so far."""
     title = f"{metric.replace('_', ' ').capitalize()}, trial by trial"
-    if not found:
+    if not trials:
         return charts.nothing(f"no run has a value of {metric} yet", title=title)
     dots: Table = {
-        "trial": np.array([one.number for one in found], np.float64),
-        "value": np.array([one.value for one in found], np.float64),
-        "kind": [_kind(one, best_number) for one in found], "run": [one.run for one in found],
+        "trial": np.array([trial.number for trial in trials], np.float64),
+        "value": np.array([trial.value for trial in trials], np.float64),
+        "kind": [_kind(trial, best_number) for trial in trials], "run": [trial.run for trial in trials],
     }  # fmt: skip
-    whole = [one for one in found if one.state == "finished"]
+    finished = [trial for trial in trials if trial.state == "finished"]
     running = np.maximum.accumulate if goal == "max" else np.minimum.accumulate
     line: Table = {
-        "trial": np.array([one.number for one in whole], np.float64),
-        "value": running(np.array([one.value for one in whole], np.float64)),
+        "trial": np.array([trial.number for trial in finished], np.float64),
+        "value": running(np.array([trial.value for trial in finished], np.float64)),
     }
     return Figure(title, _history(title), {"dots": dots, "line": line})
 
@@ -136,8 +136,8 @@ def _history(title: str) -> alt.LayerChart:
     return alt.layer(line, dots, title=title, description=f"{title}: a dot per trial, a line of the best so far")
 
 
-def _kind(one: Trial, best_number: int | None) -> str:
-    return KINDS[1] if one.number == best_number else KINDS[0] if one.state == "finished" else KINDS[2]
+def _kind(trial: Trial, best_number: int | None) -> str:
+    return KINDS[1] if trial.number == best_number else KINDS[0] if trial.state == "finished" else KINDS[2]
 
 
 def _read(value: Any) -> str:
@@ -145,7 +145,7 @@ def _read(value: Any) -> str:
 
 
 def _table(columns: Mapping[str, list[Any]]) -> Table:
-    """Columns as LiveCharts takes them: of numbers, or of texts."""
+    """Columns for LiveCharts: arrays of numbers, lists of texts."""
     return {name: np.array(cells, np.float64) if name in ("trial", "place", "value") else cells
             for name, cells in columns.items()}
 

@@ -1,4 +1,4 @@
-"""What a saved notebook keeps of something that moves: a strip of a few frames, and facts in words."""
+"""The picture of an episode in a saved notebook: a strip of a few frames, and facts in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 
     Attributes:
         frame: uint8 [H, W, 3].
-        policy: draws what the policy said then, uint8 [height, width, 4] of `size` (width, height); None: nothing.
+        policy: draws the policy's output at that step, uint8 [height, width, 4] of `size` (width, height), or None.
     """
 
     caption: str
@@ -34,32 +34,32 @@ class Moment(NamedTuple):
     policy: Callable[..., Array] | None = None
 
 
-def chosen(number: int, most: int = MOST_FRAMES) -> list[int]:
-    """Which of `number` frames to keep: evenly spaced, the first and the last among them."""
-    return sorted({round(one) for one in np.linspace(0, number - 1, min(number, most)).tolist()})
+def evenly_spaced(number: int, most: int = MOST_FRAMES) -> list[int]:
+    """Indices of at most `most` of `number` frames, evenly spaced, with the first and the last."""
+    return sorted({round(place) for place in np.linspace(0, number - 1, min(number, most)).tolist()})
 
 
-def seen(observation: Array) -> Array | None:
+def picture_of(observation: Array) -> Array | None:
     """An observation [channels, height, width] as a picture, uint8 [H, W, 3]; None for a vector."""
     return observations.picture(observation) if observation.ndim == 3 else None
 
 
 def png(frames: Sequence[Moment]) -> bytes:
-    """Frames side by side, each above its policy and its caption, on a transparent ground."""
-    pictures = [Image.fromarray(np.ascontiguousarray(one.frame)) for one in frames]
+    """Frames side by side, each above its policy and its caption, on a transparent background."""
+    pictures = [Image.fromarray(np.ascontiguousarray(moment.frame)) for moment in frames]
     pictures = [
-        one.resize((max(1, round(one.width * HEIGHT / one.height)), HEIGHT), Image.Resampling.NEAREST)
-        for one in pictures
+        picture.resize((max(1, round(picture.width * HEIGHT / picture.height)), HEIGHT), Image.Resampling.NEAREST)
+        for picture in pictures
     ]
-    width = sum(one.width + _GAP for one in pictures) - _GAP
-    below = HEIGHT + (_STRIP + _GAP if any(one.policy for one in frames) else 0)
+    width = sum(picture.width + _GAP for picture in pictures) - _GAP
+    below = HEIGHT + (_STRIP + _GAP if any(moment.policy for moment in frames) else 0)
     strip = Image.new("RGBA", (width, below + _CAPTION))
     draw, x = ImageDraw.Draw(strip), 0
-    for picture, one in zip(pictures, frames, strict=True):
+    for picture, moment in zip(pictures, frames, strict=True):
         strip.paste(picture, (x, 0))
-        if one.policy:
-            strip.paste(Image.fromarray(one.policy(size=(picture.width, _STRIP))), (x, HEIGHT + _GAP))
-        draw.text((x + 2, below + 2), one.caption, fill=_GREY)
+        if moment.policy:
+            strip.paste(Image.fromarray(moment.policy(size=(picture.width, _STRIP))), (x, HEIGHT + _GAP))
+        draw.text((x + 2, below + 2), moment.caption, fill=_GREY)
         x += picture.width + _GAP
     file = io.BytesIO()
     strip.save(file, "PNG", optimize=True)
@@ -67,7 +67,7 @@ def png(frames: Sequence[Moment]) -> bytes:
 
 
 def named(facts: Iterable[tuple[str, str]]) -> str:
-    """Names, each with its value beside it, as HTML."""
+    """Names with their values, as HTML."""
     cells = "".join(
         f'<div style="margin:0 1.4em .2em 0"><span style="opacity:.65">{html.escape(name)}</span> '
         f"<b>{html.escape(value)}</b></div>" for name, value in facts
@@ -76,7 +76,7 @@ def named(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def bundle(title: str, facts: Mapping[str, str], frames: Sequence[Moment]) -> dict[str, Any]:
-    """text/html that loads nothing, text/plain, and image/png where there are frames."""
+    """Self-contained text/html, text/plain, and image/png if there are frames."""
     image = base64.b64encode(png(frames)).decode() if frames else ""
     alternative = html.escape(f"{len(frames)} frames of {title}")
     picture = f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""

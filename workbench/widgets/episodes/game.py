@@ -1,8 +1,8 @@
-"""A game to play: what is seen with the agent's advice beside, steered by the keys of a page.
+"""A game to play in a page: the picture with the agent's advice beside it, steered by keys.
 
-The page says which keys are held and which buttons are pressed; the game's own process keeps the time, and what it
-tells goes to the pages as it comes, from a thread. In Colab nothing comes unasked: there every request is answered, and
-the page asks while time runs. A game at which nobody looks any more is ended; its episode is kept.
+The page sends held keys and pressed buttons; the game's process keeps the time, and a thread forwards its messages to
+the pages. Colab delivers only answers, so there the page asks while time runs. A game that nobody looks at is ended,
+and its episode is kept.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 
-UNSEEN_S = 600.0  # a page says every ten seconds that it is looked at
+UNSEEN_S = 600.0  # without a message of a page; a visible page sends one every ten seconds
 KEPT_STEPS = 600  # for a page that is opened or refreshed
-STILL_S = 60.0  # how long a picture for the saved notebook lasts
+STILL_S = 60.0  # between pictures for the saved notebook
 
 
 class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not typed
@@ -47,41 +47,41 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         super().__init__(label=f"Game: {game.title}")
         self._lock = threading.RLock()
         self._states: deque[dict[str, Any]] = deque(maxlen=KEPT_STEPS)
-        self._heard_at = time.monotonic()
+        self._contact_at = time.monotonic()
         self._still_at = 0.0
-        self._shown: list[Shown] = []
+        self._outputs: list[Shown] = []
         self._pulled = "google.colab" in sys.modules
         self._keep(game._process.latest[0]["state"])
-        game.listen(self._told)
+        game.listen(self._on_message)
         self.on_msg(self._received)
 
     def __repr__(self) -> str:
         return f"<GameView of {self.game!r}>"
 
     def close(self) -> None:
-        """Take it off the pages, and end the game; an episode that was begun is kept."""
+        """Removes the view from the pages and ends the game; an unfinished episode is kept."""
         super().close()
         self.game.close()
 
     def tick(self) -> bool:
-        """End a game that nobody looks at; renew the picture for the saved notebook. Whether to be called again."""
+        """Ends a game that nobody looks at, and renews the saved picture. Returns whether to be called again."""
         if self.comm is None or not self.game.alive:
             return False
-        if time.monotonic() - self._heard_at > UNSEEN_S:
+        if time.monotonic() - self._contact_at > UNSEEN_S:
             self.game.close()
             self._problem("Nobody looked at this for ten minutes: the game has ended, and its episode is kept. Run the "
                           "cell again.")
             return False
-        if self._shown and time.monotonic() >= self._still_at:
+        if self._outputs and time.monotonic() >= self._still_at:
             self._still_at = time.monotonic() + STILL_S
-            for one in self._shown:
-                one.keep(self.still())
+            for output in self._outputs:
+                output.keep(self.still())
         return True
 
     # --- from the game --------------------------------------------------------------------------------------------
 
-    def _told(self, message: dict[str, Any], picture: bytes) -> None:
-        """What the process tells, in a thread of the game."""
+    def _on_message(self, message: dict[str, Any], picture: bytes) -> None:
+        """Forwards a message of the game's process to the pages; called in a thread of the game."""
         if "ended" in message:
             self._problem(f"{message['ended']} {self._rescue()}" if message["code"] else "The game has ended.")
             return
@@ -89,7 +89,7 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
             self._keep(message["state"])
             if not self._pulled:
                 self.send(*self._message(message, picture))
-            if message["id"] is None and "error" in message:  # of a step by the clock
+            if message["id"] is None and "error" in message:  # from a step by the clock
                 self._problem(message["error"]["message"])
 
     def _rescue(self) -> str:
@@ -113,21 +113,21 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
     # --- from the page --------------------------------------------------------------------------------------------
 
     def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
-        """What a page says; in the main thread or in a subshell's."""
-        self._heard_at = time.monotonic()
-        asked = content.get("type")
-        if asked == "hello":
+        """Handles a page's message, in the main thread or in a subshell's."""
+        self._contact_at = time.monotonic()
+        kind = content.get("type")
+        if kind == "hello":
             self._welcome(str(content.get("view", "")))
-        elif asked in ("press", "keys", "do", "pace"):
+        elif kind in ("press", "keys", "do", "pace"):
             try:
-                getattr(self, f"_{asked}")(content)
+                getattr(self, f"_{kind}")(content)
             except WorkbenchError as error:
                 self._problem(str(error))
-        if self._pulled and asked not in ("hello", "seen"):
+        if self._pulled and kind not in ("hello", "seen"):
             self.send(*self._message(*self.game._process.latest))
 
     def _welcome(self, view: str) -> None:
-        """Everything, for a page that was opened."""
+        """Sends everything to a new page."""
         REFRESHER.add(self)
         with self._lock:
             latest, picture = self.game._process.latest
@@ -140,7 +140,7 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         self.game.press(*_names(content))
 
     def _keys(self, content: dict[str, Any]) -> None:
-        """Keys that are held while time runs; the first one lets it run, and takes over."""
+        """Holds keys down; the first key takes over from the agent and starts the time."""
         self.game.hold(*_names(content))
         if content.get("begin"):
             self.game.take_over()
@@ -164,7 +164,7 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         self.game.pace(speed=content.get("speed", 1), turns=bool(content.get("turns")))
 
     def _header(self, picture: bytes) -> dict[str, Any]:
-        """What the page must know before it shows anything."""
+        """The fixed facts that a page needs first."""
         game = self.game
         size = Image.open(io.BytesIO(picture)).size if picture else (0, 0)
         return {
@@ -179,7 +179,7 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
     # --- what a saved notebook keeps ------------------------------------------------------------------------------
 
     def still(self) -> Bundle:
-        """The last frame, and how it stands."""
+        """The last frame, and the game's facts."""
         now = self.game.moment
         facts = {
             "step": f"{now.step:,} ({now.by_person:,} by a person)", "frames": f"{now.frames:,}",
@@ -192,16 +192,16 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         return filmstrip.bundle(self.game.title, facts, frames)
 
     def _ipython_display_(self) -> None:
-        self._heard_at = time.monotonic()
-        self._shown.append(Shown(self, self.still()))
+        self._contact_at = time.monotonic()
+        self._outputs.append(Shown(self, self.still()))
         REFRESHER.add(self)
 
 
 def _names(content: dict[str, Any]) -> list[str]:
-    """The keys that are held, as the page says."""
-    return [str(one) for one in content.get("held", ())]
+    """The held keys in a page's message."""
+    return [str(key) for key in content.get("held", ())]
 
 
 def _kind(states: deque[dict[str, Any]]) -> str:
-    """What the scores are; of an agent that said nothing yet, or none, probabilities."""
-    return next((str(one["advice"]["kind"]) for one in states if one["advice"]), "probability")
+    """The kind of the agent's scores; "probability" before the first advice, or without an agent."""
+    return next((str(state["advice"]["kind"]) for state in states if state["advice"]), "probability")

@@ -1,7 +1,7 @@
 """The rollout player: one or two episodes, played in the page.
 
-An episode travels in one message, when a page says hello: its pictures as they are kept, and columns by step. The page
-plays it without the kernel, and gets it anew after a refresh. Only saving a film asks Python again.
+An episode travels in one message when a page sends a hello: its compressed pictures, and columns by step. The page
+plays it without the kernel, and receives it again after a refresh. Only saving a film needs Python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 from workbench.wire import columns
 
-KINDS = {"q_values": "q_value", "means": "mean"}  # of scores, as `Outlook` has them, by the array that keeps them
+KINDS = {"q_values": "q_value", "means": "mean"}  # `Outlook.kind` by the name of the array in a Rollout
 FORMATS = ("mp4", "gif")
 
 
@@ -50,21 +50,21 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
             raise InvalidInput(f"the player shows one rollout, or two side by side, not {len(self.rollouts)}.")
         super().__init__(label=f"Rollout player: {' and '.join(map(title, self.rollouts))}")
         self._actions = Actions()
-        self._shown: list[Shown] = []
+        self._outputs: list[Shown] = []
         self.on_msg(self._received)
 
     def __repr__(self) -> str:
         return f"<RolloutPlayer of {' and '.join(map(title, self.rollouts))}>"
 
     def still(self) -> Bundle:
-        """What a saved notebook keeps: a strip of frames and the facts of each rollout."""
-        parts = [filmstrip.bundle(title(one), facts(one), _few_frames(one)) for one in self.rollouts]
+        """The outputs for a saved notebook: a strip of frames and the facts of each rollout."""
+        parts = [filmstrip.bundle(title(rollout), facts(rollout), _few_frames(rollout)) for rollout in self.rollouts]
         page = "".join(part["text/html"] for part in parts)
         text = "\n".join(part["text/plain"] for part in parts)
         return {**parts[0], "text/html": page, "text/plain": text}
 
     def _ipython_display_(self) -> None:
-        self._shown.append(Shown(self, self.still()))
+        self._outputs.append(Shown(self, self.still()))
 
     def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
         """What a page asks for; in the main thread or in a subshell's."""
@@ -77,20 +77,20 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
             self._tell(content, f"writing the {content.get('format')} …")
             self._actions.submit(lambda: self._save(content))
 
-    def _save(self, asked: dict[str, Any]) -> None:
+    def _save(self, request: dict[str, Any]) -> None:
         try:
-            path = self.save(int(asked["index"]), str(asked["format"]), overlay=bool(asked.get("overlay")))
-            self._tell(asked, f"saved: {path}")
+            path = self.save(int(request["index"]), str(request["format"]), overlay=bool(request.get("overlay")))
+            self._tell(request, f"saved: {path}")
         except Exception as error:  # shown beside the button, whatever it is
-            self._tell(asked, f"not saved: {error}", error=True)
+            self._tell(request, f"not saved: {error}", error=True)
 
-    def _tell(self, asked: dict[str, Any], text: str, *, error: bool = False) -> None:
-        """Show how a request to save goes on, beside its button."""
-        about = {"view": asked.get("view"), "index": asked.get("index")}
+    def _tell(self, request: dict[str, Any], text: str, *, error: bool = False) -> None:
+        """Shows the progress of a request to save, beside its button."""
+        about = {"view": request.get("view"), "index": request.get("index")}
         self.send({"type": "saved", **about, "text": text, "error": error})
 
     def save(self, index: int = 0, kind: str = "mp4", *, overlay: bool = False) -> Path:
-        """Write rollout `index` as a film into the notebook's folder, under a name that is free; its path."""
+        """Writes rollout `index` as a film into the notebook's folder, under a free name, and returns its path."""
         if kind not in FORMATS:
             raise InvalidInput(f"{kind!r} is not a kind of film that can be written: choose one of {FORMATS}.")
         rollout = self.rollouts[index]
@@ -107,7 +107,7 @@ def title(rollout: Rollout) -> str:
 
 
 def facts(rollout: Rollout) -> dict[str, str]:
-    """What is to be known of a rollout, by name."""
+    """Facts of a rollout, by name."""
     steps = len(rollout.actions)
     by_person = {} if rollout.by_person is None else {
         "chosen by": f"a person {np.count_nonzero(rollout.by_person):,}, "
@@ -125,22 +125,22 @@ def facts(rollout: Rollout) -> dict[str, str]:
 
 
 def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
-    """A rollout as one message: header and table of columns, and the buffers columns and saliency, compressed, with
-    the pictures between them."""
+    """A rollout as one message: header and table of columns; and its buffers: columns (compressed), pictures, saliency
+    (compressed)."""
     mime, pictures = rollout.pictures() if rollout.frames is not None else ("", [])
     saliency = None if rollout.saliency is None else np.asarray(rollout.saliency, np.uint8)
-    seen = None
+    drawable = None
     if not pictures or rollout.explains_what_frames_do_not_show:
-        seen = observations.on_page(rollout.observation_rows, parts=rollout.parts)
-    table, packed = columns.pack(_columns(rollout, pictures, seen))
+        drawable = observations.on_page(rollout.observation_rows, parts=rollout.parts)
+    table, packed = columns.pack(_columns(rollout, pictures, drawable))
     size = np.shape(rollout.frames[0])[:2] if rollout.frames is not None else (0, 0)
     header = {
         "title": title(rollout), "label": repr(rollout), "fps": float(rollout.fps),
         "kind": next((kind for name, kind in KINDS.items() if getattr(rollout, name) is not None), "probability"),
         **policy_header(rollout.action_spec, rollout.action_names),
         "picture": {"mime": mime, "height": size[0], "width": size[1]} if pictures else None,
-        "shape": [] if seen is None else list(seen.values.shape[1:]),
-        "entries": [] if seen is None else list(seen.names),
+        "shape": [] if drawable is None else list(drawable.values.shape[1:]),
+        "entries": [] if drawable is None else list(drawable.names),
         "saliency": None if saliency is None else list(saliency.shape), "note": _note(rollout),
     }
     compressed = b"" if saliency is None else zlib.compress(saliency.tobytes(), 1)
@@ -148,63 +148,63 @@ def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
 
 
 def policy_header(actions: ActionSpec, names: Sequence[str]) -> dict[str, Any]:
-    """What the page must know of actions: their kind, and the bars that stand for them."""
-    return {"actions": actions.kind, "groups": [one._asdict() for one in action_words.groups(actions, names)]}
+    """The kind of actions, and the groups of bars that stand for them on a page."""
+    return {"actions": actions.kind, "groups": [group._asdict() for group in action_words.groups(actions, names)]}
 
 
 def _note(rollout: Rollout) -> str:
     if not rollout.note:
         return ""
-    said = rollout.note if rollout.frames is not None else f"no pictures: {rollout.note}"
-    return f"{said[0].upper()}{said[1:]}."
+    text = rollout.note if rollout.frames is not None else f"no pictures: {rollout.note}"
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def _columns(rollout: Rollout, pictures: Sequence[bytes], seen: Drawable | None) -> dict[str, Array]:
-    """Columns by frame, T+1 rows: what was said and done at x_t, and the reward that came with it."""
+def _columns(rollout: Rollout, pictures: Sequence[bytes], drawable: Drawable | None) -> dict[str, Array]:
+    """Columns with a row for each of T+1 frames: network outputs and action at x_t, and the reward that led to it."""
     steps = len(rollout.actions)
     rewards = np.concatenate([[0], rollout.rewards]).astype(np.float32)
     kind, nothing = (np.float32, np.nan) if rollout.action_spec.kind == "tanh_normal" else (np.int32, -1)
     last = np.full((1, *rollout.action_spec.shape), nothing, kind)
-    found: dict[str, Array] = {
+    table: dict[str, Array] = {
         "time_s": np.arange(steps + 1) / rollout.fps, "reward": rewards,
         "episode_return": np.cumsum(rewards, dtype=np.float64),
         "action": np.concatenate([rollout.actions.astype(kind), last]), "value": _padded(rollout.values),
         "scores": _padded(rollout.said),
     }
     if rollout.scores is not None:
-        found["score"] = np.concatenate([[0], rollout.scores]).astype(np.float32)
+        table["score"] = np.concatenate([[0], rollout.scores]).astype(np.float32)
     if rollout.state_norm is not None:
-        found["state_norm"] = _padded(rollout.state_norm)
+        table["state_norm"] = _padded(rollout.state_norm)
     if rollout.by_person is not None:
-        found["by_person"] = _padded(rollout.by_person)
+        table["by_person"] = _padded(rollout.by_person)
     if pictures:
-        found["picture_end"] = np.cumsum([len(picture) for picture in pictures]).astype(np.uint32)
-    if seen is not None:
-        found["observation"] = seen.values
-    return found
+        table["picture_end"] = np.cumsum([len(picture) for picture in pictures]).astype(np.uint32)
+    if drawable is not None:
+        table["observation"] = drawable.values
+    return table
 
 
 def _padded(values: Array) -> Array:
-    """With a row of NaN for the last frame, at which nothing is done any more."""
+    """`values` with a row of NaN for the last frame, at which no action is taken."""
     last = np.full((1, *np.shape(values)[1:]), np.nan, np.float32)
     return np.concatenate([np.asarray(values, np.float32), last])
 
 
 def _few_frames(rollout: Rollout) -> list[Moment]:
-    found = []
+    moments = []
     domain = domain_of(rollout.action_spec, rollout.q_values)
-    for step in filmstrip.chosen(len(rollout.actions) + 1):
-        frame = rollout.frames[step] if rollout.frames is not None else filmstrip.seen(
+    for step in filmstrip.evenly_spaced(len(rollout.actions) + 1):
+        frame = rollout.frames[step] if rollout.frames is not None else filmstrip.picture_of(
             observations.drawable(rollout.observation_rows[step : step + 1], parts=rollout.parts).values[0])
-        said = None if step == len(rollout.actions) else partial(
+        policy = None if step == len(rollout.actions) else partial(
             strip, rollout.action_spec, rollout.said[step], rollout.actions[step], domain=domain)
         if frame is not None:
-            found.append(Moment(f"step {step}", frame, said))
-    return found
+            moments.append(Moment(f"step {step}", frame, policy))
+    return moments
 
 
 def _free_name(rollout: Rollout, kind: str) -> Path:
-    """A path in the notebook's folder that nothing has yet, such as Pong-v5-1200000-seed0.mp4."""
+    """A free path in the notebook's folder, such as Pong-v5-1200000-seed0.mp4."""
     environment = re.sub(r"\W+", "-", rollout.environment.rpartition("/")[2]).strip("-")
     stem = f"{environment}-{rollout.checkpoint_frames}-seed{rollout.seed}"
     names = (Path.cwd() / f"{stem}{suffix}.{kind}" for suffix in ["", *(f"-{n}" for n in range(2, 10_000))])

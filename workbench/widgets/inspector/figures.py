@@ -1,4 +1,4 @@
-"""What a checkpoint inspector shows, as figures and rows: pure functions of checkpoints, layers and evaluations."""
+"""Figures and table rows of a checkpoint inspector: pure functions of checkpoints, layers and evaluations."""
 
 from __future__ import annotations
 
@@ -61,39 +61,40 @@ _OF_STRINGS = str.maketrans({"\\": "/", '"': "'"})
 Bins = tuple[Array, Array]  # edges and counts
 
 
-def checkpoint_rows(found: Sequence[Checkpoint], kept: Sequence[LoggedEvaluation]) -> list[dict[str, Any]]:
+def checkpoint_rows(checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation]) -> list[dict[str, Any]]:
     """A row per checkpoint, with the latest of its evaluations."""
     rows = []
-    for one in found:
-        last = next((other.evaluation for other in reversed(kept) if other.of(one)), None)
+    for checkpoint in checkpoints:
+        last = next((entry.evaluation for entry in reversed(evaluations) if entry.of(checkpoint)), None)
         evaluated = {} if last is None else {"evaluation": last.mean, "interval": interval(last)}
         rows.append({
-            "key": one.path.name, "name": one.path.name, "frames": one.frames, "updates": one.updates,
-            "return": one.episode_return, "evaluation": None, "interval": "", "created": one.created,
-            "why": "asked for" if one.requested else str(one.meta.get("reason", "")),
-            "size": round(size_bytes(one) / 2**20, 2), **evaluated,
+            "key": checkpoint.path.name, "name": checkpoint.path.name, "frames": checkpoint.frames,
+            "updates": checkpoint.updates, "return": checkpoint.episode_return, "evaluation": None, "interval": "",
+            "created": checkpoint.created,
+            "why": "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", "")),
+            "size": round(size_bytes(checkpoint) / 2**20, 2), **evaluated,
         })  # fmt: skip
     return rows
 
 
 def interval(evaluation: Any) -> str:
-    """Its 95 % confidence interval, or why there is none, and its number of episodes, in words."""
+    """The 95 % confidence interval, or why there is none, and the number of episodes, in words."""
     low, high = evaluation.confidence_interval
-    said = f"none: {evaluation.no_interval}" if evaluation.no_interval else f"{number(low)} to {number(high)}"
-    return f"{said} ({number(count := len(evaluation.returns))} episode{'s' * (count > 1)})"
+    bounds = f"none: {evaluation.no_interval}" if evaluation.no_interval else f"{number(low)} to {number(high)}"
+    return f"{bounds} ({number(count := len(evaluation.returns))} episode{'s' * (count > 1)})"
 
 
 def size_bytes(checkpoint: Checkpoint) -> int:
-    """What it takes on the disk."""
+    """The checkpoint's size on the disk."""
     return sum(int(checkpoint.files[f"{group}.safetensors"]["size_bytes"]) for group in checkpoint.groups)
 
 
 def layer_rows(layers: Sequence[Layer]) -> list[dict[str, Any]]:
     """A row per layer; shares in percent."""
     return [
-        {"key": one.name, "name": one.name, "shape": _shape(one.shape), "norm": one.norm, "rms": one.rms,
-         "low": one.low, "high": one.high, "zeros": 100 * one.zeros, "dead": 100 * one.dead_units,
-         "gradient": one.gradient_norm, "gradient_rms": one.gradient_rms, **_warning(one)} for one in layers
+        {"key": layer.name, "name": layer.name, "shape": _shape(layer.shape), "norm": layer.norm, "rms": layer.rms,
+         "low": layer.low, "high": layer.high, "zeros": 100 * layer.zeros, "dead": 100 * layer.dead_units,
+         "gradient": layer.gradient_norm, "gradient_rms": layer.gradient_rms, **_warning(layer)} for layer in layers
     ]  # fmt: skip
 
 
@@ -107,9 +108,9 @@ def difference_rows(differences: Sequence[Difference]) -> list[dict[str, Any]]:
     """A row per layer of either network."""
     where = {"self": "the first", "other": "the second", "": ""}
     return [
-        {"key": one.name, "name": one.name, "shape": _shape(one.shape), "norm": one.norm, "other": one.other_norm,
-         "difference": one.difference, "relative": 100 * one.relative_difference, "cosine": one.cosine,
-         "only": where[one.only_in]} for one in differences
+        {"key": layer.name, "name": layer.name, "shape": _shape(layer.shape), "norm": layer.norm,
+         "other": layer.other_norm, "difference": layer.difference, "relative": 100 * layer.relative_difference,
+         "cosine": layer.cosine, "only": where[layer.only_in]} for layer in differences
     ]  # fmt: skip
 
 
@@ -121,29 +122,32 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def timeline(
-    found: Sequence[Checkpoint], kept: Sequence[LoggedEvaluation], *, chosen: Sequence[Checkpoint] = (),
+    checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, chosen: Sequence[Checkpoint] = (),
     mean: Series = EMPTY, events: Events = (),
 ) -> Figure:
-    """A diamond per checkpoint at the return that it had, over the run's mean return; evaluations with their interval
-    as bars; a line where each chosen checkpoint is."""
+    """A diamond per checkpoint at its return, over the run's mean return; evaluations with their intervals as bars; a
+    vertical line at each `chosen` checkpoint."""
     x, value = along(mean, "frames"), mean["value"]
-    known = [one for one in found if one.episode_return is not None]
+    scored = [checkpoint for checkpoint in checkpoints if checkpoint.episode_return is not None]
     tables: dict[str, Any] = {
         "mean": {"x": x, "value": value}, "readout": readout([(x, value)]), **event_table(events, "frames"),
-        "saved": {"x": _floats(one.frames for one in known), "value": _floats(one.episode_return for one in known),
-                  "label": [one.path.name for one in known]},
-        "evaluated": _evaluated([one.evaluation for one in kept]),
-        "chosen": {"x": _floats(one.frames for one in chosen), "label": ["first", "second"][: len(chosen)]},
+        "saved": {"x": _floats(checkpoint.frames for checkpoint in scored),
+                  "value": _floats(checkpoint.episode_return for checkpoint in scored),
+                  "label": [checkpoint.path.name for checkpoint in scored]},
+        "evaluated": _evaluated([entry.evaluation for entry in evaluations]),
+        "chosen": {"x": _floats(checkpoint.frames for checkpoint in chosen),
+                   "label": ["first", "second"][: len(chosen)]},
     }  # fmt: skip
     return Figure("Checkpoints and evaluations", _timeline(), tables, wide=True)
 
 
 def _evaluated(evaluations: Sequence[Any]) -> Mapping[str, Any]:
-    ends = [one.confidence_interval for one in evaluations]
+    ends = [evaluation.confidence_interval for evaluation in evaluations]
     return {
-        "x": _floats(one.checkpoint_frames for one in evaluations), "value": _floats(one.mean for one in evaluations),
+        "x": _floats(evaluation.checkpoint_frames for evaluation in evaluations),
+        "value": _floats(evaluation.mean for evaluation in evaluations),
         "low": _floats(low for low, _ in ends), "high": _floats(high for _, high in ends),
-        "label": [interval(one) for one in evaluations],
+        "label": [interval(evaluation) for evaluation in evaluations],
     }
 
 
@@ -157,7 +161,7 @@ def _timeline() -> alt.LayerChart:
     tips = [x_tip("frames"), alt.Tooltip("value:Q", title="return", format=READ)]
     line, saved, evaluated = (_over(table, kind).encode(x=x, color=ink) for table, kind in
                               zip(("mean", "saved", "evaluated"), kinds, strict=True))
-    drawn = [
+    layers = [
         line.mark_line(strokeWidth=1.75).encode(y=y),
         evaluated.transform_filter("isValid(datum.low)").mark_errorbar(ticks=True, thickness=2).encode(
             y=alt.Y("low:Q", title="return", scale=scale), y2="high:Q"),
@@ -167,20 +171,20 @@ def _timeline() -> alt.LayerChart:
             y=y, tooltip=[*tips, alt.Tooltip("label:N", title="95 % interval")]),
     ]
     pair = alt.Color("label:N", legend=None, scale=alt.Scale(domain=["first", "second"], range=[COLOURS[0], SECOND]))
-    chosen = _over("chosen").encode(x=x, color=pair)
-    names = [chosen.transform_filter(f"datum.label === '{name}'").mark_text(
+    marked = _over("chosen").encode(x=x, color=pair)
+    names = [marked.transform_filter(f"datum.label === '{name}'").mark_text(
         align="right", dx=-5, baseline="top", fontSize=13).encode(y=alt.value(place), text="label:N")
         for name, place in (("first", 0), ("second", 17))]
-    here = alt.layer(chosen.mark_rule(strokeWidth=2), *names)
+    here = alt.layer(marked.mark_rule(strokeWidth=2), *names)
     over = [here, readout_layer(["mean return"], "frames"), *event_marks("frames")]  # colours of other meaning
-    chart = alt.layer(alt.layer(*drawn), *over).resolve_scale(color="independent")
+    chart = alt.layer(alt.layer(*layers), *over).resolve_scale(color="independent")
     return chart.properties(title="Checkpoints and evaluations", description=(
         "The mean return of training over frames, a diamond per checkpoint, and evaluations with their 95 % "
         "confidence interval"))
 
 
 def histogram(name: str, first: Bins | None, second: Bins | None = None) -> Figure:
-    """How often the weights of a layer are of which size, of either checkpoint that has it."""
+    """Histogram of a layer's weights, in each checkpoint that has the layer."""
     tables = {"first": _bars(first), "second": _bars(second)}
     name = plain(name).translate(_OF_STRINGS)
     return Figure(f"Weights of {name}", _histogram(name, second is not None), tables)
@@ -201,7 +205,7 @@ def _histogram(name: str, two: bool) -> alt.LayerChart:
     ink = _ink({"first": COLOURS[0], "second": SECOND}, legend=two)
     first = _over("first", "first").mark_bar(binSpacing=1, opacity=0.75 if two else 1).encode(
         x=x, x2="high:Q", y=y, tooltip=tips, color=ink)
-    # The second as an outline: a shape of its own, beside its colour.
+    # The second is an outline, so that its shape differs as well as its colour.
     second = _over("second", "second").mark_line(interpolate="step-after", strokeWidth=2).encode(x=x, y=y, color=ink)
     return alt.layer(first, second).properties(
         title=f"Weights of {name}", description=f"Histogram of the weights of {name}")
@@ -210,8 +214,8 @@ def _histogram(name: str, two: bool) -> alt.LayerChart:
 def _ink(colours: Mapping[str, str], *, legend: bool) -> alt.Color:
     """The colour of what `_over` names."""
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    shown = alt.Legend(title=None, orient="top", symbolOpacity=1) if legend else None
-    return alt.Color("kind:N", scale=scale, legend=shown)
+    top = alt.Legend(title=None, orient="top", symbolOpacity=1) if legend else None
+    return alt.Color("kind:N", scale=scale, legend=top)
 
 
 def _over(table: str, kind: str = "") -> alt.Chart:

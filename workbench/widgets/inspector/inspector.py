@@ -1,11 +1,11 @@
-"""The checkpoint inspector: what `run.checkpoints` shows in a notebook's cell.
+"""The checkpoint inspector, the view of `run.checkpoints` in a notebook's cell.
 
-A timeline of checkpoints with their returns and evaluations; layers, gradients and weights of the one that is chosen,
-and how a second one differs from it; and what can be done from a checkpoint: evaluate, play, fork, export. Everything
-that takes a while is done in threads and says so; what goes wrong is said under its button.
+It has a timeline of checkpoints with their returns and evaluations; layers, gradients and weights of the selected
+checkpoint, and its differences from a second one; and forms to evaluate, play, fork and export it. Long tasks run in
+threads and show their progress; errors appear under their button.
 
-CSS classes by which widgets are found:
-    workbench-inspector, -table (of checkpoints), -chosen, -other (which two are looked at), -choice-message, -charts,
+CSS classes of its widgets:
+    workbench-inspector, -table (of checkpoints), -chosen, -other (the two selected), -choice-message, -charts,
     -layers, -differences (tables), -stage (where episodes are played)
     -evaluate, -play, -fork, -export (buttons), each with -NAME-message and its fields -NAME-FIELD: evaluate episodes,
     seed and greedy; play seed, steps and greedy; fork name, fields and replay; export path and replay
@@ -31,14 +31,14 @@ from workbench.running.checkpoint_list import Owner
 from workbench.tables import number
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still
-from workbench.widgets.inspector.controls import Doing, box, keywords, text, whole
+from workbench.widgets.inspector.task_form import TaskForm, box, keywords, text, whole
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views.table import RowTable
 
 LOOK_PERIOD_S = 3.0  # for new checkpoints
-UNSEEN_S = 60.0  # an inspector that no page shows is followed this long
+UNSEEN_S = 60.0  # until an inspector that no page shows is no longer refreshed
 POINTS = 1000  # of the run's mean return
 MAX_EPISODES = 10_000
 _NONE = "no second checkpoint"
@@ -49,27 +49,27 @@ _RESERVED = {"name": "It has a field of its own.", "replay": "It has a box of it
 
 
 class CheckpointInspector:
-    """The checkpoints of a run, or those that ship with the package, on the screen.
+    """A view of the checkpoints of a run, or of those that ship with the package.
 
     Attributes:
         view: the ipywidgets box with everything.
         table, layers, differences: tables of checkpoints, of layers, of differences by layer.
-        chosen, other: lists to choose the first and the second checkpoint from.
-        doings: evaluate, play, fork and export, by name.
-        stage: where episodes are played.
+        chosen, other: drop-down lists for the first and the second checkpoint.
+        forms: evaluate, play, fork and export, by name.
+        stage: place of the episodes' player.
     """
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._lock = threading.RLock()
         self._reading = Actions()
-        self._found: dict[str, Checkpoint] = {}
+        self._checkpoints: dict[str, Checkpoint] = {}
         self._stamp: tuple[Any, ...] = ()
         self._histogram: Figure | None = None
         self._layer = ""
-        self._shown: list[Shown] = []
+        self._outputs: list[Shown] = []
         self._closed, self._choosing = False, False
-        self._seen = time.monotonic()
+        self._viewed_at = time.monotonic()
         self._build()
         self.refresh()
 
@@ -86,7 +86,7 @@ class CheckpointInspector:
         self.differences = RowTable(figures.DIFFERENCES, label="Differences by layer", selectable=True,
                                     on_select=self._choose_layer, empty="choose a second checkpoint")
         self.stage = ipywidgets.VBox()
-        self.doings = self._doings()
+        self.forms = self._task_forms()
         self.chosen.observe(self._picked, names="value")
         self.other.observe(self._picked, names="value")
         for widget, name in ((self.table, "table"), (self.chosen, "chosen"), (self.other, "other"),
@@ -96,7 +96,7 @@ class CheckpointInspector:
         choice = ipywidgets.HBox([self.chosen, self.other], layout={"flex_flow": "row wrap"})
         self.view = ipywidgets.VBox([
             _heading(f"Checkpoints of {self._owner.name}"), self.charts, _scrolling(self.table, "260px"), choice,
-            self.said, *(one.view for one in self.doings.values()), self.stage,
+            self.said, *(form.view for form in self.forms.values()), self.stage,
             _heading("Layers (choose one to see its weights)"), _scrolling(self.layers, "380px"),
             _heading("Difference to the second checkpoint, by layer"), _scrolling(self.differences, "380px"),
         ])  # fmt: skip
@@ -104,25 +104,25 @@ class CheckpointInspector:
         self.view._view_count = 0  # makes front ends count their views of it
         self.view.observe(self._looked_at, names="_view_count")
 
-    def _doings(self) -> dict[str, Doing]:
+    def _task_forms(self) -> dict[str, TaskForm]:
         seed = whole("seed", 0, 0, 2**31 - 1), whole("seed", 0, 0, 2**31 - 1)
         greedy = box("likeliest action", True), box("likeliest action", True)
         return {
-            "evaluate": Doing(
+            "evaluate": TaskForm(
                 "evaluate", "Evaluate",
                 {"episodes": whole("episodes", 10, 1, MAX_EPISODES), "seed": seed[0], "greedy": greedy[0]},
                 self._evaluate, tooltip="play whole episodes; their mean return with its confidence interval"),
-            "play": Doing(
+            "play": TaskForm(
                 "play", "Play",
                 {"seed": seed[1], "steps": whole("steps at most", MAX_STEPS, 1, 10_000_000), "greedy": greedy[1]},
                 self._play, tooltip="watch an episode; two checkpoints side by side on the same seed"),
-            "fork": Doing(
+            "fork": TaskForm(
                 "fork", "Fork from here",
                 {"name": text("name", "the first free one", "220px"),
                  "fields": text("changes", "learning_rate=1e-4, entropy_cost=0.003", "400px"),
                  "replay": box("with its replay", False)},
                 self._fork, tooltip="a new run that goes on from this checkpoint, with fields changed"),
-            "export": Doing(
+            "export": TaskForm(
                 "export", "Export",
                 {"path": text("to", "a folder, or a file that ends in .zip", "400px"),
                  "replay": box("with its replay", False)},
@@ -130,18 +130,18 @@ class CheckpointInspector:
         }  # fmt: skip
 
     def refresh(self) -> None:
-        """Read the checkpoints and evaluations anew, and show them. Raises RunNotFound."""
+        """Reads the checkpoints and evaluations again and shows them. Raises RunNotFound."""
         with self._lock:
             self._stamp = self._now()
-            found = {one.path.name: one for one in self._owner.checkpoints}
-            before, self._found = list(self._found), found
-            self.table.show(figures.checkpoint_rows(list(found.values()), self._kept())[::-1])
-            if list(found) != before:
-                self._offer(list(found)[::-1])
+            by_name = {checkpoint.path.name: checkpoint for checkpoint in self._owner.checkpoints}
+            before, self._checkpoints = list(self._checkpoints), by_name
+            self.table.show(figures.checkpoint_rows(list(by_name.values()), self._evaluations())[::-1])
+            if list(by_name) != before:
+                self._offer(list(by_name)[::-1])
             self._draw()
 
     def _offer(self, names: list[str]) -> None:
-        """New lists to choose from, newest first; what was chosen stays so where it is still there."""
+        """Fills the lists of checkpoints, newest first; a selection stays as long as it exists."""
         first, second = self.chosen.value, self.other.value
         self._choosing = True
         try:
@@ -156,28 +156,28 @@ class CheckpointInspector:
 
     def _draw(self) -> None:
         reader = MetricsReader(self._owner.directory.metrics)
-        pair = [one for one in self._pair() if one is not None]
-        shown = {"timeline": figures.timeline(
-            list(self._found.values()), self._kept(), chosen=pair, events=reader.events(),
+        pair = [checkpoint for checkpoint in self._pair() if checkpoint is not None]
+        charts = {"timeline": figures.timeline(
+            list(self._checkpoints.values()), self._evaluations(), chosen=pair, events=reader.events(),
             mean=reader.series("episode_return_mean", max_points=POINTS))}
         if self._histogram is not None:
-            shown["histogram"] = self._histogram
-        self.charts.show(shown)
+            charts["histogram"] = self._histogram
+        self.charts.show(charts)
 
-    def _kept(self) -> list[evaluation_log.LoggedEvaluation]:
+    def _evaluations(self) -> list[evaluation_log.LoggedEvaluation]:
         return evaluation_log.kept(self._owner.directory)
 
     def _pair(self) -> tuple[Checkpoint | None, Checkpoint | None]:
-        """The two that are looked at."""
-        return self._found.get(self.chosen.value or ""), self._found.get(self.other.value or "")
+        """The selected checkpoint, and the one it is compared with."""
+        return self._checkpoints.get(self.chosen.value or ""), self._checkpoints.get(self.other.value or "")
 
     # --- looking at a checkpoint --------------------------------------------------------------------------------
 
     def choose(self, name: str, other: str | None = None) -> None:
-        """Look at the checkpoint of that name (its folder's), and at how an `other` differs. Raises UnknownName."""
-        for one in (name, other):
-            if one is not None and one not in self._found:
-                raise UnknownName.among("checkpoint", one, self._found)
+        """Selects the checkpoint with that folder name, and an `other` to compare with. Raises UnknownName."""
+        for key in (name, other):
+            if key is not None and key not in self._checkpoints:
+                raise UnknownName.among("checkpoint", key, self._checkpoints)
         with self._lock:
             self._choosing = True
             try:
@@ -196,7 +196,7 @@ class CheckpointInspector:
         self._reading.submit(lambda: self._tried(self._read_histogram))
 
     def _inspect(self) -> None:
-        """Show the layers of what is chosen now; the reading is done in a thread."""
+        """Shows the layers of the selected checkpoint, which a thread reads."""
         first, second = self._pair()
         self.table.selected = first.path.name if first else None
         self._say(f"reading {first.path.name} …" if first else "")
@@ -206,33 +206,34 @@ class CheckpointInspector:
     def _tried(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # shown under the lists, whatever it is: damaged, pruned in this moment
+        except Exception as error:  # shown under the lists: damaged, or pruned meanwhile
             self._say(str(error) or type(error).__name__, bad=True)
 
     def _read(self, first: Checkpoint, second: Checkpoint | None) -> None:
         if (first, second) != self._pair():
-            return  # another one was chosen meanwhile
+            return  # the selection changed meanwhile
         layers = list(layer_statistics.layers(first))
         differences = [] if second is None else list(layer_statistics.differences(first, second))
         self.layers.show(figures.layer_rows(layers))
         self.differences.show(figures.difference_rows(differences))
-        names = [one.name for one in layers]
+        names = [layer.name for layer in layers]
         if self._layer not in names:
-            self._layer = next((one.name for one in layers if len(one.shape) > 1), names[0] if names else "")
+            self._layer = next((layer.name for layer in layers if len(layer.shape) > 1), names[0] if names else "")
         self.layers.selected = self._layer or None
         self._read_histogram()
-        told = any(one.gradient_norm == one.gradient_norm for one in layers)
-        self._say("" if told else "This checkpoint does not tell its gradients: it was written before the first "
-                  "update, by an older version, or without its optimizer.")
+        has_gradients = any(layer.gradient_norm == layer.gradient_norm for layer in layers)
+        self._say("" if has_gradients else "This checkpoint does not tell its gradients: it was written before the "
+                  "first update, by an older version, or without its optimizer.")
 
     def _read_histogram(self) -> None:
-        """The histogram of the chosen layer, of both checkpoints over each other where both have it."""
+        """Draws the selected layer's histogram, with that of the other checkpoint over it if it has the layer."""
         first, second = self._pair()
-        tensors = [None if one is None else one.open("model").get(self._layer) for one in (first, second)]
-        known, figure = [one for one in tensors if one is not None], None
-        if known:
-            edges = layer_statistics.edges_of(*known)
-            bins = [None if one is None else layer_statistics.histogram(one, edges=edges) for one in tensors]
+        tensors = [None if checkpoint is None else checkpoint.open("model").get(self._layer)
+                   for checkpoint in (first, second)]
+        layers, figure = [tensor for tensor in tensors if tensor is not None], None
+        if layers:
+            edges = layer_statistics.edges_of(*layers)
+            bins = [None if tensor is None else layer_statistics.histogram(tensor, edges=edges) for tensor in tensors]
             figure = figures.histogram(self._layer, bins[0], bins[1])
         with self._lock:
             self._histogram = figure
@@ -252,36 +253,37 @@ class CheckpointInspector:
         return first
 
     def _evaluate(self) -> tuple[str, Callable[[], str]]:
-        first, asked = self._needed(), _values(self.doings["evaluate"])
+        first, options = self._needed(), _values(self.forms["evaluate"])
 
         def do() -> str:
-            found = evaluate(first, **asked)
-            evaluation_log.keep(self._owner.directory, first, found)
+            evaluation = evaluate(first, **options)
+            evaluation_log.keep(self._owner.directory, first, evaluation)
             self.refresh()
             self._keep()
-            return f"{first.path.name}: mean return {number(found.mean)}, 95 % interval {figures.interval(found)}"
+            interval = figures.interval(evaluation)
+            return f"{first.path.name}: mean return {number(evaluation.mean)}, 95 % interval {interval}"
 
-        return f"playing {asked['episodes']} episodes with {first.path.name}", do
+        return f"playing {options['episodes']} episodes with {first.path.name}", do
 
     def _play(self) -> tuple[str, Callable[[], str]]:
         first, second = self._needed(), self._pair()[1]
-        asked = _values(self.doings["play"])
+        options = _values(self.forms["play"])
         both = [first] if second is None or second == first else [first, second]
 
         def do() -> str:
-            steps = asked.pop("steps")
-            played = [rollout(one, max_steps=steps, **asked) for one in both]
+            steps = options.pop("steps")
+            played = [rollout(checkpoint, max_steps=steps, **options) for checkpoint in both]
             player = imports.widget("episodes.player").RolloutPlayer(played)
             before, self.stage.children = self.stage.children, [player]
-            for one in before:
-                closing.close(one)
-            return "; ".join(f"{one.path.name}: return {number(found.episode_return)}"
-                             for one, found in zip(both, played, strict=True))
+            for widget in before:
+                closing.close(widget)
+            return "; ".join(f"{checkpoint.path.name}: return {number(episode.episode_return)}"
+                             for checkpoint, episode in zip(both, played, strict=True))
 
-        return f"playing {' and '.join(one.path.name for one in both)} on seed {asked['seed']}", do
+        return f"playing {' and '.join(checkpoint.path.name for checkpoint in both)} on seed {options['seed']}", do
 
     def _fork(self) -> tuple[str, Callable[[], str]]:
-        first, fields = self._needed(), self.doings["fork"].fields
+        first, fields = self._needed(), self.forms["fork"].fields
         changes = keywords(fields["fields"].value, reserved=_RESERVED)
         name, replay = fields["name"].value.strip() or None, fields["replay"].value
 
@@ -293,7 +295,7 @@ class CheckpointInspector:
         return f"starting a fork from {first.path.name}", do
 
     def _export(self) -> tuple[str, Callable[[], str]]:
-        first, fields = self._needed(), self.doings["export"].fields
+        first, fields = self._needed(), self.forms["export"].fields
         target = fields["path"].value.strip() or f"{self._owner.name}-{first.path.name}"
         replay = fields["replay"].value
 
@@ -307,33 +309,33 @@ class CheckpointInspector:
     # --- following the run --------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Show what is new, if anything is."""
+        """Refreshes the inspector if there is anything new."""
         with self._lock:
             if self._now() != self._stamp:
                 self.refresh()
 
     def _now(self) -> tuple[Any, ...]:
-        """What changes when there is something new."""
+        """Names of the checkpoints and the time of the last evaluation: changes with anything new."""
         directory = self._owner.directory
-        kept = directory.path / evaluation_log.FILE
+        log = directory.path / evaluation_log.FILE
         names = sorted(path.name for path in directory.checkpoints.glob("[0-9]*"))
-        return (*names, kept.stat().st_mtime_ns if kept.exists() else 0)
+        return (*names, log.stat().st_mtime_ns if log.exists() else 0)
 
     def tick(self) -> bool:
-        """Called by the refresher; whether it wants to be called again."""
+        """Called by the refresher; returns whether to be called again."""
         if self._closed:
             return False
         self._tried(self.look)
         if self.view._view_count:
-            self._seen = time.monotonic()
-        return time.monotonic() - self._seen < UNSEEN_S
+            self._viewed_at = time.monotonic()
+        return time.monotonic() - self._viewed_at < UNSEEN_S
 
     def _looked_at(self, change: dict[str, Any]) -> None:
         if change["new"] and not self._closed:
             REFRESHER.add(self, period_s=LOOK_PERIOD_S)
 
     def close(self) -> None:
-        """Remove the inspector; nothing happens to the run."""
+        """Removes the inspector; the run is not affected."""
         self._closed = True
         REFRESHER.remove(self)
         closing.close(self.view)
@@ -341,25 +343,25 @@ class CheckpointInspector:
     # --- in a notebook ------------------------------------------------------------------------------------------
 
     def still(self) -> dict[str, Any]:
-        """What a saved notebook keeps: the charts, the table, and the layers that are shown."""
+        """The outputs for a saved notebook: the charts, the table, and the layers on the screen."""
         table = self._owner.checkpoints.table
         return still.bundle(self._owner.name, table, self.charts.figures, self.layers.rows)
 
     def _keep(self) -> None:
-        for one in self._shown:
-            one.keep(self.still())
+        for output in self._outputs:
+            output.keep(self.still())
 
     def _ipython_display_(self) -> None:
-        self._shown.append(Shown(self.view, self.still()))
-        self._seen = time.monotonic()
+        self._outputs.append(Shown(self.view, self.still()))
+        self._viewed_at = time.monotonic()
         REFRESHER.add(self, period_s=LOOK_PERIOD_S)
 
     def __repr__(self) -> str:
         return f"<CheckpointInspector of {self._owner.name}>"
 
 
-def _values(doing: Doing) -> dict[str, Any]:
-    return {name: widget.value for name, widget in doing.fields.items()}
+def _values(form: TaskForm) -> dict[str, Any]:
+    return {name: widget.value for name, widget in form.fields.items()}
 
 
 def _heading(text: str) -> Any:

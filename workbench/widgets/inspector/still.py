@@ -1,4 +1,4 @@
-"""What a saved notebook keeps of a checkpoint inspector: HTML that needs nothing else, its charts, text."""
+"""A checkpoint inspector in a saved notebook: self-contained HTML, its charts, text."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def bundle(
         layers: rows of the table of layers.
     """
     parts = [f"<b>Checkpoints of {html.escape(name)}</b>"]
-    kept: dict[str, Any] = {}
+    images: dict[str, Any] = {}
     if table:
-        kept["image/png"] = base64.b64encode(_png(figures)).decode()
-        said = html.escape(f"Checkpoints of {name} with their returns and evaluations")
-        source = f"data:image/png;base64,{kept['image/png']}"
-        parts.append(f'<img alt="{said}" style="width:100%;max-width:980px" src="{source}">')
+        images["image/png"] = base64.b64encode(_png(figures)).decode()
+        alternative = html.escape(f"Checkpoints of {name} with their returns and evaluations")
+        source = f"data:image/png;base64,{images['image/png']}"
+        parts.append(f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">')
     parts += [table._repr_html_(), _layers(layers)]
-    return {"text/html": tables.output("".join(parts), tables.SMALL), "text/plain": repr(table), **kept}
+    return {"text/html": tables.output("".join(parts), tables.SMALL), "text/plain": repr(table), **images}
 
 
 def _png(figures: Mapping[str, Figure]) -> bytes:
@@ -42,15 +42,15 @@ def _png(figures: Mapping[str, Figure]) -> bytes:
 
     spec = static_render.joined(figures)
     for row in spec["vconcat"]:
-        for one in row["hconcat"]:
-            one.update(SIZE)
+        for chart in row["hconcat"]:
+            chart.update(SIZE)
     return bytes(vl_convert.vegalite_to_png(spec, scale=static_render.PNG_SCALE))
 
 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = [one for one in LAYERS if one.name not in _LEFT_OUT]
-    head = "".join(f'<th style="text-align:left">{html.escape(one.title)}</th>' for one in columns)
-    cells = ["".join(f"<td>{_cell(row.get(one.name))}</td>" for one in columns) for row in rows]
+    columns = [column for column in LAYERS if column.name not in _LEFT_OUT]
+    head = "".join(f'<th style="text-align:left">{html.escape(column.title)}</th>' for column in columns)
+    cells = ["".join(f"<td>{_cell(row.get(column.name))}</td>" for column in columns) for row in rows]
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
 

@@ -1,1 +1,1 @@
-"""What all widgets need of the kernel: refreshing, subshells, saved views, closing, the bundles of the page."""
+"""The kernel's side of all widgets: refreshing, subshells, saved views, closing, the files of the page."""

@@ -1,4 +1,4 @@
-"""The browser half of the widgets, as it lies in `static/`: built from widgets/src by `node widgets/build.mjs`."""
+"""The browser half of the widgets, in `static/`: built from widgets/src by `node widgets/build.mjs`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from importlib.resources import files
 
 @cache
 def text(name: str) -> str:
-    """The text of one of those files, such as "charts.js"; read once per process."""
+    """The text of a file in `static/`, such as "charts.js"; read once per process."""
     return files("workbench.widgets").joinpath("static", name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Closing a view for good: each widget in it, and the layout and style of each, is a model in the browser."""
+"""Closing a view for good, because each widget in it, and each layout and style, is a model in the browser."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 def widgets(view: Any) -> list[Any]:
     """A view and everything in it."""
-    return [view, *(one for child in getattr(view, "children", ()) for one in widgets(child))]
+    return [view, *(widget for child in getattr(view, "children", ()) for widget in widgets(child))]
 
 
 def close(view: Any) -> None:
-    """Close a view and everything in it, with layouts and styles; those that are shared once."""
-    parts = [getattr(one, part, None) for one in widgets(view) for part in ("layout", "style")]
-    for one in {id(one): one for one in (*widgets(view), *parts) if one is not None}.values():
-        one.close()
+    """Closes a view and everything in it, with layouts and styles, each once."""
+    parts = [getattr(widget, part, None) for widget in widgets(view) for part in ("layout", "style")]
+    for model in {id(model): model for model in (*widgets(view), *parts) if model is not None}.values():
+        model.close()

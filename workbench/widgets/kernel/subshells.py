@@ -1,12 +1,12 @@
-"""Buttons that answer while a cell runs, and pages that are refreshed while they are used, also with ipykernel 7.4.
+"""Patches of ipykernel 7.4: buttons answer while a cell runs, and pages may be refreshed while they are in use.
 
-JupyterLab addresses widgets' messages to a subshell of their own, so that they need not wait for a cell. ipykernel 7.4
-sends them to the shell that last used the widget instead, which is the busy one as soon as a cell has touched it. The
-replies for which that was made (numbered requests) keep their way; every other message goes where the page sent it.
+JupyterLab addresses widgets' messages to a separate subshell, so that they need not wait for a cell. ipykernel 7.4
+sends them to the shell that last used the widget instead, which is the busy one as soon as a cell has touched it. With
+the patch every message goes where the page sent it, except replies to numbered requests, ipykernel's purpose.
 
-A page that is refreshed or closed has its subshell deleted. ipykernel stops that one's loop whatever it has begun: the
-page's last messages are never handled, "Task was destroyed but it is pending!" appears in any later cell, and where
-that is logged from the thread that sends what is printed, the kernel stands still for ten seconds.
+When a page is refreshed or closed, its subshell is deleted. ipykernel stops the subshell's loop with tasks pending: the
+page's last messages are never handled, "Task was destroyed but it is pending!" appears in any later cell, and if the
+thread that forwards printed text logs it, the kernel blocks for ten seconds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-END_S = 1.0  # for a deleted subshell to end what it has begun; then that is cancelled
+END_S = 1.0  # for a deleted subshell to finish its tasks; then they are cancelled
 
 
 def keep_to_the_pages_choice() -> None:
-    """Let no comm of this kernel remember the shell that last used it; in a kernel that does not, do nothing."""
+    """Makes this kernel's comms forget the shell that last used them; does nothing in kernels without that memory."""
     module = sys.modules.get("ipykernel.comm.comm")
     comm = getattr(module, "BaseComm", None)
     if comm is not None and hasattr(comm, "_reply_subshell_for"):
@@ -29,7 +29,8 @@ def keep_to_the_pages_choice() -> None:
 
 
 def end_what_a_page_began() -> None:
-    """Let a subshell of this kernel end its messages before it is deleted; in a kernel without any, do nothing."""
+    """Makes this kernel finish a subshell's messages before it is deleted; does nothing in kernels without subshells.
+    """
     manager = getattr(sys.modules.get("ipykernel.subshell_manager"), "SubshellManager", None)
     delete = getattr(manager, "_delete_subshell", None)
     if manager is None or delete is None or hasattr(delete, "__wrapped__"):
@@ -41,7 +42,7 @@ def end_what_a_page_began() -> None:
             thread = self._get_subshell(subshell_id)
         if thread.is_alive():
             ended = asyncio.run_coroutine_threadsafe(_end_all(), thread.io_loop.asyncio_loop)
-            with suppress(TimeoutError):  # a message that occupies its thread is waited for by ipykernel
+            with suppress(TimeoutError):  # ipykernel itself waits for a message that occupies its thread
                 ended.result(timeout=5 * END_S)
             ended.cancel()
         delete(self, subshell_id)
@@ -50,10 +51,10 @@ def end_what_a_page_began() -> None:
 
 
 async def _end_all() -> None:
-    """Return once this loop has nothing begun and nothing to begin."""
-    await asyncio.sleep(0.01)  # what has arrived is read
-    while begun := asyncio.all_tasks() - {asyncio.current_task()}:
-        late = (await asyncio.wait(begun, timeout=END_S))[1]
+    """Returns once this loop has no task and no message left."""
+    await asyncio.sleep(0.01)  # lets the loop read messages that have arrived
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        late = (await asyncio.wait(tasks, timeout=END_S))[1]
         for task in late:
             task.cancel()
         await asyncio.sleep(0.01)

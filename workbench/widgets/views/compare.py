@@ -1,7 +1,7 @@
 """`compare`: a metric of several runs in one chart, and where their configurations differ.
 
-It reads the runs' directories alone, so runs may train, be over or dead. What it returns holds its data: nothing of it
-changes when a run goes on, or is deleted.
+It reads only the runs' directories, so runs may be training, over or dead. A Comparison holds its data: it does not
+change when a run goes on or is deleted.
 """
 
 from __future__ import annotations
@@ -60,21 +60,22 @@ def compare(
     if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 0.5:
         raise OutOfBounds(f"smoothing={smoothing!r} is out of bounds: it must lie in [0, {LARGEST_SMOOTHING}], as a "
                           "share of the axis.")
-    found = _labelled(_directories(runs))
-    _require(metric, found)
-    points = min(POINTS, max(2, ROWS // len(found)))
-    curves = pd.concat([_curve(name, one, metric, points) for name, one in found.items()], ignore_index=True)
-    return Comparison(metric, axis, float(smoothing), curves, _tunes(found), _differences(found), tuple(found))
+    by_name = _labelled(_directories(runs))
+    _require(metric, by_name)
+    points = min(POINTS, max(2, ROWS // len(by_name)))
+    curves = pd.concat([_curve(name, directory, metric, points) for name, directory in by_name.items()],
+                       ignore_index=True)
+    return Comparison(metric, axis, float(smoothing), curves, _tunes(by_name), _differences(by_name), tuple(by_name))
 
 
 class Comparison:
     """Several runs side by side; shows itself in a notebook's cell.
 
     Attributes:
-        metric: what was compared.
-        runs: names of the runs, as the chart has them.
-        data: what is drawn: run, frames, updates, hours, value. A point is the mean of equally many rows of the run's
-            metric, where it has more than there are points.
+        metric: the compared metric.
+        runs: names of the runs in the chart.
+        data: the chart's data: run, frames, updates, hours, value. If the metric has more rows than there are points,
+            a point is the mean of equally many rows.
         differences: fields of the configuration that differ, with one column per run; a field that was tuned shows
             every value, and the frames at which it changed.
     """
@@ -85,14 +86,14 @@ class Comparison:
     ) -> None:
         self.metric, self.data, self.differences, self.runs = metric, data, differences, runs
         self._axis, self._smoothing, self._tunes = axis, smoothing, tunes
-        self._shown: Any = None
+        self._output: Any = None
 
     @cached_property
     def chart(self) -> alt.LayerChart:
         """The chart with its data and its controls (Vega parameters `smoothing` and `axis`): to restyle, to save."""
-        return self._drawn(self.data, self._tunes)
+        return self._chart_of(self.data, self._tunes)
 
-    def _drawn(self, curves: Any, tunes: Any) -> alt.LayerChart:
+    def _chart_of(self, curves: Any, tunes: Any) -> alt.LayerChart:
         return compare_chart.chart(
             curves, tunes if len(self._tunes) else None, names=self.runs, metric=self.metric, axis=self._axis,
             smoothing=self._smoothing, title=self._title,
@@ -104,7 +105,7 @@ class Comparison:
         return f"{self.metric.replace('_', ' ').capitalize()} of {whose}"
 
     def save(self, path: str | Path) -> Path:
-        """Write the comparison, and return where.
+        """Writes the comparison and returns its path.
 
         Args:
             path: ends in .html (chart with its controls, and the differences; needs no internet), .png, .svg or .json
@@ -151,9 +152,9 @@ class Comparison:
 
         charts = LiveCharts(label=self._title)
         tables = {"curves": _columns(self.data), "tunes": _columns(self._tunes)}
-        drawn = self._drawn(alt.NamedData("curves"), alt.NamedData("tunes"))
-        used = tables if len(self._tunes) else {"curves": tables["curves"]}
-        charts.show({"comparison": Figure(self._title, drawn, used, wide=True)})
+        chart = self._chart_of(alt.NamedData("curves"), alt.NamedData("tunes"))
+        filled = tables if len(self._tunes) else {"curves": tables["curves"]}
+        charts.show({"comparison": Figure(self._title, chart, filled, wide=True)})
         charts.layout = {"flex": "3 1 520px", "min_width": "0"}
         place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
         beside = ipywidgets.HTML(self._table(), layout=place)
@@ -162,7 +163,7 @@ class Comparison:
         return box
 
     def still(self) -> dict[str, Any]:
-        """What a saved notebook keeps."""
+        """The outputs for a saved notebook."""
         import vl_convert
 
         spec = static_render.drawable(self._spec()) | {"config": static_render.theme()}
@@ -175,7 +176,7 @@ class Comparison:
     def _ipython_display_(self) -> None:
         from workbench.widgets.kernel.saved_view import Shown
 
-        self._shown = Shown(self.view, self.still())
+        self._output = Shown(self.view, self.still())
 
     def __repr__(self) -> str:
         return f"Comparison({self.metric} of {', '.join(self.runs)}: they differ in {len(self.differences)} fields)"
@@ -186,38 +187,39 @@ class Comparison:
 
 def _directories(runs: Any) -> list[RunDirectory]:
     """The runs' directories. Raises InvalidInput, RunNotFound."""
-    given = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
-    if not given:
+    requested = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    if not requested:
         raise InvalidInput("compare() got no runs. Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
-    found: list[RunDirectory] = []
-    for one in given:
-        if not isinstance(one, (Run, str, Path)):
-            raise InvalidInput(f"{one!r} is no run. Give handles, names or directories of runs.")
-        directory = checked(one.directory if isinstance(one, Run) else rundir.find(one))
-        if any(directory.path.resolve() == other.path.resolve() for other in found):
+    directories: list[RunDirectory] = []
+    for run in requested:
+        if not isinstance(run, (Run, str, Path)):
+            raise InvalidInput(f"{run!r} is no run. Give handles, names or directories of runs.")
+        directory = checked(run.directory if isinstance(run, Run) else rundir.find(run))
+        if any(directory.path.resolve() == other.path.resolve() for other in directories):
             raise InvalidInput(f"{directory.name} is given twice. Name every run once.")
-        found.append(directory)
-    return found
+        directories.append(directory)
+    return directories
 
 
-def _labelled(found: list[RunDirectory]) -> dict[str, RunDirectory]:
-    """By name; where two homes have a run of the same name, by path."""
-    names = [one.name for one in found]
-    return {one.name if names.count(one.name) == 1 else str(one.path): one for one in found}
+def _labelled(directories: list[RunDirectory]) -> dict[str, RunDirectory]:
+    """The directories by name, or by path where two homes have a run of the same name."""
+    names = [directory.name for directory in directories]
+    return {directory.name if names.count(directory.name) == 1 else str(directory.path): directory
+            for directory in directories}
 
 
-def _require(metric: str, found: dict[str, RunDirectory]) -> None:
-    known = {name: set(MetricsReader(one.metrics).names()) for name, one in found.items()}
-    lacking = [name for name, names in known.items() if metric not in names]
+def _require(metric: str, by_name: dict[str, RunDirectory]) -> None:
+    metrics = {name: set(MetricsReader(directory.metrics).names()) for name, directory in by_name.items()}
+    lacking = [name for name, names in metrics.items() if metric not in names]
     if not lacking:
         return
-    everywhere = set.intersection(*known.values())
-    silent = [name for name in lacking if not known[name]]
-    said = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none."
-    if silent:
-        waits = any(lock.is_alive(found[name]) for name in silent)
-        said += f" Nothing was recorded by {', '.join(silent)}{': wait until it trains' if waits else ''}."
-    raise UnknownName.among("metric", metric, everywhere or set.union(*known.values()), said)
+    everywhere = set.intersection(*metrics.values())
+    empty = [name for name in lacking if not metrics[name]]
+    hint = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none."
+    if empty:
+        waits = any(lock.is_alive(by_name[name]) for name in empty)
+        hint += f" Nothing was recorded by {', '.join(empty)}{': wait until it trains' if waits else ''}."
+    raise UnknownName.among("metric", metric, everywhere or set.union(*metrics.values()), hint)
 
 
 # --- what of them -----------------------------------------------------------------------------------------------------
@@ -229,33 +231,33 @@ def _curve(name: str, directory: RunDirectory, metric: str, points: int) -> pd.D
                          "hours": series["time_s"] / 3600, "value": series["value"]})
 
 
-def _tunes(found: dict[str, RunDirectory]) -> pd.DataFrame:
+def _tunes(by_name: dict[str, RunDirectory]) -> pd.DataFrame:
     columns = ["run", "frames", "updates", "hours", "message"]
-    rows = [(name, one["frames"], one["updates"], one["time_s"] / 3600, one["message"])
-            for name, directory in found.items() for one in MetricsReader(directory.metrics).events()
-            if one["kind"] == "tune" and one["frames"] is not None]
+    rows = [(name, event["frames"], event["updates"], event["time_s"] / 3600, event["message"])
+            for name, directory in by_name.items() for event in MetricsReader(directory.metrics).events()
+            if event["kind"] == "tune" and event["frames"] is not None]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _differences(found: dict[str, RunDirectory]) -> pd.DataFrame:
-    """A table of the fields in which the runs differ, in the order in which a configuration has them."""
-    fields = {name: _fields(directory) for name, directory in found.items()}
-    names = dict.fromkeys(field for one in fields.values() for field in one)
-    rows = {field: [one.get(field, "") for one in fields.values()] for field in names}
+def _differences(by_name: dict[str, RunDirectory]) -> pd.DataFrame:
+    """A table of the fields in which the runs differ, in the configuration's order."""
+    fields = {name: _fields(directory) for name, directory in by_name.items()}
+    names = dict.fromkeys(field for run_fields in fields.values() for field in run_fields)
+    rows = {field: [run_fields.get(field, "") for run_fields in fields.values()] for field in names}
     differing = {field: row for field, row in rows.items() if any(cell != row[0] for cell in row)}
     return pd.DataFrame.from_dict(differing, orient="index", columns=list(fields), dtype=object).rename_axis("field")
 
 
 def _fields(directory: RunDirectory) -> dict[str, Any]:
-    """Every field of the run, a tuned one as words; and what is beside the configuration: code, and a parent."""
+    """Every field of the run, a tuned one with all its values in words; also its code and its parent."""
     config = directory.config()
     values: dict[str, Any] = {name: config.value(name) for name in ("environment", "algorithm")}
     values |= {name: config.value(name) for name in config.all_settings()}
     changed: dict[str, list[Change]] = {}
-    for one in changes(MetricsReader(directory.metrics).events()):
-        changed.setdefault(one.name, []).append(one)
+    for change in changes(MetricsReader(directory.metrics).events()):
+        changed.setdefault(change.name, []).append(change)
     for name, steps in changed.items():
-        values[name] = " → ".join([_short(steps[0].old), *(_at(one) for one in steps)])
+        values[name] = " → ".join([_short(steps[0].old), *(_at(change) for change in steps)])
     code = {f"{path.stem} code": f"typed in a cell ({sealed.fingerprint(path)[:8]})"
             for path in sealed.files_in(directory.code)}
     parent = directory.parent()
@@ -276,7 +278,7 @@ def _short(value: Any) -> str:
 
 
 def _columns(data: pd.DataFrame) -> dict[str, Any]:
-    """A table as LiveCharts takes it."""
+    """The data as a table for LiveCharts."""
     return {name: data[name].astype(str).tolist() if name in ("run", "message") else data[name].to_numpy(float)
             for name in data.columns}
 
@@ -298,7 +300,7 @@ def _html_table(differences: pd.DataFrame) -> str:
 
 
 def _page(title: str, spec: dict[str, Any], table: str) -> str:
-    """A page that loads nothing: Vega is inside."""
+    """A self-contained page, with Vega inside."""
     import vl_convert
 
     vega = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub lacks the default

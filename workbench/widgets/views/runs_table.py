@@ -1,7 +1,7 @@
-"""`wb.runs()` in a notebook: all runs as a live table with their curves, and a button for what can be done to each.
+"""`wb.runs()` in a notebook: all runs as a live table with their curves and buttons.
 
-The table follows the files of the runs while somebody sees it: what has not changed on disk is not read again. A run
-that is attached shows its panel below the table. What a saved notebook keeps is the table as it was at first.
+The table follows the runs' files while it is visible; files that have not changed are not read again. An attached run
+shows its panel below the table. A saved notebook keeps the table as it was at first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.views.table import Action, Column, RowTable
 
 PERIOD_S = 2.0
-UNSEEN_S = 60.0  # a table that no front end shows is followed this long
+UNSEEN_S = 60.0  # until a table that no front end shows is no longer refreshed
 POINTS = 40  # of a curve, each a mean of equally many rows
 _COMPLAINT = "The table could not be refreshed"
 CURVES = ("episode_return_mean", "episode_return")  # the first that the run has recorded
@@ -58,24 +58,20 @@ ACTIONS = (
 
 
 class RunsTable:
-    """All runs on the screen.
+    """A live table of the runs in the home.
 
     Attributes:
-        view: the ipywidgets box with the table, and the panel of the run that is attached.
+        view: the ipywidgets box with the table, and the panel of the attached run.
         table: one row per run, keyed by its name.
-        panel: of the run that is attached, or None.
+        panel: of the attached run, or None.
     """
 
     def __init__(self, static: Mapping[str, str]) -> None:
-        """A table of the runs in the home.
-
-        Args:
-            static: what a saved notebook keeps, by type.
-        """
+        """`static` has the outputs for a saved notebook, by MIME type."""
         self._static = static
         self._lock = threading.RLock()
-        self._read: dict[RunDirectory, tuple[Any, dict[str, Any]]] = {}  # rows with what they were read at
-        self._seen = time.monotonic()
+        self._read: dict[RunDirectory, tuple[Any, dict[str, Any]]] = {}  # rows with their files' stamps
+        self._viewed_at = time.monotonic()
         self._attached: str | None = None
         self._run: Run | None = None
         self.panel: RunPanel | None = None
@@ -91,27 +87,28 @@ class RunsTable:
         self.refresh()
 
     def refresh(self) -> None:
-        """Bring the rows up to date."""
+        """Brings the rows up to date."""
         with self._lock:
             directories, damaged = rundir.listed()
-            self._read = {run: look for run in (*directories, *damaged) if (look := self._look(run)) is not None}
+            self._read = {directory: entry for directory in (*directories, *damaged)
+                          if (entry := self._look(directory)) is not None}
             self.table.show([self._row(row) for _, row in self._read.values()])
 
     def tick(self) -> bool:
-        """Called by the refresher every few seconds; whether the table wants to be called again. Never raises."""
+        """Called by the refresher every few seconds; returns whether to be called again. Never raises."""
         moment = time.monotonic()
         if self.view._view_count:
-            self._seen = moment
+            self._viewed_at = moment
         try:
             self.refresh()
             if self.table.said.startswith(_COMPLAINT):
                 self.table.say("")
-        except Exception as error:  # shown; a table that cannot be refreshed must not end the thread of the others
+        except Exception as error:  # shown; it must not end the thread of the other widgets
             self.table.say(f"{_COMPLAINT}: {error}", bad=True)
-        return moment - self._seen < UNSEEN_S
+        return moment - self._viewed_at < UNSEEN_S
 
     def close(self) -> None:
-        """Remove the table and the panel below it; the runs go on."""
+        """Removes the table and the panel below it; the runs go on."""
         REFRESHER.remove(self)
         self._detach()
         closing.close(self.view)
@@ -121,7 +118,7 @@ class RunsTable:
 
     def _ipython_display_(self) -> None:
         Shown(self.view, dict(self._static))
-        self._seen = time.monotonic()
+        self._viewed_at = time.monotonic()
         REFRESHER.add(self, period_s=PERIOD_S)
 
     def _looked_at(self, change: Mapping[str, Any]) -> None:
@@ -131,11 +128,11 @@ class RunsTable:
     # Reading
 
     def _look(self, directory: RunDirectory) -> tuple[Any, dict[str, Any]] | None:
-        """A run's row and the state of its files; None: it went away."""
+        """The stamp of a run's files and the run's row; None if the run is gone."""
         stamp = _stamp(directory)
-        known = self._read.get(directory)
-        if known is not None and stamp is not None and known[0] == stamp:
-            return known
+        entry = self._read.get(directory)
+        if entry is not None and stamp is not None and entry[0] == stamp:
+            return entry
         row = summary(directory)
         return None if row is None else (stamp, _cells(row) | {"curve": [] if row.problem else _curve(directory)})
 
@@ -145,12 +142,12 @@ class RunsTable:
             return {**row, "actions": []}
         return {**row, "actions": ["detach" if attached else "attach", *_POSSIBLE.get(row["state"], ())]}
 
-    # What a person asks for; in the thread of the row
+    # Actions, in the thread of their row
 
     def _do(self, name: str, action: str) -> str | None:
-        message: str | None = _ACTIONS[action](self, rundir.find(name))
+        outcome: str | None = _ACTIONS[action](self, rundir.find(name))
         self.refresh()
-        return message
+        return outcome
 
     def _attach(self, directory: RunDirectory) -> None:
         run = Run(directory)
@@ -209,22 +206,22 @@ _POSSIBLE = {
 
 
 def _stamp(directory: RunDirectory) -> tuple[int, ...] | None:
-    """Changes when the run's files do; None while it lives, and they change by the second, or where nobody can tell."""
+    """Changes with the run's files; None while the run is alive, since they change every second, or if unknown."""
     try:
         if lock.is_alive(directory):
             return None
     except StorageFailed:
         return None
-    return tuple(_modified(file) for file in (directory.record, directory.metrics, Path(f"{directory.metrics}-wal")))
+    return tuple(_modified(path) for path in (directory.record, directory.metrics, Path(f"{directory.metrics}-wal")))
 
 
 def _modified(path: Path) -> int:
-    """0 for a file that is not there, or empty: whoever reads a database may leave an empty journal."""
+    """The file's modification time; 0 if it is missing or empty, since readers may leave an empty journal."""
     try:
-        file = path.stat()
+        status = path.stat()
     except OSError:
         return 0
-    return file.st_mtime_ns if file.st_size else 0
+    return status.st_mtime_ns if status.st_size else 0
 
 
 def _cells(run: RunSummary) -> dict[str, Any]:
@@ -238,7 +235,7 @@ def _cells(run: RunSummary) -> dict[str, Any]:
 
 
 def _curve(directory: RunDirectory) -> list[tuple[float, float]]:
-    """Mean returns over frames; the last one is the newest. Nothing where they cannot be read."""
+    """Mean returns over frames, ending with the newest value; [] if they cannot be read."""
     reader = MetricsReader(directory.metrics)
     with suppress(StorageFailed):
         for name in CURVES:

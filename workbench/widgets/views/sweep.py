@@ -1,7 +1,6 @@
-"""A sweep in a notebook: charts, a live table of its trials, and the run that a person asks for below it.
+"""A sweep in a notebook: charts, a live table of its trials, and below it the panel of a run.
 
-It follows the sweep's files while somebody sees it. A saved notebook keeps a picture of it, brought up to date as
-trials come to their end.
+It follows the sweep's files while it is visible. A saved notebook keeps a picture, renewed whenever a trial ends.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.views.table import Action, Column, RowTable
 
 PERIOD_S = 2.0
-UNSEEN_S = 60.0  # a view that no front end shows is followed this long
+UNSEEN_S = 60.0  # until a view that no front end shows is no longer refreshed
 STILL_ROWS = 12  # of the table in a saved notebook, the best first
 _COMPLAINT = "The sweep could not be refreshed"
 
@@ -50,19 +49,19 @@ class SweepView:
     """A sweep on the screen.
 
     Attributes:
-        view: the ipywidgets box with all of it.
+        view: the ipywidgets box with everything.
         charts, table: the parts that follow the sweep; the table's rows are keyed by the names of the runs.
-        panel: of the run that is shown below, or None.
+        panel: of the run below the table, or None.
     """
 
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
         self._lock = threading.RLock()
-        self._seen = time.monotonic()
+        self._viewed_at = time.monotonic()
         self._run: Run | None = None
         self.panel: RunPanel | None = None
-        self._shown: Shown | None = None
-        self._kept: tuple[Any, ...] = ()  # what the picture in the notebook shows
+        self._output: Shown | None = None
+        self._saved_state: tuple[Any, ...] = ()  # state and ended trials in the notebook's picture
         self._judged: tuple[int, dict[str, float]] = (-1, {})
         self._actions = Actions()
         self._status: SweepStatus | None = None
@@ -86,47 +85,48 @@ class SweepView:
         self.refresh()
 
     def refresh(self) -> None:
-        """Bring everything up to date. Raises what reading the sweep raises."""
+        """Brings everything up to date. Raises what reading the sweep raises."""
         with self._lock:
             self._status, self._trials = self._sweep.look()
             self._head.value = _headline(self._status)
             live = self._status.state in GOING_ON
-            known = self._status.best_value is not None
-            possible = {"best": known, "stop": live or self._status.state == "dead", "resume": not live}
+            has_best = self._status.best_value is not None
+            possible = {"best": has_best, "stop": live or self._status.state == "dead", "resume": not live}
             for name, button in self._buttons.items():
                 button.disabled = not possible[name]
             self.charts.show(self._figures())
-            chosen = best(self._trials, self._sweep.goal)
-            self.table.show([self._row(one, chosen) for one in self._trials])
+            best_trial = best(self._trials, self._sweep.goal)
+            self.table.show([self._row(trial, best_trial) for trial in self._trials])
             self._keep()
 
     def tick(self) -> bool:
-        """Called by the refresher every few seconds; whether the view wants to be called again. Never raises."""
+        """Called by the refresher every few seconds; returns whether to be called again. Never raises."""
         moment = time.monotonic()
         if self.view._view_count:
-            self._seen = moment
+            self._viewed_at = moment
         try:
             self.refresh()
             if self.table.said.startswith(_COMPLAINT):
                 self.table.say("")
-        except Exception as error:  # shown; it must not end the thread of the others
+        except Exception as error:  # shown; it must not end the thread of the other widgets
             self.table.say(f"{_COMPLAINT}: {error}", bad=True)
-        return moment - self._seen < UNSEEN_S
+        return moment - self._viewed_at < UNSEEN_S
 
     def close(self) -> None:
-        """Remove the view and the panel below it; the sweep goes on."""
+        """Removes the view and the panel below it; the sweep goes on."""
         REFRESHER.remove(self)
         self._hide()
         closing.close(self.view)
 
     def still(self) -> Bundle:
-        """What a saved notebook keeps: text/html that needs nothing else, image/png and text/plain."""
+        """The outputs for a saved notebook: self-contained text/html, image/png and text/plain."""
         status = self._status or self._sweep.status
         figures = self._figures()
-        images = {key: base64.b64encode(_png(one, *sweep_chart.WIDEST[key])).decode() for key, one in figures.items()}
-        drawn = "".join(f'<img alt="{html.escape(figures[key].title)}" style="max-width:100%" '
+        images = {key: base64.b64encode(_png(figure, *sweep_chart.WIDEST[key])).decode()
+                  for key, figure in figures.items()}
+        pictures = "".join(f'<img alt="{html.escape(figures[key].title)}" style="max-width:100%" '
                         f'src="data:image/png;base64,{image}">' for key, image in images.items())  # fmt: skip
-        body = f"{_headline(status)}{drawn}{self._html_table()}"
+        body = f"{_headline(status)}{pictures}{self._html_table()}"
         return {"text/html": tables.output(body, tables.SMALL), "image/png": images["parallel"],
                 "text/plain": f"{status!r}\n{self._sweep.table.to_string()}"}
 
@@ -134,8 +134,8 @@ class SweepView:
         return f"SweepView({self._sweep.name})"
 
     def _ipython_display_(self) -> None:
-        self._shown = Shown(self.view, self.still())
-        self._seen = time.monotonic()
+        self._output = Shown(self.view, self.still())
+        self._viewed_at = time.monotonic()
         REFRESHER.add(self, period_s=PERIOD_S)
 
     def _looked_at(self, change: Mapping[str, Any]) -> None:
@@ -145,24 +145,24 @@ class SweepView:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def _figures(self) -> dict[str, Figure]:
-        over = sum(one.state != "running" for one in self._trials)
+        over = sum(trial.state != "running" for trial in self._trials)
         if self._judged[0] != over:
             self._judged = over, self._sweep.importance
         return sweep_chart.figures(
             self._trials, self._judged[1], self._sweep.space, metric=self._sweep.metric, goal=self._sweep.goal
         )
 
-    def _row(self, one: Trial, chosen: Trial | None) -> dict[str, Any]:
-        shown = self._run is not None and self._run.name == one.run
-        live = one.state == "running"
-        state = OPEN if live and self._status is not None and self._status.state not in GOING_ON else one.state
-        frames = self._frames(one.run) if live else one.frames
-        is_best = chosen is not None and one.number == chosen.number
+    def _row(self, trial: Trial, best_trial: Trial | None) -> dict[str, Any]:
+        visible = self._run is not None and self._run.name == trial.run
+        live = trial.state == "running"
+        state = OPEN if live and self._status is not None and self._status.state not in GOING_ON else trial.state
+        frames = self._frames(trial.run) if live else trial.frames
+        is_best = best_trial is not None and trial.number == best_trial.number
         return {
-            "key": one.run, "run": one.run, "mark": "★" if is_best else "", "state": state, "value": one.value,
-            "curve": [(float(mark), value) for mark, value in one.curve.items()], "frames": frames,
-            **{name: _cell(value) for name, value in one.fields.items()}, "said": one.note.partition("\n")[0],
-            "bad": False, "actions": ["hide" if shown else "show", *(["stop"] if live else [])],
+            "key": trial.run, "run": trial.run, "mark": "★" if is_best else "", "state": state, "value": trial.value,
+            "curve": [(float(mark), value) for mark, value in trial.curve.items()], "frames": frames,
+            **{name: _cell(value) for name, value in trial.fields.items()}, "said": trial.note.partition("\n")[0],
+            "bad": False, "actions": ["hide" if visible else "show", *(["stop"] if live else [])],
         }  # fmt: skip
 
     def _frames(self, run: str) -> int | None:
@@ -171,25 +171,25 @@ class SweepView:
         return None
 
     def _keep(self) -> None:
-        """Put a newer picture into the notebook, once a trial is over or the sweep changes its state."""
+        """Puts a newer picture into the notebook when a trial has ended or the sweep's state has changed."""
         status = self._status
-        if self._shown is None or status is None:
+        if self._output is None or status is None:
             return
         now = (status.state, status.over)
-        if now != self._kept:
-            self._kept = now
-            self._shown.keep(self.still())
+        if now != self._saved_state:
+            self._saved_state = now
+            self._output.keep(self.still())
 
     def _html_table(self) -> str:
         sign = -1 if self._sweep.goal == "max" else 1
-        ranked = sorted(self._trials, key=lambda one: (one.value is None, sign * (one.value or 0.0)))[:STILL_ROWS]
+        ranked = sorted(self._trials, key=lambda trial: (trial.value is None, sign * (trial.value or 0.0)))[:STILL_ROWS]
         names = ["run", "state", "value", "frames", *self._sweep.space]
         head = "".join(f'<th style="text-align:left;padding-right:12px">{html.escape(name)}</th>' for name in names)
-        rows = "".join(f"<tr>{''.join(_cell_html(cell) for cell in _cells(one, self._sweep.space))}</tr>"
-                       for one in ranked)  # fmt: skip
+        rows = "".join(f"<tr>{''.join(_cell_html(cell) for cell in _cells(trial, self._sweep.space))}</tr>"
+                       for trial in ranked)  # fmt: skip
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
-    # --- what a person asks for ---------------------------------------------------------------------------------
+    # --- actions ------------------------------------------------------------------------------------------------
 
     def _button(self, title: str, call: Callable[[], object]) -> ipywidgets.Button:
         button = ipywidgets.Button(description=title, layout={"width": "auto"})
@@ -197,7 +197,7 @@ class SweepView:
         return button
 
     def _try(self, title: str, call: Callable[[], object]) -> None:
-        """Do it, and say under the table what became of it."""
+        """Calls it and shows progress or the error under the table."""
         self.table.say(f"{title} …")
         try:
             call()
@@ -207,15 +207,15 @@ class SweepView:
             self.table.say(f"{title}: {error}", bad=True)
 
     def _do(self, key: str, action: str) -> str | None:
-        told = None
+        outcome = None
         if action == "show":
             self._show(Run(rundir.find(key)))
         elif action == "hide":
             self._hide()
         else:
-            told = f"{key}: {Run(rundir.find(key)).stop().line()}"
+            outcome = f"{key}: {Run(rundir.find(key)).stop().line()}"
         self.refresh()
-        return told
+        return outcome
 
     def _show_best(self) -> None:
         self._show(self._sweep.best)
@@ -238,8 +238,8 @@ class SweepView:
 
 
 def _kinds(sweep: Sweep) -> list[tuple[str, Any]]:
-    """The fields that are searched, and whether their cells are numbers or texts."""
-    return [(name, "number" if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in
+    """The searched fields, and whether their cells are numbers or texts."""
+    return [(name, "number" if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in
                                    getattr(entry, "values", (0.0,))) else "text")
             for name, entry in sweep.space.items()]  # fmt: skip
 
@@ -248,23 +248,23 @@ def _cell(value: Any) -> Any:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
-def _cells(one: Trial, space: Mapping[str, Any]) -> Sequence[Any]:
-    return [one.run, one.state, one.value, one.frames, *(one.fields.get(name) for name in space)]
+def _cells(trial: Trial, space: Mapping[str, Any]) -> Sequence[Any]:
+    return [trial.run, trial.state, trial.value, trial.frames, *(trial.fields.get(name) for name in space)]
 
 
 def _cell_html(value: Any) -> str:
-    said = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f'<td style="text-align:left;padding-right:12px">{html.escape(said)}</td>'
+    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f'<td style="text-align:left;padding-right:12px">{html.escape(text)}</td>'
 
 
 def _headline(status: SweepStatus) -> str:
-    """Name, state and how far it is, as HTML."""
+    """Name, state and progress, as HTML."""
     colour = static_render.BADGES.get("training" if status.state == "running" else status.state, "#5b6b7d")
     badge = (f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 9px;margin:0 .6em">'
              f"{html.escape(status.state)}</span>")  # fmt: skip
-    said = status.line().partition(", ")[2]
+    progress = status.line().partition(", ")[2]
     name = f"<b>{html.escape(status.name)}</b>"
-    return f'<div style="font-size:14px;margin-right:1em">{name}{badge}{html.escape(said)}</div>'
+    return f'<div style="font-size:14px;margin-right:1em">{name}{badge}{html.escape(progress)}</div>'
 
 
 def _png(figure: Figure, width: int, height: int) -> bytes:

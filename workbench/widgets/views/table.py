@@ -1,8 +1,8 @@
-"""A table on the screen whose rows can be sorted, chosen and acted upon; its browser half is widgets/src/table.js.
+"""A table whose rows can be sorted, selected and acted upon; its browser half is widgets/src/table.js.
 
-Cells travel as raw numbers and text: the browser sorts and formats them, and lets "ago" cells count by themselves.
-`show` sends the rows that changed; a view that appears, or that heard nothing for a while, gets all of them. What a
-row's button asks for is done in a thread, one thing at a time per row, and what goes wrong is said under that row.
+Cells travel as raw numbers and text: the browser sorts and formats them, and counts "ago" cells up itself. `show` sends
+changed rows; a view that appears, or that has received nothing for a while, gets all of them. A row's actions run in a
+thread, one at a time, and their errors appear under the row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Column:
         kind: "text"; "number"; "time", a moment in unix s, shown as date and time; "ago", a moment in unix s, shown as
             the time since then, which counts by itself; "duration" in s; "state", a badge; "sparkline", a list of
             numbers, or of pairs (x, y), sorted by the last of them.
-        help: shows up under the pointer on its header.
+        help: tooltip of its header.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Action:
     """One button per row.
 
     Attributes:
-        confirm: what is asked before it is done, such as "Stop {key}?"; {key} and {column} are the row's. None:
-            it is done at once.
-        danger: whether it is shown as one that cannot be undone easily.
+        confirm: question before the action, such as "Stop {key}?", where {key} and {column} are the row's; None: no
+            question.
+        danger: whether the button warns that the action cannot be undone easily.
     """
 
     name: str
@@ -60,16 +60,15 @@ class Action:
 
 
 class RowTable(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types here
-    """Rows on the screen.
+    """A live table.
 
     Attributes:
-        on_action: called in a thread of its own with the row's key and the action's name. What it returns is said
-            under the table, what it raises under the row, whatever it is.
-        on_select: called with the key of the row that a person chose, in the thread in which the browser's message
-            came: it must return at once.
-        on_pull: brings the rows up to date, for front ends that get nothing from threads (Colab); called where a view
-            got nothing for 4 s.
-        selected: key of the chosen row; None: none.
+        on_action: called in a separate thread with the row's key and the action's name. Its result appears under the
+            table, any exception under the row.
+        on_select: called with the selected row's key in the thread of the browser's message: must return at once.
+        on_pull: brings the rows up to date, for front ends that receive nothing from threads (Colab); called when a
+            view has received nothing for 4 s.
+        selected: key of the selected row, or None.
     """
 
     _esm = assets.text("table.js")
@@ -83,95 +82,94 @@ class RowTable(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no t
         on_select: Callable[[str], None] | None = None, on_pull: Callable[[], None] | None = None,
         empty: str = "nothing yet", row: str = "{key}",
     ) -> None:
-        """An empty table.
+        """Makes an empty table.
 
         Args:
-            label: what the table is, for people who do not see it.
-            selectable: whether a row can be chosen, by a click or Enter.
-            empty: what it says while it has no rows.
-            row: what a row is called, such as "actor {key}"; {key} and {column} are the row's.
+            label: name of the table, for screen readers.
+            selectable: whether a click or Enter selects a row.
+            empty: text of a table without rows.
+            row: name of a row, such as "actor {key}"; {key} and {column} are the row's.
         """
         self.on_action, self.on_select, self.on_pull = on_action, on_select, on_pull
-        self._titles = {one.name: one.title for one in actions}
+        self._titles = {action.name: action.title for action in actions}
         self._guard = threading.RLock()
-        self._given: dict[str, dict[str, Any]] = {}  # rows as `show` got them, in their order
-        self._sent: dict[str, dict[str, Any]] = {}  # and as the browser has them
-        self._doing: dict[str, str] = {}  # what is being done, by row
-        self._failed: dict[str, str] = {}  # why the last action on a row failed
+        self._rows: dict[str, dict[str, Any]] = {}  # rows as `show` got them, in their order
+        self._browser_rows: dict[str, dict[str, Any]] = {}  # rows as the browser has them
+        self._doing: dict[str, str] = {}  # titles of running actions, by row
+        self._failed: dict[str, str] = {}  # errors of the last actions, by row
         self._workers: dict[str, Actions] = {}
-        self._said = {"text": "", "bad": False}
-        self._told: dict[str, Any] = {}
+        self._line = {"text": "", "bad": False}
+        self._last_message: dict[str, Any] = {}
         shape = {
-            "columns": [asdict(one) for one in columns], "actions": [asdict(one) for one in actions], "label": label,
-            "selectable": selectable, "pulls": on_pull is not None, "empty": empty,
-            "row": row,
+            "columns": [asdict(column) for column in columns], "actions": [asdict(action) for action in actions],
+            "label": label, "selectable": selectable, "pulls": on_pull is not None, "empty": empty, "row": row,
         }
         super().__init__(_shape=shape)
-        self.on_msg(self._heard)
+        self.on_msg(self._on_message)
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows, in this order until a person sorts them.
+        """Shows these rows, in this order until a person sorts them.
 
-        A row has "key", a str; a cell per column by its name; and may have "actions", the names of those that make
-        sense now (default: all); "note", a text under it; "bad", whether that is an error (default: True).
+        A row has "key", a str, and a cell for each column by its name; and may have "actions", the names of those that
+        are possible now (default: all); "note", a text under it; "bad", whether the note is an error (default: True).
         """
         with self._guard:
-            self._given = {str(row["key"]): {name: _plain(value) for name, value in row.items()} for row in rows}
-            for kept in (self._failed, self._workers):
-                for key in [key for key in kept if key not in self._given and key not in self._doing]:
-                    del kept[key]
+            self._rows = {str(row["key"]): {name: _plain(value) for name, value in row.items()} for row in rows}
+            for by_key in (self._failed, self._workers):
+                for key in [key for key in by_key if key not in self._rows and key not in self._doing]:
+                    del by_key[key]
             self._tell()
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        """Say something under the table, instead of what was said there before; "" says nothing."""
+        """Replaces the line under the table; "" clears it."""
         with self._guard:
-            self._said = {"text": text, "bad": bad}
+            self._line = {"text": text, "bad": bad}
             self._tell()
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What is on the screen, in the order of `show`."""
+        """The rows on the screen, in the order of `show`."""
         with self._guard:
-            return [self._dressed(row) for row in self._given.values()]
+            return [self._dressed(row) for row in self._rows.values()]
 
     @property
     def said(self) -> str:
-        """What stands under the table."""
-        return str(self._said["text"])
+        """The line under the table."""
+        return str(self._line["text"])
 
     def act(self, key: str, action: str) -> None:
-        """Do what the button `action` of the row `key` does, without asking; returns at once."""
+        """Does the same as the button `action` of the row `key`, without a question; returns at once."""
         with self._guard:
-            if key not in self._given or action not in self._titles or key in self._doing or self.on_action is None:
-                return  # the row went away, or was clicked twice
+            if key not in self._rows or action not in self._titles or key in self._doing or self.on_action is None:
+                return  # the row is gone, or was clicked twice
             self._doing[key] = self._titles[action]
             self._failed.pop(key, None)
             self._tell()
             self._workers.setdefault(key, Actions()).submit(lambda: self._do(key, action))
 
     def _do(self, key: str, action: str) -> None:
-        failure, told = "", None
+        failure, outcome = "", None
         try:
-            told = self.on_action(key, action) if self.on_action else None
+            outcome = self.on_action(key, action) if self.on_action else None
         except Exception as error:  # shown under the row, whatever it is
             failure = str(error) or type(error).__name__
         with self._guard:
             self._doing.pop(key, None)
             if failure:
                 self._failed[key] = failure
-            if failure and key not in self._given:
+            if failure and key not in self._rows:
                 self.say(failure, bad=True)
-            elif told:
-                self.say(told)
+            elif outcome:
+                self.say(outcome)
             else:
                 self._tell()
 
-    def _heard(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
-        """What a view says."""
+    def _on_message(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+        """Handles a view's message."""
         kind = content.get("type")
         if kind == "action":
             self.act(str(content.get("key")), str(content.get("action")))
-        elif kind == "select" and content.get("key") in self._given:
+        elif kind == "select" and content.get("key") in self._rows:
             self.selected = content["key"]
             if self.on_select is not None:
                 self.on_select(content["key"])
@@ -182,16 +180,16 @@ class RowTable(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no t
                 self._tell(all=True)
 
     def _tell(self, *, all: bool = False) -> None:
-        """Send the rows that changed, or all of them, and their order; even nothing, to a view that would pull."""
-        now = {key: self._dressed(row) for key, row in self._given.items()}
-        changed = [row for key, row in now.items() if all or self._sent.get(key) != row]
-        content: dict[str, Any] = {"type": "rows", "all": all, "keys": list(now), "said": self._said}
-        if changed or content != self._told or self.on_pull is not None:
+        """Sends changed rows, or all, and their order; sends even without changes if views would pull otherwise."""
+        now = {key: self._dressed(row) for key, row in self._rows.items()}
+        changed = [row for key, row in now.items() if all or self._browser_rows.get(key) != row]
+        content: dict[str, Any] = {"type": "rows", "all": all, "keys": list(now), "said": self._line}
+        if changed or content != self._last_message or self.on_pull is not None:
             self.send({**content, "rows": changed, "now": time.time()})
-        self._sent, self._told = now, content
+        self._browser_rows, self._last_message = now, content
 
     def _dressed(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A row with what is being done to it, or what went wrong."""
+        """The row with its running action or its last error."""
         key = str(row["key"])
         if key in self._doing:
             return {**row, "busy": True, "note": f"{self._doing[key]} …", "bad": False}
@@ -201,9 +199,9 @@ class RowTable(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no t
 
 
 def _plain(value: Any) -> Any:
-    """A cell as JSON has it: numbers of NumPy as Python's, what is not finite as None."""
+    """The cell as JSON: NumPy's numbers as Python's, a number that is not finite as None."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

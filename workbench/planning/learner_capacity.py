@@ -1,4 +1,4 @@
-"""What learners carry: how fast an accelerator acts and trains, and how many learners a speed takes."""
+"""Capacities of learners: how fast an accelerator acts and trains, and how many learners a speed needs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from workbench.errors import OutOfBounds
 from workbench.planning import capacity
 from workbench.planning.constants import known
 
-UNROLLS_EACH = 32  # that a learner trains on at a time: V-trace's default
+UNROLLS_EACH = 32  # unrolls of each learner in an update: V-trace's default
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What a learner's accelerators carry, in steps/s: acting alone, training alone, and both."""
+    """Capacities of a learner's accelerators in steps/s: acting alone, and training alone."""
 
     inference: float
     training: float
@@ -22,23 +22,23 @@ class Rate:
 
     @classmethod
     def of_both(cls, both: float, basis: str) -> Rate:
-        """From what they carry of both, divided as on our own cores."""
+        """A Rate from the capacity for both together, divided as measured on CPU cores."""
         share = known("inference", "share")
         return cls(both / share, both / (1 - share), basis)
 
     @property
     def both(self) -> float:
-        """Acting and training on each step."""
+        """Steps/s of acting and training on each step."""
         return capacity.both_rate(self.inference, self.training)
 
     def times(self, number: int) -> Rate:
-        """Of as many accelerators."""
+        """The rate of `number` such accelerators."""
         return Rate(self.inference * number, self.training * number, self.basis)
 
 
 @dataclass(frozen=True)
 class Learner:
-    """What one of several learners carries. Rates in steps/s, `card` in bytes/s."""
+    """Capacities of one of several learners. Rates in steps/s, `card` in bytes/s."""
 
     service: float
     rate: Rate
@@ -49,7 +49,7 @@ class Learner:
     unroll_length: int
 
     def batch(self, learners: int) -> int:
-        """Unrolls per update of all learners together, the same number for each."""
+        """Unrolls per update of all learners together, shared equally."""
         each = UNROLLS_EACH if self.batch_size is None else math.ceil(self.batch_size / learners)
         return each * learners
 
@@ -68,13 +68,13 @@ class Learner:
         return self.up / learners + gradients
 
     def most(self, learners: int) -> float:
-        """Steps/s that so many of them carry together: their fullest part's."""
+        """Steps/s of all learners together, as their fullest part allows."""
         return min(learners * self.service, learners * self.trained(learners), self.card / self.card_bytes(learners))
 
     def count_for(self, steps: float, utilisation: float) -> int:
-        """Learners for `steps` of which no part is busier than `utilisation`.
+        """The number of learners for `steps` per second with no part busier than `utilisation`.
 
-        Raises OutOfBounds where averaging the gradients takes what more learners add.
+        Raises OutOfBounds if averaging the gradients costs as much as more learners add.
         """
         first = capacity.count_for(steps, min(self.service, self.rate.both), utilisation)
         for learners in range(first, 20 * first + 2048):

@@ -1,4 +1,4 @@
-"""One thing that a person can have done: fields, a button, and a line under them that says what became of it."""
+"""A form for one task of the inspector: fields, a button, and a line under them with the outcome."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _BAD = "color:var(--jp-error-color1,#b3261e)"
 _TICK_S = 1.0
 
 
-class Doing:
-    """A row of fields with a button; what it asks for is done in a thread, once at a time.
+class TaskForm:
+    """A row of fields with a button that runs a task in a thread, once at a time.
 
     Attributes:
-        fields: its widgets by name.
-        button, message, view: the button, the line under it, and everything.
+        fields: widgets by name.
+        button, message, view: the button, the line under it, and the whole form.
     """
 
     def __init__(
         self, name: str, title: str, fields: Mapping[str, Any], ask: Callable[[], tuple[str, Callable[[], str]]], *,
         tooltip: str = "",
     ) -> None:
-        """The widgets.
+        """Builds the widgets.
 
         Args:
             name: of its CSS classes: workbench-inspector-<name>, …-<name>-message and …-<name>-<field>.
-            ask: called at the click: what is being done, in words, and what does it and returns what to say then.
+            ask: called at a click; returns the task in words, and a function that runs it and returns the outcome.
         """
         self.fields, self._ask, self._actions, self._lock = dict(fields), ask, Actions(), threading.Lock()
         self._busy, self._since, self._words = False, 0.0, ""
@@ -50,11 +50,11 @@ class Doing:
 
     @property
     def busy(self) -> bool:
-        """Whether it is being done."""
+        """Whether the task is running."""
         return self._busy
 
     def start(self) -> None:
-        """As a click on the button: returns at once."""
+        """Does the same as a click on the button; returns at once."""
         with self._lock:
             if self._busy:
                 return
@@ -69,7 +69,7 @@ class Doing:
         REFRESHER.add(self, period_s=_TICK_S)
 
     def tick(self) -> bool:
-        """Say how long it takes; called by the refresher."""
+        """Shows how long the task has taken; called by the refresher."""
         with self._lock:
             if self._busy and (took := time.monotonic() - self._since) >= _TICK_S:
                 self.say(f"{self._words} … {took:.0f} s")
@@ -77,27 +77,27 @@ class Doing:
 
     def _do(self, do: Callable[[], str]) -> None:
         try:
-            said, bad = do(), False
+            outcome, bad = do(), False
         except Exception as error:  # shown under the button, whatever it is
-            said, bad = str(error) or type(error).__name__, True
+            outcome, bad = str(error) or type(error).__name__, True
         with self._lock:
             self._busy, self.button.disabled = False, False
-            self.say(said, bad=bad)
+            self.say(outcome, bad=bad)
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        """Show a line under the button; "" shows none."""
+        """Shows a line under the button; "" clears it."""
         look = f' role="alert" style="{_BAD}"' if bad else ' role="status"'
-        shown = html.escape(text).replace("\n", "<br>")
-        self.message.value = f"<div{look}>{'⚠ ' if bad else ''}{shown}</div>" if text else ""
+        line = html.escape(text).replace("\n", "<br>")
+        self.message.value = f"<div{look}>{'⚠ ' if bad else ''}{line}</div>" if text else ""
 
 
 def keywords(text: str, *, reserved: Mapping[str, str]) -> dict[str, Any]:
-    """Fields and values of text such as "learning_rate=1e-4, optimizer='adam'"; {} for an empty one.
+    """Fields and values in a text such as "learning_rate=1e-4, optimizer='adam'"; {} for an empty text.
 
     Args:
-        reserved: names that are no fields here, and what to do instead.
+        reserved: names that are not allowed here, and what to do instead.
 
-    Raises InvalidInput for anything else than names with plain values.
+    Raises InvalidInput unless the text consists of names with plain values.
     """
     try:
         call = ast.parse(f"fork({text})", mode="eval").body
@@ -105,17 +105,17 @@ def keywords(text: str, *, reserved: Mapping[str, str]) -> dict[str, Any]:
         call = None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
         raise InvalidInput(f"{text!r} are no changed fields. Type them as in Python: learning_rate=1e-4, actors=4")
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in reserved:
             what = reserved.get(str(keyword.arg), "Type fields one by one.")
             raise InvalidInput(f"{keyword.arg or '**'} cannot be given here. {what}")
         try:
-            found[keyword.arg] = ast.literal_eval(keyword.value)
+            fields[keyword.arg] = ast.literal_eval(keyword.value)
         except ValueError:
             raise InvalidInput(f"{keyword.arg}={ast.unparse(keyword.value)} is no plain value. Type a number, a "
                                "text in quotes, True, False or None.") from None
-    return found
+    return fields
 
 
 def whole(label: str, value: int, low: int, high: int) -> Any:
