@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments.adapters import envpools
+from workbench.environments.adapters.guarded_calls import abandon_pool
 from workbench.environments.contract import Array
 from workbench.environments.football.planes import packed
 from workbench.environments.football.vector import Moment
@@ -52,7 +52,7 @@ class EnvpoolGames:
     def close(self) -> None:
         """Leaves the pool."""
         if self._pool is not None:
-            envpools.leave(self._pool)
+            abandon_pool(self._pool)
         self._pool = None
 
 

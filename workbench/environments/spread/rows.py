@@ -1,4 +1,4 @@
-"""What a process of `spread` and its parent both know: the shared memory, and what goes through the pipe."""
+"""The protocol between a process of `spread` and its parent: shared memory, and messages of the pipe."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from workbench.environments.contract import Array
 from workbench.trajectory import EnvironmentSpec
 
 STEP, RESET, FRAME, LAST_FRAME, LAST_OBSERVATION = (bytes([number]) for number in range(5))  # commands
-DONE, FAILED = b"\0", b"\1"  # what an answer begins with; behind it a value, or an error as JSON
+DONE, FAILED = b"\0", b"\1"  # first byte of an answer; a value, or an error as JSON, follows
 
 
 class SharedRows:
     """Arrays of all rows in one shared memory, as in `StepBatch`.
 
     Attributes:
-        final: [N, *frame], true final observations where flags are TRUNCATED; elsewhere whatever was there.
+        final: [N, *frame], true final observations where flags are TRUNCATED; elsewhere undefined.
     """
 
     actions: Array
@@ -55,5 +55,5 @@ def packed(array: Array | None) -> bytes:
 
 
 def unpacked(data: bytes) -> Array | None:
-    """What `packed` was given."""
+    """The array, or None, from bytes of `packed`."""
     return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False) if data else None
