@@ -188,7 +188,7 @@ def test_a_frame_that_could_not_be_drawn_is_not_replaced_by_an_older_one(monkeyp
     seen, picture = np.zeros((1, 4), np.uint8), np.zeros((2, 2, 3), np.uint8)
     answers = iter([("", picture, seen), ("no luck", None, None), ("", picture + 1, seen)])
     monkeypatch.setattr(screen, "_start", lambda: None)
-    monkeypatch.setattr(screen, "_asked", lambda played: next(answers))
+    monkeypatch.setattr(screen, "_request", lambda calls: next(answers))
     screen.begin(0, 2)
     assert not screen.frame(seen).any()
     screen.step(np.zeros(1, np.int64))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench.environments import registry
-from workbench.environments.families import FAMILIES, PACKAGES, Package, importing, lacking, package_of
+from workbench.environments.families import FAMILIES, PACKAGES, importing, lacking, package_of
 from workbench.environments.presets import presets_of
 from workbench.tables import Columns, Table
 
@@ -142,7 +142,8 @@ def _families() -> list[_Family]:
     for title, what, starts, example in _GYMNASIUM:
         names = tuple(name for name in specs if name.startswith(starts) or _module(specs[name]).startswith(starts))
         needed_package = next(filter(None, map(package_of, starts)), None)
-        families.append(_of_package(title, what, names, needed_package, example))
+        families.append(_Family(title, what, names, needed_package is None or needed_package.installed,
+                                needed_package.install if needed_package else "", example))
     families += [_Family(family.prefix, family.title, tuple(family.adapter_module().names()), family.installed,
                          family.install, _EXAMPLES.get(family.prefix, "")) for family in FAMILIES]
     testing = tuple(name for name in specs if name.startswith("testing/"))
@@ -153,10 +154,6 @@ def _families() -> list[_Family]:
     if others:
         families.append(_Family("other", "more ids that Gymnasium knows here", others))
     return families
-
-
-def _of_package(name: str, what: str, names: tuple[str, ...], package: Package | None, example: str) -> _Family:
-    return _Family(name, what, names, package is None or package.installed, package.install if package else "", example)
 
 
 def _module(spec: object) -> str:

@@ -293,7 +293,3 @@ def _make_gymnasium(name: str, options: Mapping[str, Any]) -> Any:
     spec = copy.copy(_spec(name))
     spec.order_enforce = False
     return gymnasium.make(spec, **{"disable_env_checker": True, **options})
-
-
-__all__ = ["Factory", "atari_game", "check_name", "check_processes", "check_wrappable", "known_ids", "make",
-           "make_configured", "register_environment", "registered_factory", "registered_names"]
