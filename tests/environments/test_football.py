@@ -174,7 +174,7 @@ def test_frames_of_the_game_itself_and_more_than_envpool_has_say_that_they_need_
 @pytest.mark.parametrize(("options", "message"), [
     ({"engine": "envpool", "rewards": "scoring,checkpoints"}, "does not have rewards='scoring,checkpoints'"),
     ({"left_players": 3}, "has 2 that can be controlled"),
-    ({"left_players": 0}, "somebody must be controlled"),
+    ({"left_players": 0}, "at least one player must be controlled"),
     ({"representation": "pixels"}, "not one of 'extracted', 'simple115v2', 'raw'"),
     ({"render_width": 1000}, "not a multiple of 16"),
 ])

@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, StepBatch
+from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, StepBatch
 
 Array = npt.NDArray[Any]
 Show = Literal["endings", "frames"] | None  # what an environment keeps for people to see; frames: endings as well
@@ -98,6 +98,13 @@ class VectorEnvironment(Protocol):
 def seeds_of(seed: int, num_envs: int) -> Array:
     """One seed per environment, int64 [N] in [0, 2**31), independent for neighbouring values of `seed`."""
     return np.random.SeedSequence(seed).generate_state(num_envs).astype(np.int64) & 0x7FFFFFFF
+
+
+def first_step(observation: Array, *, scored: bool = False) -> StepBatch:
+    """The step that `reset` returns for observations [N, *frame]: START everywhere, rewards and scores 0."""
+    reward = np.zeros(len(observation), np.float32)
+    return StepBatch(observation, reward, np.full(len(observation), Flags.START, np.uint8),
+                     score=reward.copy() if scored else None)
 
 
 def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Array:

@@ -25,7 +25,7 @@ from workbench.environments.adapters.guarded_calls import LARGEST, abandon_pool,
 from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
-from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.trajectory import Flags, StepBatch
@@ -95,8 +95,7 @@ class NativeVector:
         observation = self._placed(self._pair(result)[0], "reset")
         self._observation, self._endings = observation, {}
         self._clear_held()
-        return StepBatch(
-            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        return first_step(observation)
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`; those of rows that were ABSENT are ignored."""

@@ -20,7 +20,7 @@ from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, raised, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import Layout, actions_of, layout_of, spec_of
-from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed
 from workbench.trajectory import Flags, StepBatch
@@ -79,8 +79,7 @@ class GymnasiumVector:
 
     def reset_each(self, seeds: Array) -> StepBatch:
         """As `reset`, with a seed for each environment."""
-        batch = StepBatch(self._empty(self.num_envs), np.zeros(self.num_envs, np.float32),
-                          np.full(self.num_envs, Flags.START, np.uint8))
+        batch = first_step(self._empty(self.num_envs))
         observations = [self._unshared(self._reset_one(index, seed)) for index, seed in enumerate(seeds.tolist())]
         self._place_all(observations, batch)
         return batch

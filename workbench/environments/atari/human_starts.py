@@ -32,7 +32,7 @@ from workbench.environments.atari.vector import (
     SCREEN,
     AtariOptions,
 )
-from workbench.environments.contract import Array, Ending, checked_actions
+from workbench.environments.contract import Array, Ending, checked_actions, first_step
 from workbench.environments.observations import area_matrix
 from workbench.errors import InvalidInput
 from workbench.rundir.files import content
@@ -112,9 +112,7 @@ class AtariFromStarts:
         """Returns the first step of each game's first start; `seed` is ignored."""
         self._next = [cycle(numbers) for numbers in self._dealt]
         self._steps[:], self._endings = 0, {}
-        return StepBatch(
-            np.stack([self._begin(index) for index in range(self.num_envs)]),
-            np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        return first_step(np.stack([self._begin(index) for index in range(self.num_envs)]))
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`: FRAMES_PER_STEP frames, fewer if the game ended."""

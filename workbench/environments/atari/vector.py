@@ -23,7 +23,7 @@ import numpy as np
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
 from workbench.environments.atari.colour_screens import ColourScreens, screen_size
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import InvalidInput
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
@@ -114,8 +114,7 @@ class AtariVector:
         if self._screens is not None:
             self._screens.reset(seeds, observation)
         self._endings = {}
-        return StepBatch(
-            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        return first_step(observation)
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`: FRAMES_PER_STEP frames, fewer if the game ended."""

@@ -23,7 +23,7 @@ import numpy as np
 from workbench.config import setting
 from workbench.config.settings import check_known, validate
 from workbench.environments.adapters.guarded_calls import broken, called, close_all, raised
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
 from workbench.environments.dmlab.level_cache import LevelCache
 from workbench.environments.dmlab.levels import (
     ACTIONS,
@@ -167,8 +167,7 @@ class DmlabVector:
             self._seeds[index] = np.random.default_rng(env_seed)
             called(self._name, index, "reset", self._begin, index, observation[index])
         self._observation = observation
-        return StepBatch(
-            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        return first_step(observation)
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`."""

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from workbench.environments.adapters.guarded_calls import called
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
 from workbench.environments.football.engine import GameStep
 from workbench.environments.football.planes import PLANES, picture
 from workbench.environments.football.screen import Screen
@@ -87,9 +87,7 @@ class FootballVector:
         first: GameStep = called(self.spec.name, None, "reset", self._games.begin, seeds)
         self._endings, self._observation = {}, first.observation
         self._begin_drawing(range(len(seeds)), first)
-        nothing = np.zeros(self.num_envs, np.float32)
-        return StepBatch(first.observation, nothing, np.full(self.num_envs, Flags.START, np.uint8),
-                         score=nothing.copy() if self.spec.scored else None)
+        return first_step(first.observation, scored=self.spec.scored)
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`, one step of the engine; ended games begin anew."""

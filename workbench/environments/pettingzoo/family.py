@@ -272,23 +272,21 @@ class ParallelVector:
         try:
             self._layout.place(observation, batch.observation[row])
         except (TypeError, ValueError) as error:
-            raise self._broken(row, where, agent, str(error)) from None
+            raise self._broken(row // len(self._agents), where, agent, str(error)) from None
 
     def _of(self, values: Any, what: str, agent: str, where: str, game: int) -> Any:
         try:
             return values[agent]
         except (KeyError, TypeError, IndexError):
-            raise self._broken(game * len(self._agents), where, agent, f"there is no {what} of it in {short(values)}"
-                               ) from None
+            raise self._broken(game, where, agent, f"there is no {what} of it in {short(values)}") from None
 
     def _number(self, reward: Any, agent: str, game: int) -> float:
         try:
             value = float(reward)
         except (TypeError, ValueError):
-            raise self._broken(game * len(self._agents), "step", agent, f"reward {short(reward)} is not a number"
-                               ) from None
+            raise self._broken(game, "step", agent, f"reward {short(reward)} is not a number") from None
         if not -LARGEST < value < LARGEST:  # also refuses NaN
-            raise self._broken(game * len(self._agents), "step", agent, f"reward {value} is not a finite float32")
+            raise self._broken(game, "step", agent, f"reward {value} is not a finite float32")
         return value
 
     def _check_agents(self, game: int, where: str, playing: tuple[str, ...] | list[str]) -> None:
@@ -297,22 +295,22 @@ class ParallelVector:
         for agent in agents:
             if agent not in playing:
                 why = "was terminated or truncated" if agent in self._agents else "is not in possible_agents"
-                raise self._broken(game * len(self._agents), where, agent, f"it is in `agents`, and {why}")
+                raise self._broken(game, where, agent, f"it is in `agents`, and {why}")
         for agent in playing:
             if agent not in agents:
-                raise self._broken(game * len(self._agents), where, agent,
+                raise self._broken(game, where, agent,
                                    "it is not in `agents`, and was neither terminated nor truncated (all of "
                                    "possible_agents must be there after a reset)")
 
     def _check_finite(self, observation: Array, rows: Array, where: str) -> None:
         if (index_and_value := self._layout.not_finite(observation)) is not None:
             index, value = index_and_value
-            row = int(rows[index])
-            raise self._broken(row, where, self._agents[row % len(self._agents)],
+            game, agent = divmod(int(rows[index]), len(self._agents))
+            raise self._broken(game, where, self._agents[agent],
                                f"its observation has the value {value}, which is not finite")
 
-    def _broken(self, row: int, where: str, agent: str, rule: str) -> EnvironmentFailed:
-        return broken(self._name, row // len(self._agents), where, f"agent {agent!r}: {rule}")
+    def _broken(self, game: int, where: str, agent: str, rule: str) -> EnvironmentFailed:
+        return broken(self._name, game, where, f"agent {agent!r}: {rule}")
 
     def _frame(self, row: int, observation: Array) -> Array | None:
         number = row // len(self._agents)

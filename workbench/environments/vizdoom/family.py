@@ -21,7 +21,7 @@ import numpy as np
 
 from workbench.config.settings import check_known
 from workbench.environments.adapters.guarded_calls import called, close_all, raised
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
 from workbench.environments.vizdoom.area_average import shrinking
 from workbench.environments.vizdoom.game import SCREEN, Game, MatchOptions, VizdoomOptions, game_of
 from workbench.environments.vizdoom.scenarios import SCENARIOS, Scenario
@@ -105,9 +105,7 @@ class VizdoomVector:
             observation[index] = self._shrink(self._games[index].screen)
 
         self._in_threads("reset", begin)
-        nothing = np.zeros(self.num_envs, np.float32)
-        return StepBatch(observation, nothing, np.full(self.num_envs, Flags.START, np.uint8),
-                         score=nothing.copy() if self.spec.scored else None)
+        return first_step(observation, scored=self.spec.scored)
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`."""
