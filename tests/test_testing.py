@@ -184,7 +184,7 @@ BROKEN = {
     "'START'.*without": changed(flags=lambda batch: batch.flags & np.uint8(Flags.START)),
     "LIFE_LOST": changed(flags=lambda batch: batch.flags | (batch.flags > 0) * np.uint8(Flags.LIFE_LOST)),
     "'flags'": changed(flags=lambda batch: batch.flags | np.uint8(32)),
-    "'ABSENT'.*comes alone": changed(flags=lambda b: b.flags | (b.flags > 0) * np.uint8(Flags.ABSENT)),
+    "'ABSENT'.*set alone": changed(flags=lambda b: b.flags | (b.flags > 0) * np.uint8(Flags.ABSENT)),
     "'ABSENT'.*no reward": changed(flags=lambda batch: np.where(batch.flags == 0, np.uint8(Flags.ABSENT), batch.flags)),
     "score of step.*where the spec says": changed(score=lambda batch: batch.reward),
     "final observation.*final_index": changed(final_index=lambda batch: batch.final_index[:0]),
@@ -356,8 +356,8 @@ def test_frames_are_counted_and_an_environment_whose_drawing_needs_a_package_is_
 
 
 @pytest.mark.parametrize("ending, rule", [
-    (lambda self, index: None, r"ending\(\d\) must tell how the episode ended"),
-    (lambda self, index: Ending(np.zeros(4, np.float32), None), r"ending\(0\) must .* be None for one that goes on"),
+    (lambda self, index: None, r"ending\(\d\) must be an Ending if the last step ended the episode"),
+    (lambda self, index: Ending(np.zeros(4, np.float32), None), r"ending\(0\) must .* and None if it goes on"),
     (lambda self, index: self._env.ending(index) and Ending(np.zeros(4, np.float32), None), "the final observation"),
 ])
 def test_an_ending_that_is_not_told_is_said(ending, rule):

@@ -20,7 +20,7 @@ import pytest
 from workbench import rundir
 from workbench.actor.main import make_groups
 from workbench.config import RunConfig
-from workbench.environments.check import _check_same, _copied, _Watch
+from workbench.environments.check import _BatchRules, _check_same, _copied
 from workbench.environments.contract import random_actions
 from workbench.environments.families import FAMILIES
 from workbench.rundir import RunDirectory
@@ -142,12 +142,12 @@ def test_an_actor_process_keeps_the_contract_and_repeats_what_its_seed_gives(nam
     for group, said in one.said.items():
         rows = len(said[0].step.reward)
         assert {message.first_env for message in said} == {group * rows}
-        watch = _Watch(SimpleNamespace(spec=one.hello.spec, num_envs=rows), shown=False)  # type: ignore[arg-type]
+        rules = _BatchRules(SimpleNamespace(spec=one.hello.spec, num_envs=rows), keeps_endings=False)  # type: ignore[arg-type]
         steps = [message.step for message in said]
-        watch.first(steps[0])
+        rules.first(steps[0])
         for before, after in zip(steps[:-1], steps[1:], strict=True):
-            watch.next(after, before)
-        assert watch.varied and watch.seen.steps > 0
+            rules.next(after, before)
+        assert rules.varied and rules.counts.steps > 0
         _check_same(steps, [message.step for message in two.said[group]], "same seed, same trajectory",
                     "a second actor process")
         _check_same(steps, here[group], "same seed, same trajectory", "the actor's process and this one")

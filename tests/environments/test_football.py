@@ -174,7 +174,7 @@ def test_frames_of_the_game_itself_and_more_than_envpool_has_say_that_they_need_
 @pytest.mark.parametrize(("options", "message"), [
     ({"engine": "envpool", "rewards": "scoring,checkpoints"}, "does not have rewards='scoring,checkpoints'"),
     ({"left_players": 3}, "has 2 that can be controlled"),
-    ({"left_players": 0}, "somebody must be controlled"),
+    ({"left_players": 0}, "at least one player must be controlled"),
     ({"representation": "pixels"}, "not one of 'extracted', 'simple115v2', 'raw'"),
     ({"render_width": 1000}, "not a multiple of 16"),
 ])
@@ -188,7 +188,7 @@ def test_a_frame_that_could_not_be_drawn_is_not_replaced_by_an_older_one(monkeyp
     seen, picture = np.zeros((1, 4), np.uint8), np.zeros((2, 2, 3), np.uint8)
     answers = iter([("", picture, seen), ("no luck", None, None), ("", picture + 1, seen)])
     monkeypatch.setattr(screen, "_start", lambda: None)
-    monkeypatch.setattr(screen, "_asked", lambda played: next(answers))
+    monkeypatch.setattr(screen, "_request", lambda calls: next(answers))
     screen.begin(0, 2)
     assert not screen.frame(seen).any()
     screen.step(np.zeros(1, np.int64))

@@ -8,7 +8,7 @@ import pytest
 from tests.environments.test_atari import area
 from workbench.environments import make
 from workbench.environments.adapters.rendering import named_actions
-from workbench.environments.atari.screen import screen_size
+from workbench.environments.atari.colour_screens import screen_size
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed
 from workbench.testing import CountingEnv

@@ -21,9 +21,9 @@ from workbench.trajectory import ENDS, Flags
 
 vizdoom = pytest.importorskip("vizdoom", reason="the extra doom is not installed")
 
+from workbench.environments.vizdoom.area_average import shrinking  # noqa: E402
 from workbench.environments.vizdoom.family import names  # noqa: E402  # after the skip
 from workbench.environments.vizdoom.scenarios import SCENARIOS  # noqa: E402
-from workbench.environments.vizdoom.screen import smaller  # noqa: E402
 
 
 def area(old: int, new: int) -> np.ndarray:
@@ -278,7 +278,7 @@ def test_actions_press_one_button_or_two_that_go_together() -> None:
 @pytest.mark.parametrize("size", [(72, 96), (84, 84), (120, 160), (60, 80), (24, 32)])
 def test_a_screen_is_shrunk_by_area(size: tuple[int, int]) -> None:
     screen = np.random.default_rng(0).integers(256, size=(3, 120, 160), dtype=np.uint8)
-    made = smaller(120, 160, *size)(screen)
+    made = shrinking(120, 160, *size)(screen)
     assert made.dtype == np.uint8 and made.flags.c_contiguous
     assert np.abs(made.astype(int) - shrunk(screen, *size)).max() <= (0 if size != (84, 84) else 1)  # float32 halves
 

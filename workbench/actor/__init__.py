@@ -1,1 +1,1 @@
-"""Steps environments, nothing else; loads no torch."""
+"""Steps environments, nothing else; imports no torch."""

@@ -1,9 +1,9 @@
 """An actor process: steps its groups of environments with the actions that the learner sends.
 
-Each group is a vector environment of its own. All first observations are sent at once; from then on whichever group
-gets its actions is stepped and sent again, so that one group steps while the others wait for inference. When the
-learner goes away the actor connects anew, as a new life: new run id, environments reset. Where environments say that a
-reset with a seed leaves memory behind (`keeps_memory_at_reset`), the process is replaced instead, in its place.
+Each group is a vector environment. The actor sends the first observations of all groups, and then steps each group when
+its actions arrive, so that one group steps while the others wait for inference. When the learner goes away the actor
+connects again with a new run id and resets its environments. If a seeded reset leaks memory in its environments
+(`keeps_memory_at_reset`), it replaces its process instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from workbench import environments
-from workbench.actor.memory_limit import go_first, keep_within_limit
+from workbench.actor.memory_limit import keep_within_limit, prefer_for_oom_kill
 from workbench.config import RunConfig
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import VectorEnvironment
@@ -41,33 +41,33 @@ _CONNECT_S = 5.0
 def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]:
     """The actor's environments, in `groups_per_actor` vector environments of nearly equal size.
 
-    Raises OutOfBounds where several agents play a game and a group holds no whole games.
+    Raises OutOfBounds if several agents play a game and a group holds no whole games.
     """
     groups = min(config.groups_per_actor, config.envs_per_actor)
     sizes = [len(part) for part in np.array_split(np.arange(config.envs_per_actor), groups)]
     sealed.check_module(run.code, config.environment)
     factory = load_factory(run.code / "environment.pkl")
-    made = [
+    vectors = [
         environments.make_configured(
             config, num_envs=size, seed=config.seed, threads=config.actor_threads, processes=config.actor_processes,
             factory=factory,
         )
         for size in sizes
     ]
-    agents = made[0].spec.agents
+    agents = vectors[0].spec.agents
     if any(size % agents for size in sizes):
         raise OutOfBounds(
             f"{agents} agents play each game of {config.environment}: envs_per_actor={config.envs_per_actor} must be a "
             f"multiple of groups_per_actor x {agents} = {groups * agents}.")
-    return made
+    return vectors
 
 
 class Stream:
     """One connection to the learner: from the hello until either side goes away.
 
-    gRPC's asyncio half, because it sends and receives from the thread that steps: the other half sends from a thread
-    of its own, which has to wait for Python's lock until the environments of the next group have been stepped. Its
-    loop stands still while environments are stepped, which may run one themselves.
+    gRPC's asyncio API, because it sends and receives in the thread that steps: the synchronous API sends in its own
+    thread, which would wait for Python's lock until the next group has been stepped. The loop does not run while
+    environments step, so that they may run one themselves.
     """
 
     def __init__(
@@ -75,19 +75,19 @@ class Stream:
     ) -> None:
         self._runner, self._hello = runner, hello
         metadata = (*token_metadata(token), *names_metadata(names))
-        self._channel = runner.run(_connected(where))
+        self._channel = runner.run(_connect(where))
         self._call = self._channel.stream_stream(method_path("play"))(metadata=metadata, wait_for_ready=True)
 
     def welcome(self) -> Welcome:
-        """Say hello; the learner's answer. Waits until the learner is ready."""
+        """Sends the hello. Returns the learner's answer, once the learner is ready."""
         return Welcome.decode(self._runner.run(self._exchange(self._hello.encode())))
 
     def send(self, step: GroupStep) -> None:
-        """Send a group's step; waits only while the connection takes no more."""
+        """Sends a group's step; waits only while the connection is congested."""
         self._runner.run(self._write(step.encode()))
 
     def exchange(self, step: GroupStep | None = None) -> GroupActions:
-        """Send a group's step, if one is given; the next actions that come. Raises EOFError if the learner closed."""
+        """Sends a group's step, if any. Returns the next actions. Raises EOFError if the learner closes."""
         reply = self._runner.run(self._exchange(None if step is None else step.encode()))
         return GroupActions.decode(reply, self._hello.spec.actions)
 
@@ -100,17 +100,17 @@ class Stream:
         return reply
 
     async def _write(self, message: bytes) -> None:
-        with suppress(asyncio.InvalidStateError):  # it has ended: the next reply says how
+        with suppress(asyncio.InvalidStateError):  # the call has ended: the next reply says how
             await self._call.write(message)
 
     def close(self) -> None:
-        """End the connection."""
+        """Ends the connection."""
         self._call.cancel()
         self._runner.run(self._channel.close())
 
 
-async def _connected(where: str | Endpoint) -> grpc.aio.Channel:
-    """A channel of the loop that runs. Raises TimeoutError if nobody listens there, so that one looks again where."""
+async def _connect(where: str | Endpoint) -> grpc.aio.Channel:
+    """A channel of the running loop. Raises TimeoutError if nothing listens at `where`, which may have moved."""
     channel = open_stream_channel(where)
     try:
         await asyncio.wait_for(channel.channel_ready(), _CONNECT_S)
@@ -121,27 +121,27 @@ async def _connected(where: str | Endpoint) -> grpc.aio.Channel:
 
 
 def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
-    """Step `groups` for as long as the stream lives. Ends by grpc.RpcError, EOFError or EnvironmentFailed."""
+    """Steps `groups` until the stream ends. Raises grpc.RpcError, EOFError or EnvironmentFailed."""
     first_envs = np.cumsum([0, *(group.num_envs for group in groups)]).tolist()
-    sent = [0.0] * len(groups)
+    sent_at = [0.0] * len(groups)
     for number, group in enumerate(groups):
         stream.send(GroupStep(number, first_envs[number], group.reset(seed=seed + first_envs[number])))
-        sent[number] = time.perf_counter()
+        sent_at[number] = time.perf_counter()
     reply = stream.exchange()
     while True:
         number, received = reply.group, time.perf_counter()
         step = groups[number].step(reply.actions)
-        stepped, round_trip_s = time.perf_counter(), received - sent[number]
-        sent[number] = stepped
+        stepped, round_trip_s = time.perf_counter(), received - sent_at[number]
+        sent_at[number] = stepped
         reply = stream.exchange(GroupStep(number, first_envs[number], step, stepped - received, round_trip_s))
 
 
 def connect_and_play(
     groups: list[VectorEnvironment], where: str | Endpoint, token: str, actor: int, *, runner: asyncio.Runner
 ) -> bool:
-    """One life of the actor; whether it came to play. Returns when the learner went away, or is not there yet.
+    """Plays until the learner goes away. Returns whether it connected at all.
 
-    Raises AccessDenied or ShapeMismatch if it refused us for good.
+    Raises AccessDenied or ShapeMismatch if the learner refuses this actor for good.
     """
     count = sum(group.num_envs for group in groups)
     hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
@@ -168,47 +168,47 @@ def _raise_if_final(error: grpc.RpcError) -> None:
     print(f"connection ended: {error.code().name} {error.details()}", file=sys.stderr, flush=True)
 
 
-def _leave_nothing(run: RunDirectory) -> None:
-    """Remove the bundle that a node without the run's storage was given; the one who gave it is gone."""
+def _remove_bundle(run: RunDirectory) -> None:
+    """Removes the run's bundle from a node without the run's storage; the host that sent it has gone."""
     if run.certificate.exists() and not run.certificate_key.exists():
         shutil.rmtree(run.path, ignore_errors=True)
 
 
-def _one_life(
+def _play_once(
     groups: list[VectorEnvironment], run: RunDirectory, learner: str, index: int, runner: asyncio.Runner
 ) -> bool:
-    """`connect_and_play` with the learner of that name, wherever it is now."""
+    """`connect_and_play` with the learner of that name, at its current address."""
     try:
         where = reach(run, learner)
-    except ConnectionLost:  # it has not said yet
+    except ConnectionLost:  # it has no address yet
         return False
     return connect_and_play(groups, where, run.token(), index, runner=runner)
 
 
 def _replace_this_process() -> None:
-    """Starts the same command in this process: same id and standard streams, so its supervisor sees nothing."""
+    """Executes the same command in this process: id and standard streams stay, so its supervisor notices nothing."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def main(run_dir: str, index: int) -> int:
-    """Run actor `index` of the run in `run_dir` until its supervisor ends it. The exit code."""
+    """Runs actor `index` of the run in `run_dir` until its supervisor ends it. Returns the exit code."""
     run = RunDirectory(Path(run_dir))
-    end_with_parent(lambda: _leave_nothing(run))
+    end_with_parent(lambda: _remove_bundle(run))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    go_first()
-    last_words = run.logs / f"actor-{index}.error.json"
-    keep_within_limit(run, index, lambda error: os._exit(leave_error(last_words, error)))
+    prefer_for_oom_kill()
+    error_file = run.logs / f"actor-{index}.error.json"
+    keep_within_limit(run, index, lambda error: os._exit(leave_error(error_file, error)))
     try:
         config = run.config()
         learner = learner_name(index % config.learners)
         groups = make_groups(config, run)
         with asyncio.Runner() as runner:
             while True:
-                played = _one_life(groups, run, learner, index, runner)
+                connected = _play_once(groups, run, learner, index, runner)
                 time.sleep(_RECONNECT_S)
-                if played and any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
+                if connected and any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
                     _replace_this_process()
     except WorkbenchError as error:
-        return leave_error(last_words, error)
+        return leave_error(error_file, error)

@@ -1,7 +1,7 @@
-"""The memory of an actor: environments that leak end their actor, and never the machine.
+"""The memory limit of an actor: environments that leak end their actor, never the machine.
 
-Where memory runs out the system ends an actor first, and not the learner or somebody's notebook; the supervisor starts
-another. `actor_memory_limit_gb` ends one before that.
+When memory runs out, the kernel kills an actor first, not the learner or a notebook; the supervisor starts another.
+`actor_memory_limit_gb` ends an actor before that.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ import psutil
 from workbench.errors import EnvironmentFailed, WorkbenchError
 from workbench.rundir import RunDirectory
 
-_LOOK_S = 2.0
-_FIRST_TO_GO = "500"  # of 1000: as if it took half of the machine's memory more than it does
+_CHECK_S = 2.0
+_OOM_SCORE = "500"  # of 1000: as if it took half of the machine's memory more than it does
 
 
-def go_first() -> None:
-    """Let the system end this process, and what it starts, before others where memory runs out."""
-    with suppress(OSError):  # no Linux, or not allowed
-        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
+def prefer_for_oom_kill() -> None:
+    """Makes the kernel kill this process and its children before others when memory runs out."""
+    with suppress(OSError):  # not Linux, or no permission
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
 
 
 def keep_within_limit(run: RunDirectory, index: int, give_up: Callable[[WorkbenchError], object]) -> None:
-    """Start the thread that calls `give_up` once this process and its children take more than the run allows."""
+    """Starts a thread that calls `give_up` once this process and its children take more than the run's limit."""
     threading.Thread(target=_watch, args=[run, index, give_up], name="memory", daemon=True).start()
 
 
 def _watch(run: RunDirectory, index: int, give_up: Callable[[WorkbenchError], object]) -> None:
     limit_gb = 0.0
     while True:
-        with suppress(WorkbenchError):  # a node without the run's storage, or a damaged file: as it was
+        with suppress(WorkbenchError):  # a node without the run's storage, or a damaged file: the limit stays
             limit_gb = run.config().actor_memory_limit_gb
-        if limit_gb and (taken_gb := memory_gb()) > limit_gb:
+        if limit_gb and (used_gb := memory_gb()) > limit_gb:
             give_up(EnvironmentFailed(
-                f"the environments of actor {index} take {taken_gb:.2f} GB, and actor_memory_limit_gb is {limit_gb:g}. "
-                "If that grows while they are stepped, they leak."))
-        time.sleep(_LOOK_S)
+                f"the environments of actor {index} take {used_gb:.2f} GB, and actor_memory_limit_gb is {limit_gb:g}. "
+                "If that grows with the steps, they leak."))
+        time.sleep(_CHECK_S)
 
 
 def memory_gb() -> float:
-    """GB (10**9 bytes) of this process and of all that it started."""
-    process, taken = psutil.Process(), 0
-    for one in (process, *process.children(recursive=True)):
-        with suppress(psutil.Error):  # ended in this moment
-            taken += one.memory_info().rss
-    return taken / 1e9
+    """GB (10**9 bytes) of this process and all its descendants."""
+    own_process, total = psutil.Process(), 0
+    for process in (own_process, *own_process.children(recursive=True)):
+        with suppress(psutil.Error):  # it has just ended
+            total += process.memory_info().rss
+    return total / 1e9

@@ -1,8 +1,7 @@
-"""Environments behind one contract: Atari, football, first-person worlds, any Gymnasium id, what is typed in a cell.
+"""Environments behind one contract: Atari, football, first-person worlds, any Gymnasium id, classes typed in a cell.
 
-`workbench.environments()` lists them: every family with how many there are and, where something is missing, the command
-that installs it; `workbench.environments("football/")` those of one, `workbench.environments("maze")` those whose names
-have that in them.
+`workbench.environments()` lists all families, with the command that installs a missing one;
+`workbench.environments("football/")` lists one family, `workbench.environments("maze")` all names with that word.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ __all__ = [
 
 
 class _Environments(types.ModuleType):
-    """This package, which can be called: importing it anywhere sets `workbench.environments` to it, so that a function
-    of that name would be there or not by what was imported before."""
+    """This package as a callable. Importing it anywhere sets `workbench.environments` to it, so a function of that
+    name would exist or not depending on earlier imports."""
 
     def __call__(self, pattern: str | None = None) -> Table[FamilyRow] | Table[EnvironmentRow]:
-        """What there is, see `catalogue.environments`."""
+        """The table of environments, see `catalogue.environments`."""
         from workbench.environments.catalogue import environments
 
         return environments(pattern)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its name, as pickle does with any module: code typed in a cell may refer to it."""
+        """Pickles it by name, as any module: code typed in a cell may refer to it."""
         return importlib.import_module, (self.__name__,)
 
 

@@ -1,4 +1,4 @@
-"""What environments there are, what is installed of them, and how to install the rest. Makes none of them."""
+"""Lists all environments, which of them are installed, and how to install the rest. Makes none of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench.environments import registry
-from workbench.environments.families import FAMILIES, PACKAGES, Package, importing, lacking, package_of
+from workbench.environments.families import FAMILIES, PACKAGES, importing, lacking, package_of
 from workbench.environments.presets import presets_of
 from workbench.tables import Columns, Table
 
@@ -17,9 +17,9 @@ class FamilyRow:
     """One family of environments.
 
     Attributes:
-        name: what `environments(name)` lists it by.
-        count: of its names; those of a package that is not installed may not be known.
-        install: the command that installs it; "" where it is installed.
+        name: the argument of `environments` that lists it.
+        count: of its names; names of a package that is not installed may be unknown.
+        install: the command that installs it; "" if it is installed.
         example: one of its names.
     """
 
@@ -37,7 +37,7 @@ class EnvironmentRow:
 
     Attributes:
         name: as `launch` takes it.
-        presets: that fit it, its own first.
+        presets: names of its presets, its default first.
     """
 
     name: str
@@ -69,9 +69,9 @@ class _Family:
         return [self._row_of(name) for name in self.names]
 
     def _row_of(self, name: str) -> EnvironmentRow:
-        more = package_of(name)  # that this one needs beside its family's
-        missing = self.install if not self.installed else more.install if more and not more.installed else ""
-        return EnvironmentRow(name, self.name, not missing, tuple(one.name for one in presets_of(name)), missing)
+        package = package_of(name)  # beside its family's
+        missing = self.install if not self.installed else package.install if package and not package.installed else ""
+        return EnvironmentRow(name, self.name, not missing, tuple(preset.name for preset in presets_of(name)), missing)
 
 
 _FAMILY_COLUMNS: Columns = {
@@ -107,25 +107,26 @@ _EXAMPLES = {
 
 
 def environments(pattern: str | None = None) -> Table[FamilyRow] | Table[EnvironmentRow]:
-    """Every family of environments, or the names of those that `pattern` asks for, as a table.
+    """A table of all families, or of the environments that match `pattern`.
 
     Args:
-        pattern: a family such as "football/" or "mujoco", or what a name has in it, in capitals or not.
+        pattern: a family such as "football/" or "mujoco", or a part of a name; case does not matter.
     """
     families = _families()
     if pattern is None:
         return Table([family.row for family in families], _FAMILY_COLUMNS, empty="")
     word = pattern.lower()
-    of_it = [family for family in families if word.rstrip("/") == family.name.rstrip("/").lower()]
-    rows = [row for family in of_it or families for row in family.rows if of_it or word in row.name.lower()]
-    return Table(rows, _COLUMNS, empty=_nothing(pattern, of_it, families))
+    family = next((family for family in families if word.rstrip("/") == family.name.rstrip("/").lower()), None)
+    rows = family.rows if family else [
+        row for each in families for row in each.rows if word in row.name.lower()]
+    return Table(rows, _COLUMNS, empty=_no_match(pattern, family, families))
 
 
-def _nothing(pattern: str, of_it: list[_Family], families: Iterable[_Family]) -> str:
-    """What is said where a search finds nothing."""
-    if of_it:
-        return f"no names of {of_it[0].name} are known" + (
-            "" if of_it[0].installed else f": it is not installed. {of_it[0].install}")
+def _no_match(pattern: str, family: _Family | None, families: Iterable[_Family]) -> str:
+    """The text of an empty table."""
+    if family:
+        return f"no names of {family.name} are known" + (
+            "" if family.installed else f": it is not installed. {family.install}")
     names = {name.lower(): name for family in families for name in (family.name, *family.names)}
     near = difflib.get_close_matches(pattern.lower(), names, n=3, cutoff=0.5)
     return f"no environment has {pattern!r} in its name" + (
@@ -135,37 +136,32 @@ def _nothing(pattern: str, of_it: list[_Family], families: Iterable[_Family]) ->
 def _families() -> list[_Family]:
     """All families, those with adapters of their own behind Gymnasium's."""
     for package in PACKAGES:
-        importing(package.starts[0])  # MiniGrid's ids are there only then
-    known = {name: spec for name, spec in registry.known_ids().items() if not lacking(name)}
-    listed: set[str] = set()
-    found = []
-    for name, what, starts, example in _GYMNASIUM:
-        needed = next((one for one in PACKAGES if any(one is package_of(start) for start in starts)), None)
-        names = tuple(sorted(one for one in known if one.startswith(starts) or _module(known[one]).startswith(starts)))
-        listed.update(names)
-        found.append(_of_package(name, what, names, needed, example))
-    found += [_Family(family.prefix, family.title, tuple(family.adapter_module().names()), family.installed,
-                      family.install, _EXAMPLES.get(family.prefix, "")) for family in FAMILIES]
-    testing = tuple(sorted(one for one in known if one.startswith("testing/")))
-    found.append(_Family("testing/", "with known answers, for tests", testing, example="testing/catch-v0"))
-    found.append(_Family("yours", "given to wb.register_environment in this process", registry.registered_names()))
-    others = tuple(sorted(one for one in known if one not in listed and one not in testing and _makeable(known[one])))
+        importing(package.starts[0])  # registers MiniGrid's ids
+    specs = {name: spec for name, spec in sorted(registry.known_ids().items()) if not lacking(name)}
+    families = []
+    for title, what, starts, example in _GYMNASIUM:
+        names = tuple(name for name in specs if name.startswith(starts) or _module(specs[name]).startswith(starts))
+        needed_package = next(filter(None, map(package_of, starts)), None)
+        families.append(_Family(title, what, names, needed_package is None or needed_package.installed,
+                                needed_package.install if needed_package else "", example))
+    families += [_Family(family.prefix, family.title, tuple(family.adapter_module().names()), family.installed,
+                         family.install, _EXAMPLES.get(family.prefix, "")) for family in FAMILIES]
+    testing = tuple(name for name in specs if name.startswith("testing/"))
+    families.append(_Family("testing/", "with known answers, for tests", testing, example="testing/catch-v0"))
+    families.append(_Family("yours", "given to wb.register_environment in this process", registry.registered_names()))
+    listed = {name for family in families for name in family.names}
+    others = tuple(name for name, spec in specs.items() if name not in listed and _makeable(spec))
     if others:
-        found.append(_Family("other", "more ids that Gymnasium knows here", others))
-    return found
-
-
-def _of_package(name: str, what: str, names: tuple[str, ...], needed: Package | None, example: str) -> _Family:
-    return _Family(name, what, names, needed is None or needed.installed, "" if needed is None else needed.install,
-                   example)
+        families.append(_Family("other", "more ids that Gymnasium knows here", others))
+    return families
 
 
 def _module(spec: object) -> str:
-    """The module of an id's entry point; "" where that is no text."""
+    """The module of an id's entry point; "" if it is not a string."""
     entry = getattr(spec, "entry_point", None)
     return entry if isinstance(entry, str) else ""
 
 
 def _makeable(spec: object) -> bool:
-    """Whether an id is one to list: not an old one that only says it is gone, nor Atari's old spelling, nor JAX's."""
+    """Whether to list an id: Gymnasium's removed ids, Atari's old ones and JAX's are left out."""
     return bool(_module(spec)) and not _module(spec).startswith(("ale_py", *_JAX))

@@ -1,10 +1,10 @@
-"""The contract's test, for any environment: says in words which rule of `contract` is broken.
+"""The contract as a test for any environment: its errors name the rule of `contract` that is broken.
 
     check_environment("CartPole-v1")
     check_environment(MyEnv)                                              # a gymnasium.Env class or a factory
-    check_environment(lambda num_envs, seed: MyVector(num_envs, seed))    # a vector environment of one's own
+    check_environment(lambda num_envs, seed: MyVector(num_envs, seed))    # your own vector environment
 
-Of a vector environment of one's own `ending` is tested where its factory takes `show`, which says when to keep endings.
+`ending` of your own vector environment is tested if its factory takes `show`, which says when to keep endings.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _FRAMES = 5  # drawn in a rollout
 
 @dataclass
 class Checked:
-    """What the check saw happen; a rule about something that did not happen is not tested.
+    """Counts of the events in a check; a rule about an event that did not happen is not tested.
 
     Attributes:
-        steps: of all environments together, those of agents that were out of their game not counted.
-        episodes: that ended.
+        steps: of all environments together, without those of absent agents.
+        episodes: ended episodes.
         truncated: episodes that were cut off.
-        lives_lost: without an end.
+        lives_lost: lost lives that did not end an episode.
         absent: rows of agents that were out while their game went on.
-        frames: that were drawn; 0 where observations are vectors and nothing draws, or a package for it is missing.
-        left_out: members of the observation that are words, which no network gets to see.
+        frames: drawn frames; 0 if nothing draws (vector observations, or a missing package).
+        left_out: members of the observation that are words, which networks do not get.
     """
 
     steps: int = 0
@@ -54,12 +54,12 @@ class Checked:
 
 
 @dataclass
-class _Watch:
-    """The rules about single batches, and what has to be remembered between them."""
+class _BatchRules:
+    """The rules about single batches, with the state that they need between batches."""
 
     env: VectorEnvironment
-    shown: bool
-    seen: Checked = field(default_factory=Checked)
+    keeps_endings: bool
+    counts: Checked = field(default_factory=Checked)
     stale_finals: int = 0  # final observations equal to the reset observation beside them
     varied: bool = False
 
@@ -87,12 +87,12 @@ class _Watch:
         self._absent(batch, before)
         self._games(start)
         self._finals(batch)
-        if self.shown:
+        if self.keeps_endings:
             self._endings(batch, ended)
         self.varied |= not np.array_equal(batch.observation, before.observation)
-        self.seen.steps += int(((flags & Flags.ABSENT) == 0).sum())
-        self.seen.episodes += int(ended.sum())
-        self.seen.lives_lost += int(lost.sum())
+        self.counts.steps += int(((flags & Flags.ABSENT) == 0).sum())
+        self.counts.episodes += int(ended.sum())
+        self.counts.lives_lost += int(lost.sum())
 
     def shapes(self, batch: StepBatch, where: str) -> None:
         """Rules about shapes, dtypes and numbers."""
@@ -120,13 +120,13 @@ class _Watch:
     def _absent(self, batch: StepBatch, before: StepBatch) -> None:
         out, was_out = (batch.flags & Flags.ABSENT) > 0, (before.flags & Flags.ABSENT) > 0
         _rule((batch.flags[out] == Flags.ABSENT).all(), "ABSENT",
-              "it comes alone: how the agent ended is told with the START of its next game")
+              "it must be set alone: how the agent ended comes with the START of its next game")
         _rule(not batch.reward[out].any(), "ABSENT",
               "an agent that is out gets no reward: that of its last step comes with the START of its next game")
         back = was_out & ~out
         _rule((batch.flags[back] & Flags.START > 0).all(), "ABSENT",
               "an agent that was out comes back with START, at the beginning of its next game")
-        self.seen.absent += int(out.sum())
+        self.counts.absent += int(out.sum())
 
     def _games(self, start: Array) -> None:
         games = start.reshape(-1, self.env.spec.agents)
@@ -143,19 +143,19 @@ class _Watch:
         final = batch.final_observation
         self._observation(final, len(expected), "final observation")
         assert final is not None
-        self.seen.truncated += len(expected)
+        self.counts.truncated += len(expected)
         self.stale_finals += sum(np.array_equal(final[k], batch.observation[i]) for k, i in enumerate(expected))
-        _rule(self.stale_finals < max(2, self.seen.truncated) or not self.varied, "final observation",
+        _rule(self.stale_finals < max(2, self.counts.truncated) or not self.varied, "final observation",
               "it must be the last observation of the episode that was cut off; it always equals the first of the next")
 
     def _endings(self, batch: StepBatch, ended: Array) -> None:
-        """Rules about `ending` of environments that were made to be looked at."""
+        """Rules about `ending` of environments that keep endings."""
         finals = dict(zip(list(batch.final_index), [] if batch.final_observation is None else batch.final_observation,
                           strict=True))
         for index, over in enumerate(ended.tolist()):
             ending = self.env.ending(index)
-            _rule((ending is not None) == over, "ending", f"ending({index}) must tell how the episode ended that the "
-                  "last step ended, and be None for one that goes on")
+            _rule((ending is not None) == over, "ending",
+                  f"ending({index}) must be an Ending if the last step ended the episode, and None if it goes on")
             if ending is None:
                 continue
             if index in finals:
@@ -169,7 +169,7 @@ def check_environment(
     make_env: str | Callable[..., Any], *, steps: int = 300, options: Mapping[str, Any] | None = None, seed: int = 0,
     num_envs: int = 3,
 ) -> Checked:
-    """What happened in `steps` steps of random actions of `num_envs` environments, if no rule was broken.
+    """Takes `steps` random steps in `num_envs` environments. Returns counts of the events if no rule is broken.
 
     Args:
         make_env: a name, a gymnasium.Env class or a zero-argument factory of one, or a callable with the arguments
@@ -184,7 +184,7 @@ def check_environment(
     build = _builder(make_env, dict(options or {}), num_envs, seed)
     with contextlib.closing(build()) as env:
         _check_spec(env, num_envs)
-        seen, trajectory = _rollout(env, steps, seed)
+        counts, trajectory = _rollout(env, steps, seed)
         _check_same(trajectory, _rollout(env, steps, seed)[1], "same seed, same trajectory",
                     "reset(seed=...) with the same seed must repeat the trajectory")
         _check_refusals(env)
@@ -197,16 +197,17 @@ def check_environment(
     with contextlib.closing(build(threads=2)) as env:
         _check_same(trajectory, _rollout(env, steps, seed)[1], "threads",
                     "with 2 threads the trajectory must be the same as with 1")
-    seen.frames = _check_shown(build, trajectory, seed, told=callable(make_env) and _takes(make_env, "show"))
-    _check_one(make_env, dict(options or {}), steps, seed)
-    seen.left_out = getattr(env, "left_out", ())
-    return seen
+    takes_show = callable(make_env) and _takes(make_env, "show")
+    counts.frames = _check_rendering(build, trajectory, seed, keeps_endings=takes_show)
+    _check_single(make_env, dict(options or {}), steps, seed)
+    counts.left_out = getattr(env, "left_out", ())
+    return counts
 
 
 def _builder(
     make_env: str | Callable[..., Any], options: dict[str, Any], num_envs: int, seed: int
 ) -> Callable[..., VectorEnvironment]:
-    """Makes the environment, given threads= and show= as `make` takes them."""
+    """A function that makes the environments, with the arguments `threads` and `show` of `make`."""
     label, factory = _named(make_env)
 
     def build(threads: int = 1, show: Show = None) -> VectorEnvironment:
@@ -216,7 +217,7 @@ def _builder(
 
 
 def _named(make_env: str | Callable[..., Any]) -> tuple[str, Callable[..., Any] | None]:
-    """What it is called, and the factory where it is one."""
+    """The label of an environment in messages, and its factory; None for a name."""
     return (make_env, None) if isinstance(make_env, str) else (getattr(make_env, "__name__", "environment"), make_env)
 
 
@@ -224,31 +225,31 @@ def _takes(function: Callable[..., Any], parameter: str) -> bool:
     return parameter in inspect.signature(function).parameters
 
 
-def _check_shown(
-    build: Callable[..., VectorEnvironment], trajectory: list[StepBatch], seed: int, *, told: bool
+def _check_rendering(
+    build: Callable[..., VectorEnvironment], trajectory: list[StepBatch], seed: int, *, keeps_endings: bool
 ) -> int:
-    """Looking at an environment must show frames and change nothing. Returns how many frames were drawn.
+    """Rendering must return frames and must not change the trajectory. Returns the number of frames.
 
-    Where the package that it draws with is missing, only what `ending` says is tested. `told`: whether a vector
-    environment of the user's own was told that it is looked at; where it was not, it need not keep endings.
+    If the package that draws is missing, only endings are tested. `keeps_endings`: whether an environment without an
+    attribute of that name must keep endings.
     """
     def rollout(show: Show) -> tuple[Checked, list[StepBatch]]:
         with contextlib.closing(build(show=show)) as env:
-            return _rollout(env, len(trajectory) - 1, seed, drawing=True, ending=getattr(env, "keeps_endings", told))
+            return _rollout(env, len(trajectory) - 1, seed, drawing=True,
+                            keeps_endings=getattr(env, "keeps_endings", keeps_endings))
 
     try:
-        drawn, shown = rollout("frames")
+        counts, rendered = rollout("frames")
     except MissingPackage:
-        drawn, shown = rollout("endings")
-    _check_same(trajectory, shown, "render",
-                "render, and being made to be looked at, must not change the trajectory")
-    return drawn.frames
+        counts, rendered = rollout("endings")
+    _check_same(trajectory, rendered, "render", "render, and the option `show`, must not change the trajectory")
+    return counts.frames
 
 
 def _check_spec(env: VectorEnvironment, num_envs: int) -> None:
-    """What the environment says of itself must fit together."""
+    """The environment's description of itself must be consistent."""
     spec = env.spec
-    _rule(env.num_envs == num_envs, "num_envs", f"must be {num_envs}, as was asked for, and is {env.num_envs}")
+    _rule(env.num_envs == num_envs, "num_envs", f"must be {num_envs}, as requested, and is {env.num_envs}")
     _rule(env.num_envs % spec.agents == 0, "agents", f"{env.num_envs} rows are no whole games of {spec.agents} agents")
     if spec.parts:
         size = sum(part.wire_bytes for part in spec.parts)
@@ -258,44 +259,44 @@ def _check_spec(env: VectorEnvironment, num_envs: int) -> None:
         names = [part.name for part in spec.parts]
         _rule(len(set(names)) == len(names), "parts", f"two of them have the same name: {names}")
     _rule(spec.num_actions == spec.actions.encoded_size, "actions",
-          f"num_actions must be {spec.actions.encoded_size}, what {spec.actions} is encoded by, and is "
+          f"num_actions must be {spec.actions.encoded_size}, the encoded size of {spec.actions}, and is "
           f"{spec.num_actions}")
     _rule(len(env.action_names) == spec.num_actions, "action names",
           f"there must be {spec.num_actions}, there are {len(env.action_names)}")
     _rule(env.fps > 0, "fps", f"must be above 0, is {env.fps}")
 
 
-def _check_one(make_env: str | Callable[..., Any], options: dict[str, Any], steps: int, seed: int) -> None:
-    """What the vector adapter does not check, of one environment of Gymnasium's kind.
+def _check_single(make_env: str | Callable[..., Any], options: dict[str, Any], steps: int, seed: int) -> None:
+    """Checks that the vector adapter does not make, on a single Gymnasium environment.
 
-    Observations must lie in the declared space, and one that can draw must draw when it is made to.
+    Observations must lie in the declared space, and an environment that can draw must draw.
     """
     import gymnasium
 
     label, factory = _named(make_env)
-    for drawn in (False, True):
-        call = factory_call(label, options, factory=factory, drawn=drawn)
+    for draws in (False, True):
+        call = factory_call(label, options, factory=factory, draws=draws)
         if call is None or _takes(call, "num_envs"):
             return
-        with contextlib.suppress(MissingPackage) if drawn else contextlib.nullcontext():
+        with contextlib.suppress(MissingPackage) if draws else contextlib.nullcontext():
             env = called(label, 0, "constructor", call)
             if not isinstance(env, gymnasium.Env):
                 return
             with contextlib.closing(env):
-                if drawn:
+                if draws:
                     _check_draws(env, label)
                 else:
                     _check_spaces(env, steps, seed)
 
 
 def _check_draws(env: Any, label: str) -> None:
-    """Whether an environment that was made to draw does so."""
+    """`render` must return a frame if the environment was made with a render mode that it declares."""
     if env.render_mode != "rgb_array" or "rgb_array" not in (env.metadata or {}).get("render_modes", ()):
         return
     without_display(env)
     env.reset(seed=0)
     _rule(called(label, 0, "render", env.render) is not None, "render",
-          "render() gave None, though metadata['render_modes'] has 'rgb_array' and it was made with that")
+          "render() gave None, though metadata['render_modes'] has 'rgb_array' and the environment was made with it")
 
 
 def _check_spaces(env: Any, steps: int, seed: int) -> None:
@@ -310,14 +311,13 @@ def _check_spaces(env: Any, steps: int, seed: int) -> None:
 
 
 def _check_inside(space: Any, observation: Any, name: str) -> None:
-    """Whether `observation` is in `space`; of one that has members, which of them is not."""
+    """`observation` must be in `space`; the error names the member that is not."""
     if space.contains(observation):
         return
     inner = getattr(space, "spaces", None)
-    items = list(inner.items() if isinstance(inner, Mapping) else enumerate(inner or ()))
-    for key, one in items:
+    for key, member in inner.items() if isinstance(inner, Mapping) else enumerate(inner or ()):
         with contextlib.suppress(KeyError, IndexError, TypeError):
-            _check_inside(one, observation[key], f"{name}/{key}" if name else str(key))
+            _check_inside(member, observation[key], f"{name}/{key}" if name else str(key))
     _rule(False, "observation space", f"an observation{f' {name!r}' if name else ''} ({_described(observation)}) is "
                                       f"not in {space}")
 
@@ -329,30 +329,31 @@ def _described(observation: Any) -> str:
 
 
 def _rollout(
-    env: VectorEnvironment, steps: int, seed: int, *, others: bool = False, drawing: bool = False, ending: bool = False
+    env: VectorEnvironment, steps: int, seed: int, *, others: bool = False, drawing: bool = False,
+    keeps_endings: bool = False,
 ) -> tuple[Checked, list[StepBatch]]:
-    """Random actions, checked batch by batch. `others`: all but the first game act differently."""
-    watch = _Watch(env, shown=ending)
+    """Random actions, checked batch by batch. `others`: all games but the first act differently."""
+    rules = _BatchRules(env, keeps_endings)
     rng, other = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     batch = env.reset(seed=seed)
-    watch.first(batch)
+    rules.first(batch)
     trajectory = [_copied(batch)]
     for number in range(steps):
         actions = random_actions(env.spec, env.num_envs, rng)
         if others:
             actions[env.spec.agents :] = random_actions(env.spec, env.num_envs, other)[env.spec.agents :]
         if drawing and number % max(1, steps // _FRAMES) == 0:
-            watch.seen.frames += _drawn(env)
+            rules.counts.frames += _renders(env)
         before, batch = batch, env.step(actions)
         _rule(_same(before, trajectory[-1]), "arrays belong to the caller", "a later step changed what an earlier one "
               "had returned")
-        watch.next(batch, before)
+        rules.next(batch, before)
         trajectory.append(_copied(batch))
-    return watch.seen, trajectory
+    return rules.counts, trajectory
 
 
-def _drawn(env: VectorEnvironment) -> bool:
-    """Whether the first environment drew a frame, which must be one."""
+def _renders(env: VectorEnvironment) -> bool:
+    """Whether the first environment renders; checks its frame."""
     frame = env.render(0)
     if frame is not None:
         _check_frame(frame, "render(0)")
@@ -368,30 +369,31 @@ def _check_frame(frame: Any, what: str) -> None:
 
 def _check_refusals(env: VectorEnvironment) -> None:
     """Actions of a wrong range, shape or dtype must be refused."""
-    for wrong, why in _wrong_actions(env.spec, env.num_envs):
+    for actions, why in _wrong_actions(env.spec, env.num_envs):
         try:
-            env.step(wrong)
+            env.step(actions)
         except ShapeMismatch:
             continue
-        _rule(False, "wrong actions", f"step({wrong.tolist()}) must raise ShapeMismatch: {why}")
+        _rule(False, "wrong actions", f"step({actions.tolist()}) must raise ShapeMismatch: {why}")
 
 
 def _wrong_actions(spec: EnvironmentSpec, num_envs: int) -> list[tuple[Array, str]]:
-    """Actions that are wrong, and why."""
-    right = random_actions(spec, num_envs, np.random.default_rng(0))
-    many = (np.concatenate([right, right[:1]]), f"there are {num_envs} environments")
+    """Wrong actions, and why they are wrong."""
+    valid = random_actions(spec, num_envs, np.random.default_rng(0))
+    too_many = (np.concatenate([valid, valid[:1]]), f"there are {num_envs} environments")
     if spec.actions.kind == "tanh_normal":
-        return [many, (np.full_like(right, 1.5), "they are numbers in [-1, 1]"),
-                (np.full_like(right, np.nan), "they are numbers in [-1, 1]"), (right[:, :-1], "one number is missing")]
-    largest = np.broadcast_to(np.array(spec.actions.sizes).reshape(spec.actions.shape), right.shape)
-    return [many, (largest.copy(), f"there are {spec.actions.sizes} choices, counted from 0"),
-            (np.full_like(right, -1), "choices are counted from 0"),
-            (right + 0.5, "they are integers")]
+        return [too_many, (np.full_like(valid, 1.5), "they are numbers in [-1, 1]"),
+                (np.full_like(valid, np.nan), "they are numbers in [-1, 1]"), (valid[:, :-1], "one number is missing")]
+    sizes = np.broadcast_to(np.array(spec.actions.sizes).reshape(spec.actions.shape), valid.shape)
+    return [too_many, (sizes.copy(), f"there are {spec.actions.sizes} choices, counted from 0"),
+            (np.full_like(valid, -1), "choices are counted from 0"), (valid + 0.5, "they are integers")]
 
 
-def _check_same(one: list[StepBatch], two: list[StepBatch], rule: str, text: str, *, rows: int | None = None) -> None:
-    """Two trajectories, or their first `rows`, must be the same."""
-    for number, (a, b) in enumerate(zip(one, two, strict=True)):
+def _check_same(
+    first: list[StepBatch], second: list[StepBatch], rule: str, text: str, *, rows: int | None = None
+) -> None:
+    """Two trajectories, or their first `rows`, must be equal."""
+    for number, (a, b) in enumerate(zip(first, second, strict=True)):
         for name, array in a.arrays().items():
             _rule(np.array_equal(array[:rows], getattr(b, name)[:rows]), rule,
                   f"{text}; the {name} differs at step {number}")
@@ -400,9 +402,9 @@ def _check_same(one: list[StepBatch], two: list[StepBatch], rule: str, text: str
                   f"{text}; the final observation differs at step {number}")
 
 
-def _same(one: StepBatch, two: StepBatch) -> bool:
-    names = (*one.arrays(), "final_observation")
-    return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
+def _same(a: StepBatch, b: StepBatch) -> bool:
+    names = (*a.arrays(), "final_observation")
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
 
 
 def _copied(batch: StepBatch) -> StepBatch:
@@ -410,6 +412,6 @@ def _copied(batch: StepBatch) -> StepBatch:
     return replace(batch.map(np.copy), final_observation=None if final is None else final.copy())
 
 
-def _rule(kept: Any, rule: str, text: str) -> None:
-    if not kept:
+def _rule(holds: Any, rule: str, text: str) -> None:
+    if not holds:
         raise EnvironmentFailed(f"the environment breaks the rule {rule!r}: {text}.")

@@ -10,13 +10,13 @@ TRUNCATED     the episode was cut off from outside (a time limit) while the task
               bootstraps from the true final observation. It comes in `final_observation`, one row per index in
               `final_index`; that index holds exactly the environments that are TRUNCATED and not TERMINATED.
 LIFE_LOST     a life was lost and the game goes on: the discount is 0 for learning, but nothing is reset, START is
-              not set, and the episode's return goes on. Only where an environment was asked for it.
+              not set, and the episode's return goes on. Set only where an option asks for it.
 START         the observation is the first of an episode: set everywhere after `reset`, and together with TERMINATED
               or TRUNCATED everywhere else. There the previous action and the recurrent state mean nothing.
 ABSENT        the agent takes no part in this step: it is out of a game that others still play, or its environment
-              spends this step on a reset. Set alone; reward 0; its action is not looked at, and no episode has this
-              step. How it ended, and the reward of its last step, come with START in its next game.
-score         float32, beside the reward where `spec.scored`: what the environment itself counts. 0 after `reset`.
+              spends this step on a reset. Set alone; reward 0; its action is ignored, and the step belongs to no
+              episode. How the agent ended, and the reward of its last step, come with START in its next game.
+score         float32, beside the reward where `spec.scored`: the environment's own score. 0 after `reset`.
 
 Actions are as `spec.actions` says (`ActionSpec`). Observations of several arrays, or of bits, are the bytes of one row
 (`spec.parts`). The `spec.agents` rows of one game lie side by side and START together.
@@ -40,18 +40,18 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, StepBatch
+from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, StepBatch
 
 Array = npt.NDArray[Any]
-Show = Literal["endings", "frames"] | None  # what is kept for somebody to look at; frames: endings as well
+Show = Literal["endings", "frames"] | None  # what an environment keeps for people to see; frames: endings as well
 
 
 class Ending(NamedTuple):
-    """What there was to see when an episode ended, before the reset.
+    """The view at the end of an episode, before the reset.
 
     Attributes:
         observation: the last one, [*frame].
-        frame: what `render` would have given then, uint8 [H, W, 3], or None.
+        frame: what `render` would have returned then, uint8 [H, W, 3], or None.
     """
 
     observation: Array
@@ -68,30 +68,30 @@ class VectorEnvironment(Protocol):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the actions mean, in the order of their numbers; the numbers where nobody says."""
+        """Names of the actions, in the order of their numbers; the numbers themselves where no names are known."""
         ...
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of a new episode everywhere; None: the seed given to `make`."""
+        """Returns the first step of a new episode everywhere. `seed` None: the seed passed to `make`."""
         ...
 
     def step(self, actions: Array) -> StepBatch:
-        """The step after `actions`, as `spec.actions` says: int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
+        """Returns the step after `actions` (see `spec.actions`): int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
         ...
 
     def render(self, index: int) -> Array | None:
-        """What environment `index` shows now, uint8 [H, W, 3], or None if it cannot be shown."""
+        """The current picture of environment `index`, uint8 [H, W, 3], or None if there is none."""
         ...
 
     def ending(self, index: int) -> Ending | None:
-        """How the episode of environment `index` ended that the last step ended; None for one that goes on.
+        """The Ending of environment `index` if the last step ended its episode; otherwise None.
 
-        Only environments that were made with `show` keep it; of others it is None.
+        Only environments that were made with `show` keep endings; the others always return None.
         """
         ...
 
     def close(self) -> None:
-        """Releases what the environments hold; may be called more than once."""
+        """Releases the resources of the environments; may be called more than once."""
         ...
 
 
@@ -100,38 +100,45 @@ def seeds_of(seed: int, num_envs: int) -> Array:
     return np.random.SeedSequence(seed).generate_state(num_envs).astype(np.int64) & 0x7FFFFFFF
 
 
+def first_step(observation: Array, *, scored: bool = False) -> StepBatch:
+    """The step that `reset` returns for observations [N, *frame]: START everywhere, rewards and scores 0."""
+    reward = np.zeros(len(observation), np.float32)
+    return StepBatch(observation, reward, np.full(len(observation), Flags.START, np.uint8),
+                     score=reward.copy() if scored else None)
+
+
 def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Array:
-    """`actions` as int64 [N] or [N, K], or float32 [N, K] in [-1, 1] where they are numbers: see `ActionSpec`.
+    """`actions` as int64 [N] or [N, K], or as float32 [N, K] in [-1, 1] for continuous actions: see `ActionSpec`.
 
     Raises ShapeMismatch for a wrong shape, dtype or value: ale-py's worker threads would hang on a wrong action.
     """
-    actions, wanted = np.asarray(actions), spec.actions
-    shape, numbers = (num_envs, *wanted.shape), wanted.kind == "tanh_normal"
-    if actions.shape != shape or actions.dtype.kind not in ("f" if numbers else "iu"):
-        raise ShapeMismatch(f"{spec.name}: actions must be {'floats' if numbers else 'integers'} of shape "
+    actions, action_spec = np.asarray(actions), spec.actions
+    shape, continuous = (num_envs, *action_spec.shape), action_spec.kind == "tanh_normal"
+    if actions.shape != shape or actions.dtype.kind not in ("f" if continuous else "iu"):
+        raise ShapeMismatch(f"{spec.name}: actions must be {'floats' if continuous else 'integers'} of shape "
                             f"{list(shape)}, not {actions.dtype} {list(actions.shape)}.")
-    if numbers:
-        right = np.abs(actions) <= 1  # False for NaN
-        if np.count_nonzero(right) != right.size:
-            raise ShapeMismatch(f"{spec.name}: action {actions[~right][0]} is not in [-1, 1].")
+    if continuous:
+        in_range = np.abs(actions) <= 1  # False for NaN
+        if np.count_nonzero(in_range) != in_range.size:
+            raise ShapeMismatch(f"{spec.name}: action {actions[~in_range][0]} is not in [-1, 1].")
         return actions.astype(np.float32, copy=False)
-    wrong = (actions < 0) | (actions >= _sizes(wanted))
-    if np.count_nonzero(wrong):
-        place = tuple(np.argwhere(wrong)[0])
-        size = wanted.sizes[place[1]] if wanted.shape else spec.num_actions
-        part = f" of part {place[1]}" if wanted.shape else ""
-        raise ShapeMismatch(f"{spec.name}: action {int(actions[place])}{part} is not in [0, {size}).")
+    out_of_range = (actions < 0) | (actions >= _sizes(action_spec))
+    if np.count_nonzero(out_of_range):
+        position = tuple(np.argwhere(out_of_range)[0])
+        size = action_spec.sizes[position[1]] if action_spec.shape else spec.num_actions
+        part = f" of part {position[1]}" if action_spec.shape else ""
+        raise ShapeMismatch(f"{spec.name}: action {int(actions[position])}{part} is not in [0, {size}).")
     return actions.astype(np.int64, copy=False)
 
 
 def random_actions(spec: EnvironmentSpec, num_envs: int, rng: np.random.Generator) -> Array:
     """Actions drawn uniformly, as `step` takes them: int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
-    wanted = spec.actions
-    if wanted.kind == "tanh_normal":
-        return rng.uniform(-1, 1, (num_envs, *wanted.shape)).astype(np.float32)
-    return rng.integers(_sizes(wanted), size=(num_envs, *wanted.shape))
+    shape = (num_envs, *spec.actions.shape)
+    if spec.actions.kind == "tanh_normal":
+        return rng.uniform(-1, 1, shape).astype(np.float32)
+    return rng.integers(_sizes(spec.actions), size=shape)
 
 
 def _sizes(actions: ActionSpec) -> Any:
-    """Choices of an action, or of its parts: a bound for arrays [N] or [N, K]."""
+    """The number of choices of an action, or of each of its parts: broadcasts against [N] or [N, K]."""
     return actions.sizes[0] if actions.kind == "categorical" else np.array(actions.sizes)

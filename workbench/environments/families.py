@@ -1,12 +1,7 @@
-"""Families of environments beside Gymnasium's: one adapter each, found by how a name begins and loaded when asked for;
-and the packages that Gymnasium's own ids, or single names of a family, need.
+"""Families of environments beside Gymnasium's, and the packages that single ids need.
 
-A family is a folder here: its `__init__` has FAMILY, the fields of `Family` but its prefix, which is the folder's name;
-its `family.py` is the adapter, a module with
-
-    names() -> tuple[str, ...]          every name that is known here, without making any; some need no package for it
-    check(name, options) -> None        cheap; raises UnknownName (for the name or an option), OutOfBounds
-    make(name, *, num_envs, seed, threads, options, show) -> VectorEnvironment
+A family is a folder here, whose name is the prefix of its environments' names. Its `__init__` has FAMILY, the other
+fields of `Family`; its `family.py` is the adapter (see `Adapter`), which is loaded on first use.
 """
 
 from __future__ import annotations
@@ -25,33 +20,33 @@ from workbench.errors import MissingPackage
 
 
 class Adapter(Protocol):
-    """The module of a family."""
+    """The module `family.py` of a family."""
 
     def names(self) -> tuple[str, ...]:
-        """Every name that is known here, installed or not: see `Family.installed`."""
+        """Every known name, without making any; some families know theirs before the package is installed."""
         ...
 
     def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Whether the name and its options are right."""
+        """Cheap. Raises UnknownName for the name or an option, OutOfBounds for the value of an option."""
         ...
 
     def make(
         self, name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show
     ) -> VectorEnvironment:
-        """The environments."""
+        """Returns `num_envs` environments of that name."""
         ...
 
 
 @dataclass(frozen=True)
 class Family:
-    """What is known of a family without loading its adapter.
+    """A family's description, available without loading its adapter.
 
     Attributes:
-        prefix: how its names begin.
-        title: what it is, in words.
-        packages: any one of them is enough.
-        extra: of this distribution, that installs the usual one.
-        remedy: what to do instead where there is no such extra.
+        prefix: of its environments' names.
+        title: a short description.
+        packages: alternatives; any one of them is enough.
+        extra: the extra of this distribution that installs the usual package.
+        remedy: what to do where there is no such extra.
     """
 
     prefix: str
@@ -67,46 +62,45 @@ class Family:
 
     @property
     def installed(self) -> bool:
-        """Whether a package that it needs is there."""
+        """Whether one of its packages is installed."""
         return any(importlib.util.find_spec(package) is not None for package in self.packages)
 
     def adapter(self, name: str) -> Adapter:
-        """The adapter, to make `name`. Raises MissingPackage."""
+        """The adapter, for making `name`. Raises MissingPackage."""
         if not self.installed:
             raise MissingPackage(f"environment {name!r} needs {self.packages[0]}, which is not installed: "
                                  f"{self.install}")
         return self.adapter_module()
 
     def adapter_module(self) -> Adapter:
-        """The adapter, to ask for its names; it loads whether its package is installed or not."""
+        """The adapter, for its names; it loads even if the package is not installed."""
         return cast(Adapter, importlib.import_module(f"workbench.environments.{self.prefix.rstrip('/')}.family"))
 
 
 def _families() -> tuple[Family, ...]:
-    """Every folder here that has a `family.py`: what its `__init__` tells as FAMILY, without its adapter."""
-    here = Path(__file__).parent
-    found = sorted(one.parent.name for one in here.glob("*/family.py"))
-    return tuple(Family(f"{name}/", **importlib.import_module(f"{__package__}.{name}").FAMILY) for name in found)
+    """A Family for every folder here that has a `family.py`."""
+    folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/family.py"))
+    return tuple(Family(f"{name}/", **importlib.import_module(f"{__package__}.{name}").FAMILY) for name in folders)
 
 
 FAMILIES = _families()
 
 
 def family_of(name: str) -> Family | None:
-    """The family that `name` belongs to; None: it is Gymnasium's or a user's own."""
+    """The family of environment `name`; None if it is Gymnasium's or the user's own."""
     return next((family for family in FAMILIES if name.startswith(family.prefix)), None)
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package without which some of Gymnasium's ids, or some of a family's names, cannot be made.
+    """A package that some of Gymnasium's ids, or some names of a family, need.
 
     Attributes:
-        starts: how a name begins, or its entry point's module.
-        package: by which name it is imported.
-        requirement: what pip installs for it.
-        extra: of this distribution, that installs it, where there is one.
-        brings_ids: whether its ids are in Gymnasium's registry only once it was imported.
+        starts: prefixes of such names, or of the modules of their entry points.
+        package: its import name.
+        requirement: its pip requirement.
+        extra: the extra of this distribution that installs it, if there is one.
+        brings_ids: whether importing it registers its ids with Gymnasium.
     """
 
     starts: tuple[str, ...]
@@ -122,7 +116,7 @@ class Package:
 
     @property
     def installed(self) -> bool:
-        """Whether it is there."""
+        """Whether it can be imported."""
         return importlib.util.find_spec(self.package) is not None
 
 
@@ -140,23 +134,21 @@ PACKAGES = (
 
 
 def package_of(key: str) -> Package | None:
-    """The package that a name, or an entry point, needs; None: nothing but its family's is known to be needed."""
-    return next((one for one in PACKAGES if key.startswith(one.starts)), None)
+    """The package that an environment's name, or an entry point, needs beside its family's; None if there is none."""
+    return next((package for package in PACKAGES if key.startswith(package.starts)), None)
 
 
 def lacking(name: str) -> bool:
-    """Whether the id `name` is one that cannot be reset: MiniGrid 3.2.0's wheel came without the pictures that its
-    MiniGrid-WFC-* levels are drawn after."""
-    found = importlib.util.find_spec("minigrid") if name.startswith("MiniGrid-WFC-") else None
-    places = (found and found.submodule_search_locations) or ()
-    return any(not Path(place, "envs", "wfc", "patterns").exists() for place in places)
+    """Whether `name` cannot be reset: MiniGrid 3.2.0's wheel lacks the patterns of its MiniGrid-WFC-* levels."""
+    spec = importlib.util.find_spec("minigrid") if name.startswith("MiniGrid-WFC-") else None
+    folders = (spec and spec.submodule_search_locations) or ()
+    return any(not Path(folder, "envs", "wfc", "patterns").exists() for folder in folders)
 
 
 def importing(name: str) -> bool:
-    """Imports the package that brings the id `name` into Gymnasium's registry; False where none does, or it is not
-    installed."""
-    needed = package_of(name)
-    if needed is None or not needed.brings_ids or not needed.installed:
+    """Imports the package that registers the id `name` with Gymnasium. Returns False if no installed package does."""
+    package = package_of(name)
+    if package is None or not package.brings_ids or not package.installed:
         return False
-    importlib.import_module(needed.package)
+    importlib.import_module(package.package)
     return True

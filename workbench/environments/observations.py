@@ -1,4 +1,4 @@
-"""Observations cut into their parts, as `networks.normalization` does it on the device, and as pictures. NumPy only."""
+"""Observations split into their parts, as `networks.normalization` does on the device, and as pictures. NumPy only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from workbench.trajectory import Array, EnvironmentSpec, Part
 
 Observation = Array | dict[str, Array]
 
-# Okabe & Ito's colours that stand out from black, then the same darker, then paler: planes of an observation that is no
-# picture. widgets/src/pixels.js has the same.
+# Colours of the planes of an observation that is no picture: Okabe & Ito's that stand out from black, then the same
+# darker, then paler. widgets/src/pixels.js has the same.
 _BRIGHT = ((86, 180, 233), (230, 159, 0), (255, 255, 255), (240, 228, 66), (0, 158, 115), (213, 94, 0), (204, 121, 167),
            (0, 114, 178))
 PLANES = np.array([
@@ -23,7 +23,7 @@ MOST_ENTRIES = 32  # of a vector that the page draws: ENTRIES in widgets/src/bar
 
 
 class Drawable(NamedTuple):
-    """What can be drawn of observations.
+    """The drawable content of observations.
 
     Attributes:
         values: uint8 [..., channels, height, width] of an image, or float32 [..., entries].
@@ -35,18 +35,18 @@ class Drawable(NamedTuple):
 
 
 def decode(rows: Array, parts: Sequence[Part]) -> Observation:
-    """Arrays [..., *shape] by the name of their part, from rows uint8 [..., bytes]; bits are 0 or 255.
+    """The parts of rows uint8 [..., bytes]: arrays [..., *shape] by name; bits become 0 or 255.
 
-    One part named "" gives its array, no parts the rows as they are.
+    A single part named "" returns its array; without parts the rows are returned unchanged.
     """
     if not parts:
         return rows
-    found, at = {}, 0
+    by_name, begin = {}, 0
     for part in parts:
-        own = rows[..., at : at + part.wire_bytes]
-        at += part.wire_bytes
-        found[part.name] = _decoded(own, part).reshape(*rows.shape[:-1], *part.shape)
-    return found[""] if list(found) == [""] else found
+        wire = rows[..., begin : begin + part.wire_bytes]
+        begin += part.wire_bytes
+        by_name[part.name] = _decoded(wire, part).reshape(*rows.shape[:-1], *part.shape)
+    return by_name[""] if list(by_name) == [""] else by_name
 
 
 def _decoded(wire: Array, part: Part) -> Array:
@@ -59,19 +59,19 @@ def _decoded(wire: Array, part: Part) -> Array:
 
 
 def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
-    """What can be drawn of observations [N, *frame]: the first image among their parts, or all numbers side by side."""
+    """The drawable content of observations [N, *frame]: the first image among their parts, or all numbers in a row."""
     decoded = decode(rows, parts)
     by_name = decoded if isinstance(decoded, dict) else {"": decoded}
     for values in by_name.values():
         if values.ndim == 4 and values.dtype == np.uint8:
             return Drawable(values, ())
     flat = {name: values.reshape(len(values), -1).astype(np.float32) for name, values in by_name.items()}
-    names = tuple(f"{name or 'x'}[{at}]" for name, values in flat.items() for at in range(values.shape[1]))
+    names = tuple(f"{name or 'x'}[{entry}]" for name, values in flat.items() for entry in range(values.shape[1]))
     return Drawable(np.concatenate(list(flat.values()), axis=1), names)
 
 
 def on_page(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
-    """What the page draws of observations [N, *frame]: as `drawable`, but of many numbers the first ones."""
+    """As `drawable`, with at most MOST_ENTRIES numbers of a vector, which is what the page draws."""
     values, names = drawable(rows, parts=parts)
     return Drawable(values[:, :MOST_ENTRIES] if names else values, names[:MOST_ENTRIES])
 
@@ -85,8 +85,8 @@ def picture_of(row: Array, spec: EnvironmentSpec) -> Array | None:
 def picture(image: Array) -> Array:
     """An image, uint8 [channels, height, width], as uint8 [H, W, 3]: one channel is grey, three are colours.
 
-    Others are planes, each in a colour of its own. Where all are 0 or 255 and several are lit in one place, the one
-    that is lit in the fewest places is seen there (a ball before a pitch); else the brightest of each colour.
+    More channels are planes, each in its own colour. If all values are 0 or 255, a pixel that is lit in several planes
+    takes the colour of the plane with the fewest lit pixels (a ball before a pitch); otherwise colours are blended.
     """
     channels = len(image)
     if channels in (1, 3):
@@ -101,9 +101,9 @@ def picture(image: Array) -> Array:
 
 
 def area_matrix(old: int, new: int) -> Array:
-    """The matrix float32 [new, old] that shrinks an axis of a picture: how much of new pixel j is old pixel i.
+    """The matrix float32 [new, old] that shrinks an axis of a picture: the share of old pixel i in new pixel j.
 
-    Rows add up to 1: every new pixel is the mean of what it covers.
+    Rows add up to 1: every new pixel is the mean of the area that it covers.
     """
     edges = np.arange(new + 1) * old / new
     low, high = np.maximum(edges[:-1, None], np.arange(old)), np.minimum(edges[1:, None], np.arange(old) + 1)

@@ -1,7 +1,7 @@
-"""Presets: what a run of an environment is launched with where nobody says otherwise. Sources stand beside the numbers.
+"""Presets: default settings of runs by environment. Their sources stand beside the numbers.
 
-A preset gives fields of the run and of its algorithm; whatever `launch` is given itself wins, and run.json records what
-came of it. Most environments have none: then the algorithm's own defaults hold, which are meant for Atari.
+A preset sets fields of the run and of its algorithm. Arguments of `launch` override it, and run.json records the
+result. Most environments have no preset: the algorithm's own defaults apply, which are meant for Atari.
 
     wb.launch("football/academy_empty_goal_close")                          the environment's own, "football"
     wb.launch("football/11_vs_11_easy_stochastic", preset="seed-scoring")   a published set
@@ -28,11 +28,11 @@ class Preset:
     """Fields for the environments whose names `fits` matches from their beginning.
 
     Attributes:
-        title: what it is for, in words.
+        title: its purpose, in words.
         source: where its numbers come from.
-        run: fields of the run, whatever its algorithm.
+        run: fields of the run, for every algorithm.
         algorithms: more fields by algorithm.
-        own: whether it is what such an environment gets where none is named.
+        own: whether it is the default of its environments.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Preset:
     own: bool = False
 
     def fields(self, algorithm: str) -> dict[str, Any]:
-        """What it sets for that algorithm, by flat names."""
+        """Its fields for that algorithm, by flat names."""
         return {**self.run, **self.algorithms.get(algorithm, {})}
 
 
@@ -154,41 +154,42 @@ PRESETS = (
 
 
 def presets_of(environment: str) -> tuple[Preset, ...]:
-    """The presets that fit an environment of that name, its own first; () where there are none."""
+    """The presets for an environment of that name, its default first; () if there are none."""
     bare = environment.rpartition(":")[2]
-    return tuple(sorted((one for one in PRESETS if re.match(one.fits, bare)), key=lambda one: not one.own))
+    fitting = (preset for preset in PRESETS if re.match(preset.fits, bare))
+    return tuple(sorted(fitting, key=lambda preset: not preset.own))
 
 
 def preset_of(environment: str, name: str | None, *, algorithm: str) -> Preset | None:
-    """The preset of that name, or the environment's own one; None where there is none, or it is to be "none".
+    """The preset of that name, or the environment's default; None if it has none, or if `name` is "none".
 
-    Raises UnknownName for one that is not for this environment, and InvalidInput for one that is not for the algorithm.
+    Raises UnknownName for a preset of other environments, and InvalidInput for one of another algorithm.
     """
     fitting = presets_of(environment)
     if name is None:
-        return next((one for one in fitting if one.own), None)
+        return next((preset for preset in fitting if preset.own), None)
     if name == NONE:
         return None
-    for one in fitting:
-        if one.name == name:
-            if algorithm not in one.algorithms:
-                raise InvalidInput(f"preset={name!r} is for {' and '.join(one.algorithms)}, not for {algorithm!r}.")
-            return one
-    raise UnknownName.among(f"preset of {environment}", str(name), [*(one.name for one in fitting), NONE])
+    by_name = {preset.name: preset for preset in fitting}
+    if name not in by_name:
+        raise UnknownName.among(f"preset of {environment}", str(name), [*by_name, NONE])
+    if algorithm not in by_name[name].algorithms:
+        raise InvalidInput(f"preset={name!r} is for {' and '.join(by_name[name].algorithms)}, not for {algorithm!r}.")
+    return by_name[name]
 
 
 def with_preset(
     preset: Preset | None, fields: Mapping[str, Any], *, algorithm: str, wrapped: bool = False
 ) -> dict[str, Any]:
-    """`fields` as given over those of the preset; options of the environment one by one.
+    """The preset's fields, overridden by `fields`; options of the environment are merged one by one.
 
-    A preset's network is for what the environment shows by itself. Where that is changed, by wrappers or by football's
-    `representation`, it is left out, and the network is chosen by the observations.
+    A preset's network is for the environment's own observations. Where wrappers or football's `representation` change
+    those, the preset's network is left out, and the observations decide which network is used.
     """
     if preset is None:
         return dict(fields)
-    below = preset.fields(algorithm)
-    options = {**below.get("environment_options", {}), **(fields.get("environment_options") or {})}
+    defaults = preset.fields(algorithm)
+    options = {**defaults.get("environment_options", {}), **(fields.get("environment_options") or {})}
     if wrapped or options.get("representation", "extracted") != "extracted":
-        below.pop("network", None)
-    return {**below, **fields, "environment_options": options}
+        defaults.pop("network", None)
+    return {**defaults, **fields, "environment_options": options}

@@ -1,7 +1,7 @@
 """Environments by name, and from the user's own factories.
 
 Names are `ALE/*` (native, with standard preprocessing), those of `families`, `testing/*` (workbench.testing), names
-given to `register_environment`, and any other id that Gymnasium knows, such as "CartPole-v1" or "package:Name-v0".
+of `register_environment`, and all other ids of Gymnasium, such as "CartPole-v1" or "package:Name-v0".
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ def make(
 
     Args:
         name: see the module; with a factory only a label.
-        seed: of `reset` where that gets none.
+        seed: for `reset` without a seed.
         threads: native threads; Atari, football and ViZDoom use more than one.
-        processes: that share environments written in Python, see `spread`; 1: this one steps them.
+        processes: number of processes that share environments written in Python, see `spread`; 1: this process.
         options: of Atari (`atari.AtariOptions`) or of the family, else keyword arguments of `gymnasium.make` or of the
             factory; `vectorization_mode` ("sync", "async", "vector_entry_point") takes `gymnasium.make_vec` instead.
         factory: a gymnasium.Env class, or a callable that returns an environment (`adapters.adapt.vector_of`); with
             wrappers around it, or around what Gymnasium makes by the name, a `Wrapped`.
-        frame_stack: frames that the learner joins; 0: as the environment has it, 4 for Atari.
-        show: what somebody is to look at: "endings", for `ending` to tell how episodes ended; "frames", for `render`
-            to give colour in full size as well, where the environment can. The same episodes, at more time a step.
+        frame_stack: frames that the learner joins; 0: the environment's default, 4 for Atari.
+        show: "endings": `ending` returns how episodes ended; "frames": `render` also returns colour in full size, if
+            the environment has it. Episodes are the same; steps take longer.
 
     Raises:
         UnknownName, OutOfBounds, InvalidInput, MissingPackage, ShapeMismatch, EnvironmentFailed.
     """
-    made = _vector(name, num_envs=num_envs, seed=seed, threads=threads, processes=processes,
-                   options=dict(options or {}), factory=factory, show=show)
+    vector = _vector(name, num_envs=num_envs, seed=seed, threads=threads, processes=processes,
+                     options=dict(options or {}), factory=factory, show=show)
     if frame_stack:
-        made.spec = dataclasses.replace(made.spec, frame_stack=frame_stack)
-    return made
+        vector.spec = dataclasses.replace(vector.spec, frame_stack=frame_stack)
+    return vector
 
 
 def make_configured(
@@ -82,7 +82,7 @@ def make_configured(
 ) -> VectorEnvironment:
     """`num_envs` copies of a run's environment, as its configuration says.
 
-    Raises as `make`, and InvalidInput where the run has wrappers and `factory` does not bring them.
+    Raises as `make`, and InvalidInput if the run has wrappers and `factory` lacks them.
     """
     if config.wrappers and not isinstance(factory, Wrapped):
         raise InvalidInput(f"the wrappers around {config.environment} ({config.wrappers}) were typed for its run and "
@@ -98,7 +98,7 @@ def _vector(
     factory: Factory | Wrapped | None, show: Show,
 ) -> VectorEnvironment:
     num_envs = Setting("num_envs", int, 1, "", low=1, high=65_536).check(num_envs)
-    call = factory_call(name, options, factory=factory, drawn=show == "frames")
+    call = factory_call(name, options, factory=factory, draws=show == "frames")
     if processes > 1:
         check_spreadable(call, name)
         assert call is not None
@@ -115,18 +115,18 @@ def _vector(
     if _is_atari(spec):
         return AtariVector(name, spec.kwargs["game"], num_envs=num_envs, seed=seed, threads=threads,
                            options=atari_options(spec.kwargs, options), show=show)
-    given = {**drawing(_entry_point(spec)), **options} if show == "frames" else options
-    mode = given.pop("vectorization_mode")
-    return vector_by_id(name, num_envs=num_envs, seed=seed, show=show, vectorization_mode=mode, options=given)
+    keywords = {**drawing(_entry_point(spec)), **options} if show == "frames" else options
+    mode = keywords.pop("vectorization_mode")
+    return vector_by_id(name, num_envs=num_envs, seed=seed, show=show, vectorization_mode=mode, options=keywords)
 
 
 def factory_call(
-    name: str, options: dict[str, Any], *, factory: Factory | Wrapped | None = None, drawn: bool = False
+    name: str, options: dict[str, Any], *, factory: Factory | Wrapped | None = None, draws: bool = False
 ) -> Factory | None:
-    """What `adapters.adapt.vector_of` is given to make the environment; None for what steps many at once by its name.
+    """The factory of the environment for `adapters.adapt.vector_of`; None for names that step many at once.
 
     Args:
-        drawn: whether it is to draw itself, where it can.
+        draws: whether the environment should draw itself, if it can.
 
     Raises UnknownName, OutOfBounds, InvalidInput, MissingPackage.
     """
@@ -134,7 +134,7 @@ def factory_call(
     own = wrapped.factory or _factories.get(name)
     if own is not None:
         _check_keywords(own, options, name)
-        return functools.partial(wrapped.around(own), **{**(drawing(own) if drawn else {}), **options})
+        return functools.partial(wrapped.around(own), **{**(drawing(own) if draws else {}), **options})
     spec = check_name(name, options)
     if wrapped.wrappers:
         check_wrappable(name)
@@ -145,12 +145,12 @@ def factory_call(
             raise InvalidInput("wrappers go around one environment, and vectorization_mode="
                                f"{options['vectorization_mode']!r} makes a vector of them. Leave one of the two out.")
         return None
-    given = {**(drawing(_entry_point(spec)) if drawn else {}), **options}
-    return wrapped.around(functools.partial(_made, name, given))
+    keywords = {**(drawing(_entry_point(spec)) if draws else {}), **options}
+    return wrapped.around(functools.partial(_make_gymnasium, name, keywords))
 
 
 def check_wrappable(name: str) -> None:
-    """Raises InvalidInput for an environment by name that wrappers cannot go around. `name` must be right."""
+    """Raises InvalidInput if wrappers cannot go around environment `name`, which must exist."""
     if name in _factories:
         return
     if family_of(name) is not None or _is_atari(_spec(name)):
@@ -159,36 +159,36 @@ def check_wrappable(name: str) -> None:
 
 
 def check_processes(name: str, options: Mapping[str, Any], factory: Factory | Wrapped | None = None) -> None:
-    """Raises OutOfBounds for environments that processes cannot share; and as `check_name`. Makes none."""
+    """Raises OutOfBounds if processes cannot share the environments, and as `check_name`. Makes none."""
     check_spreadable(factory_call(name, dict(options), factory=factory), name)
 
 
 def register_environment(name: str, factory: Factory) -> None:
-    """Makes `factory` (a gymnasium.Env class, or a callable that returns one) known as `name` in this process.
+    """Registers `factory` (a gymnasium.Env class, or a callable that returns one) as `name` in this process.
 
-    A name of its own may be given anew, as when a cell is run again. Raises InvalidInput for a name that Gymnasium
-    has or that begins as a family's (football/, ...), or for something that cannot be called.
+    Registering a name again replaces its factory, as when a cell is run again. Raises InvalidInput for a name of
+    Gymnasium's, for one with the prefix of a family (football/, ...), and for a factory that is not callable.
     """
     if not callable(factory):
         raise InvalidInput(f"the factory of environment {name!r} must be a class or a callable, not {factory!r}.")
     if not re.fullmatch(r"[\w./-]+", name):
-        raise InvalidInput(f"environment name {name!r} may have letters, digits and _ . / - only.")
+        raise InvalidInput(f"environment name {name!r} may have only letters, digits and _ . / -.")
     family = family_of(name)
     if family is not None:
         raise InvalidInput(f"environment {name!r}: names that begin with {family.prefix} are those of "
                            f"{family.title}; choose another name.")
-    if name in _known_ids():
+    if name in known_ids():
         raise InvalidInput(f"environment {name!r} exists in Gymnasium already; choose another name.")
     _factories[name] = factory
 
 
 def registered_factory(name: str) -> Factory | None:
-    """The factory that `register_environment` was given, for a launcher to send by value; None if there is none."""
+    """The factory registered as `name`, for a launcher to send by value; None if there is none."""
     return _factories.get(name)
 
 
 def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
-    """Gymnasium's spec of `name` (None for one that is not Gymnasium's), after a cheap check that makes no environment.
+    """Checks `name` and `options` without making an environment. Returns Gymnasium's spec, or None for other names.
 
     Raises UnknownName for the name or an option, OutOfBounds for an option's value, and MissingPackage.
     """
@@ -212,7 +212,7 @@ def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
 
 
 def atari_game(name: str) -> str | None:
-    """ale-py's name of the game, such as "pong", that an environment's name stands for; None where it is not Atari's.
+    """ale-py's name of an environment's game, such as "pong"; None if it is not Atari.
 
     Raises UnknownName, MissingPackage.
     """
@@ -222,36 +222,28 @@ def atari_game(name: str) -> str | None:
     return str(spec.kwargs["game"]) if _is_atari(spec) else None
 
 
-def known_ids() -> Mapping[str, Any]:
-    """Gymnasium's registry by id, with ALE's and our testing ids in it."""
-    return _known_ids()
-
-
 def registered_names() -> tuple[str, ...]:
-    """The names given to `register_environment` in this process."""
+    """The names that `register_environment` registered in this process."""
     return tuple(sorted(_factories))
 
 
 def _spec(name: str) -> Any:
-    """Gymnasium's spec of `name`, its package imported if the name says which ("package:Name-v0")."""
-    known = _known_ids()
+    """Gymnasium's spec of `name`; imports its package if the name has one ("package:Name-v0")."""
+    registry = known_ids()  # imports add to it
     package, _, short = name.rpartition(":")
     if package:
         if importlib.util.find_spec(package.partition(".")[0]) is None:
             raise MissingPackage(f"environment {name!r} needs the package {package!r}, which is not installed.")
         importlib.import_module(package)
-        known = _known_ids()
-    if short not in known and importing(short):
-        known = _known_ids()
-    if short in known:
-        return known[short]
+    if short in registry or (importing(short) and short in registry):
+        return registry[short]
     _require_package(name, name)
-    raise UnknownName.among("environment", name, [*known, *_factories],
+    raise UnknownName.among("environment", name, [*registry, *_factories],
                             "Your own class goes to launch(...) itself, or to register_environment.")
 
 
-def _known_ids() -> Mapping[str, Any]:
-    """Gymnasium's registry, with ALE's and our testing ids in it."""
+def known_ids() -> Mapping[str, Any]:
+    """Gymnasium's registry by id, including ALE's ids and our testing ids."""
     with deferred():
         import gymnasium
 
@@ -269,10 +261,10 @@ def _is_atari(spec: Any) -> bool:
 
 
 def _require_package(key: str, name: str) -> None:
-    """Raises MissingPackage if what `key` starts with needs a package that is not installed."""
-    needed = package_of(key)
-    if needed is not None and not needed.installed:
-        raise MissingPackage(f"environment {name!r} needs {needed.package}, which is not installed: {needed.install}")
+    """Raises MissingPackage if the package for `key` (see `package_of`) is not installed."""
+    package = package_of(key)
+    if package is not None and not package.installed:
+        raise MissingPackage(f"environment {name!r} needs {package.package}, which is not installed: {package.install}")
 
 
 def _entry_point(spec: Any) -> Any:
@@ -282,26 +274,22 @@ def _entry_point(spec: Any) -> Any:
 
 
 def _check_keywords(function: Callable[..., Any], options: Mapping[str, Any], name: str) -> None:
-    """Raises UnknownName for an option that is no keyword of `function`; one that takes any takes all."""
+    """Raises UnknownName for an option that is no keyword argument of `function`."""
     parameters = inspect.signature(function).parameters.values()
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return
-    known = [one.name for one in parameters if one.kind is not inspect.Parameter.POSITIONAL_ONLY]
-    if name.rpartition(":")[2] in _known_ids():
-        known += [*_MAKE_OPTIONS, *_VECTOR_OPTIONS]
+    keywords = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY]
+    if name.rpartition(":")[2] in known_ids():
+        keywords += [*_MAKE_OPTIONS, *_VECTOR_OPTIONS]
     for option in options:
-        if option not in known:
-            raise UnknownName.among(f"option of {name}", option, known)
+        if option not in keywords:
+            raise UnknownName.among(f"option of {name}", option, keywords)
 
 
-def _made(name: str, options: Mapping[str, Any]) -> Any:
-    """One environment, without Gymnasium's wrappers that check its calls: we check ourselves, at less time a step."""
+def _make_gymnasium(name: str, options: Mapping[str, Any]) -> Any:
+    """One environment, without Gymnasium's wrappers that check its calls: our own checks take less time a step."""
     import gymnasium
 
     spec = copy.copy(_spec(name))
     spec.order_enforce = False
     return gymnasium.make(spec, **{"disable_env_checker": True, **options})
-
-
-__all__ = ["Factory", "atari_game", "check_name", "check_processes", "check_wrappable", "known_ids", "make",
-           "make_configured", "register_environment", "registered_factory", "registered_names"]

@@ -20,7 +20,8 @@ from workbench.algorithms.frame_stacking import join_frames, push_frames
 from workbench.algorithms.interface import State
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
-from workbench.environments.adapters.code_by_value import Factory, load_factory
+from workbench.environments.adapters.code_by_value import load_factory
+from workbench.environments.adapters.wrapping import Factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.policies import frozen_opponent, roles

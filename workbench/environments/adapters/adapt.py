@@ -1,4 +1,4 @@
-"""Which adapter an environment gets that a user's factory made: decided by what it is, not by what it is called.
+"""Chooses the adapter for the environment that a user's factory made, by its type.
 
     gymnasium.Env                                   one of N, stepped one after another: `gymnasium_vector`
     gymnasium.vector.VectorEnv, envpool             N at once: `batched_vector`
@@ -23,28 +23,28 @@ from workbench.trajectory import EnvironmentSpec
 def vector_of(
     name: str, factory_call: Callable[..., Any], *, num_envs: int, seed: int, show: Show, first_index: int = 0
 ) -> VectorEnvironment:
-    """`num_envs` environments behind the contract, from what `factory_call` makes.
+    """`num_envs` environments of `factory_call` behind the contract.
 
-    A factory with a parameter `num_envs` makes all of them at once, and is given `num_envs`, and `seed` and `show` if
-    it has those parameters, by keyword. Any other is called once for each environment, or game of several agents.
+    A factory with a parameter `num_envs` makes all of them at once: it gets the keyword argument `num_envs`, and `seed`
+    and `show` if it has those parameters. Any other is called once for each environment, or game of several agents.
 
     Args:
-        name: how messages call it.
-        factory_call: the factory with the user's options in it, such as functools.partial(factory, **options).
-        show: see `registry.make`; whether a single environment draws itself is up to what is in `factory_call`.
-        first_index: what messages call the first one, see `spread`.
+        name: for messages.
+        factory_call: the factory with the user's options bound, such as functools.partial(factory, **options).
+        show: see `registry.make`; the options in `factory_call` decide whether a single environment draws itself.
+        first_index: index of the first environment in messages, see `spread`.
 
-    Raises InvalidInput for something that is no environment we know, OutOfBounds for a wrong number of them,
-    EnvironmentFailed for what it raises, and ShapeMismatch.
+    Raises InvalidInput for an unsupported kind of environment, OutOfBounds for a wrong number of them,
+    EnvironmentFailed for an exception in the factory, and ShapeMismatch.
     """
     parameters = inspect.signature(factory_call).parameters
     if "num_envs" in parameters:
         def build(seed: int) -> Any:
-            one_seed = {"seed": int(seeds_of(seed, 1)[0])} if "seed" in parameters else {}
-            return factory_call(num_envs=num_envs, **one_seed, **({"show": show} if "show" in parameters else {}))
+            seeding = {"seed": int(seeds_of(seed, 1)[0])} if "seed" in parameters else {}
+            return factory_call(num_envs=num_envs, **seeding, **({"show": show} if "show" in parameters else {}))
     else:
         def build(seed: int) -> Any:
-            return factory_call()  # no seed: each of N would be given the same
+            return factory_call()  # no seed: all N would get the same one
     first = called(name, None if "num_envs" in parameters else first_index, "constructor", build, seed)
     keeps_endings = show is not None
     if isinstance(getattr(first, "spec", None), EnvironmentSpec):
@@ -54,13 +54,13 @@ def vector_of(
         _check_number(first, name, num_envs)
         if is_pool(first) and "seed" not in parameters:
             first.close()
-            raise InvalidInput(f"the factory of {name} made an envpool, which gets its seed when it is made: give it "
-                               "the parameters num_envs and seed, and hand them on to envpool.make_gymnasium.")
+            raise InvalidInput(f"the factory of {name} made an envpool, whose constructor takes its seed: give it "
+                               "the parameters num_envs and seed, and pass them to envpool.make_gymnasium.")
         return NativeVector(name, first, build=build, seed=seed, keeps_endings=keeps_endings)
-    made = [first]
+    unused = [first]
 
-    def one() -> Any:
-        return made.pop() if made else build(seed)
+    def build_one() -> Any:
+        return unused.pop() if unused else build(seed)
 
     if hasattr(first, "agent_iter"):
         raise InvalidInput(f"{name} is an environment whose agents take turns. Supported are parallel ones: "
@@ -68,19 +68,19 @@ def vector_of(
     if hasattr(first, "possible_agents"):
         from workbench.environments.pettingzoo.family import ParallelVector
 
-        return ParallelVector(name, one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings)
+        return ParallelVector(name, build_one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings)
     return GymnasiumVector(
-        name, one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings, first_index=first_index)
+        name, build_one, num_envs=num_envs, seed=seed, keeps_endings=keeps_endings, first_index=first_index)
 
 
-def check_spreadable(made: VectorEnvironment | Callable[..., Any] | None, name: str) -> None:
-    """Raises OutOfBounds where processes cannot share the environments `name`.
+def check_spreadable(source: VectorEnvironment | Callable[..., Any] | None, name: str) -> None:
+    """Raises OutOfBounds if processes cannot share the environments `name`.
 
     Args:
-        made: some of them; or what makes them, where none is made yet, and None for what steps many by its name.
+        source: the environments, or their factory; None for names that step many at once.
     """
-    several = isinstance(made, VectorEnvironment) and not isinstance(made, GymnasiumVector)
-    if made is None or several or (callable(made) and "num_envs" in inspect.signature(made).parameters):
+    several = isinstance(source, VectorEnvironment) and not isinstance(source, GymnasiumVector)
+    if source is None or several or (callable(source) and "num_envs" in inspect.signature(source).parameters):
         raise OutOfBounds(f"actor_processes is for environments that are stepped one by one in Python, and {name} "
                           "steps several at once. Leave it out; actor_threads or more actors may help.")
 
@@ -88,7 +88,7 @@ def check_spreadable(made: VectorEnvironment | Callable[..., Any] | None, name: 
 def vector_by_id(
     name: str, *, vectorization_mode: str, num_envs: int, seed: int, show: Show, options: dict[str, Any]
 ) -> VectorEnvironment:
-    """`num_envs` of Gymnasium's id `name` in a vector of Gymnasium's own kind, as `gymnasium.make_vec` makes it.
+    """`num_envs` environments of Gymnasium's id `name` in a vector that `gymnasium.make_vec` makes.
 
     Args:
         vectorization_mode: "sync"; "async": a process each; "vector_entry_point": the id's own, where it has one.
@@ -110,16 +110,16 @@ def vector_by_id(
     return vector_of(name, build, num_envs=num_envs, seed=seed, show=show)
 
 
-def _is_vector(made: Any) -> bool:
-    """Whether it is a Gymnasium vector, as envpool's gymnasium environments are too by class, or an envpool."""
+def _is_vector(env: Any) -> bool:
+    """Whether `env` is a vector of Gymnasium's or of envpool's."""
     from gymnasium.vector import VectorEnv
 
-    return isinstance(made, VectorEnv) or is_pool(made)
+    return isinstance(env, VectorEnv) or is_pool(env)
 
 
-def _check_number(made: Any, name: str, num_envs: int) -> None:
-    if made.num_envs != num_envs:
-        number = made.num_envs
-        made.close()
+def _check_number(vector: Any, name: str, num_envs: int) -> None:
+    if vector.num_envs != num_envs:
+        number = vector.num_envs
+        vector.close()
         raise OutOfBounds(f"the factory of {name} made a vector of {number} environments where {num_envs} are wanted: "
                           "give it a parameter num_envs, and make that many.")

@@ -1,16 +1,16 @@
 """Vector environments of Gymnasium's own kind (`make_vec`, envpool, a user's own) behind the contract.
 
-How they reset themselves is their `metadata["autoreset_mode"]`:
+Their `metadata["autoreset_mode"]` says how they reset themselves:
 
-SAME_STEP   as here; the true final observation is in info["final_obs"].
-DISABLED    those that ended are reset at once, by reset(options={"reset_mask": mask}).
+SAME_STEP   as the contract; the true final observation is in info["final_obs"].
+DISABLED    this adapter resets ended environments at once, by reset(options={"reset_mask": mask}).
 NEXT_STEP   the step after the end ignores its action and returns the first observation of the next episode, while the
-            others go on. So the row is ABSENT in the step that ends its episode: no policy acts there, and no life has
-            that step. What the end had (reward, TERMINATED or TRUNCATED, final observation) is held back and comes with
-            START in the next step. The step that only resets is never seen, and no other row waits for it.
+            others go on. So the row is ABSENT in the step that ends its episode: no policy acts there, and the step
+            belongs to no episode. The end's reward, flag (TERMINATED or TRUNCATED) and final observation are held back
+            and come with START in the next step. No other row waits for the reset.
 
-Seeds: Gymnasium's reset takes them. envpool's environments get theirs when they are made, so they are made anew for
-every `reset` but the first.
+Seeds: Gymnasium's reset takes them. envpool's environments take theirs in the constructor, so every `reset` but the
+first makes them anew.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments.adapters import envpools
-from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, frame_of, short
+from workbench.environments.adapters.guarded_calls import LARGEST, abandon_pool, broken, called, frame_of, short
 from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
-from workbench.environments.contract import Array, Ending, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.trajectory import Flags, StepBatch
@@ -36,15 +35,15 @@ class NativeVector:
     """The vector environment `first`. See `contract.VectorEnvironment`.
 
     Args:
-        first: what `build(seed)` made.
-        build: makes one from a seed; called again for envpool alone.
-        keeps_endings: for somebody to look at: how episodes end is kept for `ending`.
+        first: the result of `build(seed)`.
+        build: makes a vector from a seed; called again only for envpool.
+        keeps_endings: whether `ending` returns how episodes ended, for people to see.
 
     Attributes:
-        left_out: members of the observation that are words, which no network gets to see.
+        left_out: members of the observation that are words, which networks do not get.
 
     Raises EnvironmentFailed if it fails or breaks Gymnasium's rules, ShapeMismatch if its spaces are not supported, and
-    InvalidInput for an envpool that cannot be used.
+    InvalidInput for an unsupported envpool.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class NativeVector:
         self._name, self._env, self._build, self._seed = name, first, build, seed
         self.keeps_endings = keeps_endings
         self._pool = is_pool(first)
-        self._made_by: int | None = seed if self._pool else None  # the seed of a pool that was not reset yet
+        self._pool_seed: int | None = seed if self._pool else None  # of a pool that was not reset yet
         self.num_envs = int(first.num_envs)
         try:
             if self._pool and (first.is_async or first.config.get("max_num_players", 1) > 1):
@@ -61,54 +60,47 @@ class NativeVector:
                                    "supported: leave out batch_size.")
             self._mode = self._autoreset_mode()
             self._layout = layout_of(first.single_observation_space, name)
-            actions, self._given = actions_of(first.single_action_space, name)
+            actions, self._to_native = actions_of(first.single_action_space, name)
         except BaseException:
             self.close()
             raise
         self.spec = spec_of(name, self._layout, actions)
         self.left_out = self._layout.left_out
         self.fps = frames_per_second(first)
-        self._named = named_actions(_one_of(first), self.spec.num_actions)
-        self._shown: Array | None = None  # the last observations
+        self.action_names = named_actions(_first_environment(first), self.spec.num_actions)
+        self._observation: Array | None = None  # the last one
         self._endings: dict[int, Ending] = {}  # of the last step, by index
-        without_display(_one_of(first))
-        self._forget()  # what waits for its reset
+        without_display(_first_environment(first))
+        self._clear_held()
 
-    def _forget(self) -> None:
-        """Makes no row wait for its reset; of those that do, what is held back."""
-        self._waiting: Array = np.zeros(self.num_envs, bool)
-        self._held = StepBatch(np.zeros(0), np.zeros(0), np.zeros(0))  # of the last step, where a row waits
+    def _clear_held(self) -> None:
+        """Drops the steps that are held back (NEXT_STEP)."""
+        self._awaits_reset: Array = np.zeros(self.num_envs, bool)
+        self._held_step = StepBatch(np.zeros(0), np.zeros(0), np.zeros(0))  # the last step, where a row awaits a reset
         self._held_endings: dict[int, Ending] = {}
 
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """From the first environment, where it can be reached; else the numbers."""
-        return self._named
-
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of a new episode everywhere."""
+        """Returns the first step of a new episode everywhere."""
         seed = self._seed if seed is None else seed
         if self._pool:
-            if self._made_by != seed:
-                envpools.leave(self._env)
+            if self._pool_seed != seed:
+                abandon_pool(self._env)
                 self._env = called(self._name, None, "constructor", self._build, seed)
-            self._made_by = None
-            given: Any = None
+            self._pool_seed = None
+            keywords: dict[str, Any] = {}
         else:
             seeds = seeds_of(seed, self.num_envs).tolist()
-            given = seeds if _takes_many_seeds(self._env) else seeds[0]
-        keywords = {} if given is None else {"seed": given}
+            keywords = {"seed": seeds if _takes_many_seeds(self._env) else seeds[0]}
         result = self._called("reset", self._env.reset, **keywords)
         observation = self._placed(self._pair(result)[0], "reset")
-        self._shown, self._endings = observation, {}
-        self._forget()
-        return StepBatch(
-            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        self._observation, self._endings = observation, {}
+        self._clear_held()
+        return first_step(observation)
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`; those of rows that were ABSENT are ignored."""
-        given = self._given(checked_actions(actions, self.spec, self.num_envs))
-        result = self._called("step", self._env.step, given)
+        """Returns the step after `actions`; those of rows that were ABSENT are ignored."""
+        native_actions = self._to_native(checked_actions(actions, self.spec, self.num_envs))
+        result = self._called("step", self._env.step, native_actions)
         try:
             observations, rewards, terminated, truncated, info = result
         except (TypeError, ValueError):
@@ -119,7 +111,7 @@ class NativeVector:
         terminated, truncated = self._flags(terminated, "terminations"), self._flags(truncated, "truncations")
         flags = np.where(terminated, np.uint8(Flags.TERMINATED), truncated * np.uint8(Flags.TRUNCATED))
         if self._mode == "NextStep":
-            return self._held_back(observation, reward, flags)
+            return self._hold_back(observation, reward, flags)
         ended = flags > 0
         flags |= ended * np.uint8(Flags.START)
         batch = StepBatch(observation, reward, flags)
@@ -129,11 +121,11 @@ class NativeVector:
             batch.final_index = np.flatnonzero(flags & Flags.TRUNCATED).astype(np.int32)
             if len(batch.final_index):
                 batch.final_observation = final[batch.final_index]
-        self._shown = batch.observation
+        self._observation = batch.observation
         return batch
 
     def _before_reset(self, batch: StepBatch, ended: Array, info: Any) -> Array:
-        """The observations [N, *frame] with the true final ones where `ended`; `batch` gets the first ones there."""
+        """Returns [N, *frame] with the true final observations where `ended`; `batch` gets the first ones there."""
         if self._mode == "Disabled":
             final = batch.observation
             if self.keeps_endings:
@@ -141,19 +133,19 @@ class NativeVector:
             batch.observation = self._reset_masked(final, ended)
             return final
         final = batch.observation.copy()
-        told = info.get("final_obs") if isinstance(info, dict) else None
-        if told is None:
+        final_obs = info.get("final_obs") if isinstance(info, dict) else None
+        if final_obs is None:
             raise self._broken("step", 'in SAME_STEP mode info["final_obs"] must hold the last observations of the '
                                        "episodes that ended")
         for index in np.flatnonzero(ended).tolist():
-            self._place(told[index], final[index], "step")
+            self._place(final_obs[index], final[index], "step")
         self._check_finite(final, "step")
         if self.keeps_endings:
-            self._endings = self._endings_of(final, ended, draws=False)  # it shows the next episode already
+            self._endings = self._endings_of(final, ended, draws=False)  # it already draws the next episode
         return final
 
     def _reset_masked(self, before: Array, ended: Array) -> Array:
-        """Observations [N, *frame] after a reset of those that `ended`."""
+        """Observations [N, *frame] after a reset where `ended`."""
         result = self._called("reset", self._env.reset, options={"reset_mask": ended.copy()})
         observation = self._placed(self._pair(result)[0], "reset")
         if not np.array_equal(observation[~ended], before[~ended]):
@@ -161,34 +153,35 @@ class NativeVector:
                                         "others as they are, since its autoreset mode is DISABLED")
         return observation
 
-    def _held_back(self, observation: Array, reward: Array, flags: Array) -> StepBatch:
-        """NEXT_STEP: what ended now is ABSENT until the next step, which brings what was held back."""
-        comes, waits = self._waiting, flags > 0
-        if (comes & waits).any():
+    def _hold_back(self, observation: Array, reward: Array, flags: Array) -> StepBatch:
+        """NEXT_STEP: rows that end now are ABSENT; rows that ended in the last step get its end and START."""
+        starts, ends = self._awaits_reset, flags > 0
+        if (starts & ends).any():
             raise self._broken("step", "an episode ended in the step that begins it: its autoreset mode is NEXT_STEP")
-        batch = StepBatch(observation, np.where(waits, np.float32(0), reward), waits * np.uint8(Flags.ABSENT))
+        batch = StepBatch(observation, np.where(ends, np.float32(0), reward), ends * np.uint8(Flags.ABSENT))
         self._endings = self._held_endings
-        if comes.any():
-            batch.reward[comes] = self._held.reward[comes]
-            batch.flags[comes] = self._held.flags[comes] | Flags.START
-            batch.final_index = np.flatnonzero(comes & (self._held.flags == Flags.TRUNCATED)).astype(np.int32)
+        if starts.any():
+            held = self._held_step
+            batch.reward[starts] = held.reward[starts]
+            batch.flags[starts] = held.flags[starts] | Flags.START
+            batch.final_index = np.flatnonzero(starts & (held.flags == Flags.TRUNCATED)).astype(np.int32)
             if len(batch.final_index):
-                batch.final_observation = self._held.observation[batch.final_index]
-        self._waiting, self._shown, self._held_endings = waits, observation, {}
-        if waits.any():
-            self._held = StepBatch(observation.copy(), reward, flags)
+                batch.final_observation = held.observation[batch.final_index]
+        self._awaits_reset, self._observation, self._held_endings = ends, observation, {}
+        if ends.any():
+            self._held_step = StepBatch(observation.copy(), reward, flags)
             if self.keeps_endings:
-                self._held_endings = self._endings_of(observation, waits, draws=True)
+                self._held_endings = self._endings_of(observation, ends, draws=True)
         return batch
 
     def render(self, index: int) -> Array | None:
-        """The frame that environment `index` draws, made with render_mode="rgb_array"; else its image observation."""
-        return None if self._shown is None else self._frame(index, self._shown[index], draws=True)
+        """The frame of environment `index` if its render_mode is "rgb_array"; otherwise its image observation."""
+        return None if self._observation is None else self._frame(index, self._observation[index], draws=True)
 
     def ending(self, index: int) -> Ending | None:
-        """Where endings are kept: how the episode of environment `index` ended that the last step ended, else None.
+        """The Ending of environment `index` if the last step ended its episode and endings are kept; otherwise None.
 
-        In SAME_STEP mode its frame is the observation, if that is an image: what is drawn is of the next episode.
+        In SAME_STEP mode its frame is the image observation, if there is one: `render` shows the next episode.
         """
         return self._endings.get(index)
 
@@ -196,7 +189,7 @@ class NativeVector:
         """Closes the vector environment."""
         env, self._env = self._env, None
         if env is not None and self._pool:
-            envpools.leave(env)
+            abandon_pool(env)
         elif env is not None:
             with contextlib.suppress(Exception):
                 env.close()
@@ -206,22 +199,22 @@ class NativeVector:
                 for index in np.flatnonzero(ended).tolist()}
 
     def _frame(self, index: int, observation: Array, *, draws: bool) -> Array | None:
-        drawn = None
+        frame = None
         if draws and getattr(self._env, "render_mode", None) == "rgb_array":
             if self._pool:
-                drawn = called(self._name, index, "render", self._env.render, env_ids=index)[0]
+                frame = called(self._name, index, "render", self._env.render, env_ids=index)[0]
             else:
                 frames = called(self._name, index, "render", self._env.render)
-                drawn = None if frames is None else frames[index]
-        return picture_of(observation, self.spec) if drawn is None else frame_of(self._name, index, drawn)
+                frame = None if frames is None else frames[index]
+        return picture_of(observation, self.spec) if frame is None else frame_of(self._name, index, frame)
 
     def _autoreset_mode(self) -> str:
         """"SameStep", "NextStep" or "Disabled"."""
-        told = (getattr(self._env, "metadata", None) or {}).get("autoreset_mode")
-        mode = getattr(told, "value", told)
+        declared = (getattr(self._env, "metadata", None) or {}).get("autoreset_mode")
+        mode = getattr(declared, "value", declared)
         if mode not in ("SameStep", "NextStep", "Disabled"):
             raise self._broken("constructor", f"metadata['autoreset_mode'] must be a gymnasium.vector.AutoresetMode, "
-                                              f"not {short(told)}")
+                                              f"not {short(declared)}")
         return str(mode)
 
     def _pair(self, result: Any) -> Any:
@@ -242,18 +235,18 @@ class NativeVector:
             raise self._broken(where, str(error)) from None
 
     def _check_finite(self, rows: Array, where: str) -> None:
-        wrong = self._layout.not_finite(rows)
-        if wrong is not None:
-            raise broken(self._name, wrong[0], where, f"observation has the value {wrong[1]}, which is not finite")
+        if (row_and_value := self._layout.not_finite(rows)) is not None:
+            row, value = row_and_value
+            raise broken(self._name, row, where, f"observation has the value {value}, which is not finite")
 
     def _numbers(self, rewards: Any) -> Array:
         values = np.asarray(rewards)
         if values.shape != (self.num_envs,) or values.dtype.kind not in "fiub":
             raise self._broken("step", f"rewards must be numbers of shape [{self.num_envs}], not {values.dtype} "
                                        f"{list(values.shape)}")
-        wrong = ~(np.abs(values.astype(np.float64)) < LARGEST)
-        if wrong.any():
-            index = int(np.flatnonzero(wrong)[0])
+        out_of_range = ~(np.abs(values.astype(np.float64)) < LARGEST)  # also NaN
+        if out_of_range.any():
+            index = int(np.flatnonzero(out_of_range)[0])
             raise broken(self._name, index, "step", f"reward {values[index]} is not a finite float32")
         return values.astype(np.float32)
 
@@ -265,7 +258,7 @@ class NativeVector:
         return flags
 
     def _called(self, where: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """As `called`; of Gymnasium's processes the error is told where its line is, which they keep to themselves."""
+        """As `called`; an error from Gymnasium's processes, which has no traceback, says where to find it."""
         try:
             return called(self._name, None, where, function, *arguments, **keywords)
         except EnvironmentFailed as error:
@@ -274,7 +267,7 @@ class NativeVector:
             if not isinstance(getattr(self._env, "unwrapped", None), AsyncVectorEnv):
                 raise
             raise EnvironmentFailed(
-                f"{error}\n\nIt arose in another process, which tells the line on standard error (an actor's log). "
+                f"{error}\n\nIt arose in another process, which prints the line on standard error (an actor's log). "
                 "vectorization_mode=\"sync\", or a SyncVectorEnv, shows it here."
             ) from error
 
@@ -282,19 +275,19 @@ class NativeVector:
         return broken(self._name, None, where, rule)
 
 
-def is_pool(made: Any) -> bool:
-    """Whether it is envpool's."""
-    return any(cls.__module__.startswith("envpool.") for cls in type(made).__mro__)
+def is_pool(env: Any) -> bool:
+    """Whether `env` is envpool's."""
+    return any(cls.__module__.startswith("envpool.") for cls in type(env).__mro__)
 
 
 def _takes_many_seeds(env: Any) -> bool:
-    """Whether its `reset` takes a seed for each: Gymnasium's own do; what others promise is one number."""
+    """Whether `reset` takes a seed for each environment, as Gymnasium's own do; other vectors promise one number."""
     from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
     return isinstance(env.unwrapped, (AsyncVectorEnv, SyncVectorEnv))
 
 
-def _one_of(env: Any) -> Any:
-    """One of its environments, to ask for its names; the vector itself where they cannot be reached."""
+def _first_environment(env: Any) -> Any:
+    """The vector's first environment; the vector itself if that is out of reach (other processes, native code)."""
     environments = getattr(getattr(env, "unwrapped", env), "envs", None)
     return environments[0] if environments else env

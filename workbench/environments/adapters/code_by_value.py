@@ -1,4 +1,4 @@
-"""A factory or wrappers as bytes, code included, so that what is typed in a cell runs in this user's other processes.
+"""A factory or wrappers as bytes, code included, so that classes typed in a cell run in this user's other processes.
 
 cloudpickle sends classes and functions of `__main__` by value. With them travel the source lines of the cells that
 define them, since a traceback elsewhere would show none, and the kernel's import path, so that a module beside the
@@ -13,18 +13,15 @@ import pickle
 import sys
 import traceback
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
-from workbench.environments.adapters.wrapping import Wrapped
+from workbench.environments.adapters.wrapping import Factory, Wrapped
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.rundir import sealed
 from workbench.rundir.files import absolute
-
-Factory = Callable[..., Any]
 
 
 class _SourceCollector(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -34,16 +31,16 @@ class _SourceCollector(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickl
         super().__init__(file)
         self.filenames: set[str] = set()
 
-    def reducer_override(self, given: Any) -> Any:
-        if isinstance(given, types.CodeType):
-            self.filenames.add(given.co_filename)
-        return super().reducer_override(given)
+    def reducer_override(self, item: Any) -> Any:
+        if isinstance(item, types.CodeType):
+            self.filenames.add(item.co_filename)
+        return super().reducer_override(item)
 
 
 def dumps(factory: Factory | Wrapped) -> bytes:
-    """`factory` (a class, a function, or wrappers; code included) as bytes for `loads` in another process of this user.
+    """`factory` (a class, a function, or wrappers) with its code, as bytes for `loads` in another process of this user.
 
-    Raises InvalidInput if something that it refers to cannot be sent.
+    Raises InvalidInput if it refers to something that cannot be sent.
     """
     file = io.BytesIO()
     collector = _SourceCollector(file)
@@ -52,20 +49,20 @@ def dumps(factory: Factory | Wrapped) -> bytes:
     except Exception as error:
         name = factory.names if isinstance(factory, Wrapped) else getattr(factory, "__qualname__", repr(factory))
         raise InvalidInput(
-            f"{name} cannot be sent to another process: {error}. Create what it cannot carry (open files, locks, "
-            "windows, generators) inside it, not outside."
+            f"{name} cannot be sent to another process: {error}. Create open files, locks, windows and generators "
+            "inside it, not outside."
         ) from error
     sources = {name: linecache.getlines(name) for name in sorted(collector.filenames)}
     return cloudpickle.dumps((sources, absolute(sys.path), file.getvalue()))  # type: ignore[no-any-return]
 
 
 def loads(data: bytes) -> Any:
-    """The factory, or the wrappers, that `dumps` was given.
+    """The argument of `dumps`: a factory or wrappers.
 
-    Runs the code in `data`: only for what `rundir.sealed` gave, or what this process's own parent sent.
+    Runs the code in `data`: only for bytes from `rundir.sealed`, or from this process's own parent.
 
-    Its source lines show in tracebacks of this process afterwards. Raises EnvironmentFailed if its code cannot be
-    loaded here, for instance because it imports a module that is not found.
+    Its source lines show in later tracebacks of this process. Raises EnvironmentFailed if its code cannot be loaded
+    here, for instance because it imports a module that does not exist.
     """
     sources, path, payload = pickle.loads(data)  # noqa: S301  # see above
     sys.path.extend(entry for entry in path if entry not in sys.path and Path(entry).exists())
@@ -84,7 +81,7 @@ def loads(data: bytes) -> Any:
 def load_factory(path: Path, *, trust_code: bool = False) -> Any:
     """The factory, or the wrappers, in a run's file; None if there is no such file.
 
-    Raises AccessDenied for code that this user's own launches did not write here, unless the user trusts it; see
+    Raises AccessDenied for code that no launch of this user wrote here, unless the user trusts it; see
     `rundir.sealed`.
     """
     code = sealed.read(path, trust_code=trust_code)

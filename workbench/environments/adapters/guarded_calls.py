@@ -1,8 +1,9 @@
-"""What an environment of somebody else raises or returns wrongly, as an error that names it, its index and the rule."""
+"""Errors of other people's environments: each names the environment, its index and the rule that it broke."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +13,13 @@ import numpy as np
 from workbench.environments.contract import Array
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 
-# where in a message an environment is: its number, or nothing where it is a vector's step that failed
-Index = int | None
+Index = int | None  # of an environment in a message; None if a whole vector failed
 
-LARGEST = float(np.finfo(np.float32).max)  # what a reward must be below
+LARGEST = float(np.finfo(np.float32).max)  # exclusive bound of a reward's magnitude
 
 
 def called(name: str, index: Index, where: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """What `function` returns; what it raises becomes an EnvironmentFailed that ends with the traceback."""
+    """Returns the result of `function`; its exception becomes an EnvironmentFailed that ends with the traceback."""
     try:
         return function(*arguments, **keywords)
     except WorkbenchError:
@@ -29,17 +29,27 @@ def called(name: str, index: Index, where: str, function: Callable[..., Any], *a
 
 
 def close_all(opened: list[Any]) -> None:
-    """Closes every environment in `opened`, and empties it; an error in one of them does not keep the others open."""
+    """Closes every environment in `opened`, and empties it; an error in one leaves none of the others open."""
     while opened:
         with contextlib.suppress(Exception):
             opened.pop().close()
 
 
+def abandon_pool(pool: Any) -> None:
+    """Keeps an envpool environment until the process ends, which ends its threads.
+
+    Its destructor joins them, and once waited for ever on a loaded machine (envpool 1.2.5), with the interpreter's lock
+    held, so that the whole process hung. A pool is small, except football's, whose games envpool keeps anyway (see
+    football/pool.py).
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
+
+
 def raised(name: str, index: Index, where: str, error: Exception) -> WorkbenchError:
-    """The error for `error`, which came out of `where`: "constructor", "reset", "step", "render"."""
+    """The error for an exception in `where`: "constructor", "reset", "step", "render"."""
     if type(error).__name__ == "DependencyNotInstalled":
         return MissingPackage(f"environment {name!r} needs a package that is not installed: {error}")
-    own = error.__traceback__  # its first frame is ours: drop it, unless the error arose there
+    own = error.__traceback__  # its first frame is ours: dropped, unless the error arose there
     trace = own.tb_next if own is not None and own.tb_next is not None else own
     text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
     return EnvironmentFailed(
@@ -47,20 +57,20 @@ def raised(name: str, index: Index, where: str, error: Exception) -> WorkbenchEr
 
 
 def broken(name: str, index: Index, where: str, rule: str) -> EnvironmentFailed:
-    """The error for something that `where` returned against `rule`."""
+    """The error for a result of `where` that breaks `rule`."""
     return EnvironmentFailed(f"environment {_which(name, index)} broke a rule in {where}: {rule}.")
 
 
-def frame_of(name: str, index: Index, drawn: Any) -> Array:
-    """What `render` returned, uint8 [H, W, 3]. Raises EnvironmentFailed where it is something else."""
-    frame: Array = np.asarray(drawn)
+def frame_of(name: str, index: Index, result: Any) -> Array:
+    """The result of `render`, uint8 [H, W, 3]. Raises EnvironmentFailed if it is something else."""
+    frame: Array = np.asarray(result)
     if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
         raise broken(name, index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} {list(frame.shape)}")
     return frame
 
 
 def short(value: Any) -> str:
-    """One line that shows `value`."""
+    """`value` as one line of at most 200 characters."""
     text = " ".join((str(value) if isinstance(value, Exception) else repr(value)).split())
     return text if len(text) <= 200 else text[:197] + "..."
 

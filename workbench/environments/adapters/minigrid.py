@@ -1,7 +1,7 @@
-"""MiniGrid's symbolic view as planes: what stands where, for a convolution, at an eighth of a byte a plane and cell.
+"""MiniGrid's symbolic view as planes of bits, for a convolution.
 
-MiniGrid says of each cell that the agent sees what it is (11 objects), its colour (6) and its state (3), as numbers
-(`minigrid.core.constants`). Numbers that name things are no image, so each choice becomes a plane:
+MiniGrid gives the object (11), colour (6) and state (3) of each cell in the agent's view as numbers
+(`minigrid.core.constants`). Categories are no image, so each category becomes a plane:
 
     planes       hold 255 where
     0 to 10      unseen, empty, wall, floor, door, key, ball, box, goal, lava, agent
@@ -34,9 +34,9 @@ def is_minigrid(env: Any) -> bool:
 
 
 def layout_of(env: Any, name: str) -> Layout | None:
-    """The layout with planes where `env` shows what MiniGrid itself shows, or the view alone (`ImgObsWrapper`).
+    """The layout with planes, if `env` has MiniGrid's own observations or the view alone (`ImgObsWrapper`).
 
-    None where a wrapper changed that.
+    None if a wrapper changes them.
     """
     if not is_minigrid(env):
         return None
@@ -55,7 +55,7 @@ def layout_of(env: Any, name: str) -> Layout | None:
 
 
 def action_names(env: Any) -> tuple[str, ...]:
-    """left, right, forward, pickup, drop, toggle, done; less where `env` takes fewer, () where it is not MiniGrid's."""
+    """left, right, forward, pickup, drop, toggle, done, as many as `env` takes; () if it is not MiniGrid's."""
     if not is_minigrid(env) or env.action_space != env.unwrapped.action_space:
         return ()
     return tuple(action.name for action in env.unwrapped.actions)[: env.action_space.n]
@@ -64,7 +64,7 @@ def action_names(env: Any) -> tuple[str, ...]:
 class PackedPlanes:
     """From symbolic views uint8 [..., V (x), V (y), 3] to their planes [20, V (y), V (x)], packed: [..., bytes].
 
-    Many views at once take hardly longer than one. Raises ValueError for a number that names nothing.
+    Many views at once take hardly longer than one. Raises ValueError for a number that is no category.
     """
 
     def __init__(self, view: int) -> None:
@@ -75,7 +75,7 @@ class PackedPlanes:
     def __call__(self, views: Array) -> Array:
         kinds = views.reshape(-1, self._view, self._view, len(CHOICES)).transpose(3, 0, 2, 1).reshape(len(CHOICES), -1)
         planes = kinds.take(self._kind, 0) == self._number  # [20, N * cells]
-        if np.count_nonzero(planes) != views.size:  # each number lights one
+        if np.count_nonzero(planes) != views.size:  # each number lights one bit
             raise ValueError(_unknown(views))
         rows = planes.reshape(len(planes), -1, self._view**2).transpose(1, 0, 2)
         bits: Array = np.packbits(rows.reshape(len(rows), -1), axis=-1)
@@ -83,8 +83,8 @@ class PackedPlanes:
 
 
 def _unknown(views: Array) -> str:
-    """Which symbol names nothing."""
-    most = views.reshape(-1, len(CHOICES)).max(0).tolist()
-    what, found, choices = next(one for one in zip(("object", "colour", "state"), most, CHOICES, strict=True)
-                                if one[1] >= one[2])
-    return f"observation 'image' has {found} as its {what}; there are {choices}"
+    """The message about a number that is no category."""
+    largest = views.reshape(-1, len(CHOICES)).max(0).tolist()
+    kind = next(kind for kind, choices in enumerate(CHOICES) if largest[kind] >= choices)
+    title = ("object", "colour", "state")[kind]
+    return f"observation 'image' has {largest[kind]} as its {title}; there are {CHOICES[kind]}"

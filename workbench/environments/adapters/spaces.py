@@ -1,4 +1,4 @@
-"""Which Gymnasium spaces are supported, how an observation becomes a row of a batch, and how an action goes back.
+"""Supported Gymnasium spaces: observations as rows of a batch, and actions as the environment takes them.
 
     observation space                             here
     Box (H, W, C) or (C, H, W) uint8              uint8 (C, H, W); the channel axis is the shorter of first and last
@@ -11,8 +11,7 @@
     Dict, Tuple, also nested                      a `Part` for each member, named "outer/inner"; a Tuple's "0", "1", ...
     Text, and other spaces of words               left out, and named in `Layout.left_out`
 
-Where only one member is left, it is the observation. Where there are several, or bits, they travel as the bytes of one
-uint8 row.
+A single member is the observation itself. Several members, or bits, travel as the bytes of one uint8 row.
 
     action space                     here (`ActionSpec`)                as the environment gets it
     Discrete(n, start=s)             categorical: a in [0, n)           a + s
@@ -23,6 +22,7 @@ uint8 row.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 
-ToGiven = Callable[[Array], Array]  # checked actions [N, *action] as the environment's own, [N, *space.shape]
+ToNative = Callable[[Array], Array]  # from checked actions [N, *action] to the environment's, [N, *space.shape]
 
 _SUPPORTED = (
     "Supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them; images are uint8 or bool "
@@ -42,7 +42,7 @@ _SUPPORTED = (
 _SUPPORTED_ACTIONS = (
     "Supported are Discrete, MultiDiscrete, MultiBinary and Box spaces of float32 or float64 with finite bounds."
 )
-_MOST_CHOICES = 2**16  # of a Discrete observation: a one-hot of more is hardly meant
+_MOST_CHOICES = 2**16  # of a Discrete observation: a larger one-hot is surely a mistake
 
 
 @dataclass(frozen=True)
@@ -50,53 +50,54 @@ class Member:
     """One array of an observation.
 
     Attributes:
-        path: the keys that lead to it; () where it is the whole observation.
-        part: how it is named and seen.
-        given_shape, given_dtype: what the environment must return.
-        arranged: from arrays [..., *given_shape] to [..., *part.shape], or packed bits; None: they are as they travel.
-        at, end: its bytes in the row of a packed observation.
+        path: the keys that lead to it; () if it is the whole observation.
+        part: its name, shape and dtype on the wire.
+        native_shape, native_dtype: of the array that the environment must return.
+        convert: from arrays [..., *native_shape] to [..., *part.shape], or packed bits; None: no change.
+        begin, end: its bytes in the row of a packed observation.
     """
 
     path: tuple[Any, ...]
     part: Part
-    given_shape: tuple[int, ...]
-    given_dtype: Any
-    arranged: Callable[[Array], Array] | None
-    at: int = 0
+    native_shape: tuple[int, ...]
+    native_dtype: Any
+    convert: Callable[[Array], Array] | None
+    begin: int = 0
     end: int = 0
 
     def place(self, observation: Any, target: Array, lead: tuple[int, ...]) -> None:
-        """Writes `observation` [*lead, *given_shape] into `target`. Raises ValueError naming the broken rule."""
-        observation = np.asarray(observation)
-        if observation.shape != lead + self.given_shape:
-            raise ValueError(f"{self._named('of shape', observation.shape)} has shape {lead + self.given_shape}")
-        if observation.dtype != self.given_dtype and not np.can_cast(observation.dtype, self.given_dtype, "same_kind"):
-            raise ValueError(f"{self._named('of dtype', observation.dtype)} has dtype {self.given_dtype}")
-        target[...] = observation if self.arranged is None else self.arranged(observation)
+        """Writes `observation` [*lead, *native_shape] into `target`. Raises ValueError naming the broken rule."""
+        observation, shape = np.asarray(observation), lead + self.native_shape
+        if observation.shape != shape:
+            raise ValueError(f"{self._mismatch('of shape', observation.shape)} has shape {shape}")
+        if observation.dtype != self.native_dtype and not np.can_cast(
+                observation.dtype, self.native_dtype, "same_kind"):
+            raise ValueError(f"{self._mismatch('of dtype', observation.dtype)} has dtype {self.native_dtype}")
+        target[...] = observation if self.convert is None else self.convert(observation)
 
     def view(self, rows: Array) -> Array:
-        """Its place in packed rows [..., bytes]: [..., *part.shape], or packed bits [..., bytes of it]."""
-        own = rows[..., self.at : self.end]
+        """A view of its bytes in packed rows [..., bytes]: [..., *part.shape], or packed bits [..., own bytes]."""
+        wire = rows[..., self.begin : self.end]
         if self.part.dtype == "bits":
-            return own
+            return wire
         if self.part.dtype == "float32":
-            return own.view(np.float32)  # one axis always
-        return own.reshape(*rows.shape[:-1], *self.part.shape)
+            return wire.view(np.float32)  # always one axis
+        return wire.reshape(*rows.shape[:-1], *self.part.shape)
 
-    def _named(self, what: str, found: Any) -> str:
+    def _mismatch(self, what: str, value: Any) -> str:
         name = f" {self.part.name!r}" if self.part.name else ""
-        return f"observation{name} {what} {found}; the observation space"
+        return f"observation{name} {what} {value}; the observation space"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How observations of one space are laid out.
+    """The layout of the observations of one space.
 
     Attributes:
         shape, dtype: of one row on the wire.
-        members: what is in it, in the order of the bytes.
-        parts: for `EnvironmentSpec`: () where the row is the only member as it is.
-        left_out: names of members that no network gets to see.
+        members: its arrays, in the order of their bytes.
+        parts: for `EnvironmentSpec`; () if the row is a single member, not packed.
+        left_out: names of members that networks do not get.
     """
 
     shape: tuple[int, ...]
@@ -108,23 +109,22 @@ class Layout:
     def place(self, observation: Any, rows: Array, lead: tuple[int, ...] = ()) -> None:
         """Writes `observation`, or [*lead] of them in the structure of one, into `rows` [*lead, *shape].
 
-        Raises ValueError naming the rule that it breaks.
+        Raises ValueError naming the broken rule.
         """
         if not self.parts:
-            member = self.members[0]
-            member.place(observation if not member.path else _found(observation, member), rows, lead)
+            self.members[0].place(_member_of(observation, self.members[0]), rows, lead)
             return
         for member in self.members:
-            member.place(_found(observation, member), member.view(rows), lead)
+            member.place(_member_of(observation, member), member.view(rows), lead)
 
     def numbers(self, rows: Array) -> list[Array]:
-        """Views [N, ...] of all float32 in `rows`, which must be finite."""
+        """Views [N, ...] of the float32 members in `rows`, which must be finite."""
         if not self.parts:
             return [] if self.dtype == "uint8" else [rows]
         return [member.view(rows) for member in self.members if member.part.dtype == "float32"]
 
     def not_finite(self, rows: Array) -> tuple[int, float] | None:
-        """The first of `rows` [N, *shape] with a value that is not finite, and that value; None: all are finite."""
+        """The index of the first of `rows` [N, *shape] that is not finite, and the value; None if all are finite."""
         for numbers in self.numbers(rows):
             finite = np.isfinite(numbers)
             if np.count_nonzero(finite) != finite.size:  # half the time of finite.all()
@@ -142,8 +142,8 @@ def layout_of(space: Any, name: str) -> Layout:
         why = f"two members are both named {max(names, key=names.count)!r}" if members else "nothing in it is a number"
         raise ShapeMismatch(f"{name} has the observation space {space}, which is not supported: {why}. {_SUPPORTED}")
     if len(members) == 1:
-        members = (_renamed(members[0], "", 0),)
-        part = members[0].part
+        part = dataclasses.replace(members[0].part, name="")
+        members = (dataclasses.replace(members[0], part=part),)
         if part.dtype != "bits":
             return Layout(part.shape, part.dtype, members, (), tuple(left_out))
     return packed(members, left_out=tuple(left_out))
@@ -151,20 +151,15 @@ def layout_of(space: Any, name: str) -> Layout:
 
 def packed(members: tuple[Member, ...], *, left_out: tuple[str, ...] = ()) -> Layout:
     """The layout of `members` as the bytes of one row, one after another."""
-    placed, at = [], 0
+    row, begin = [], 0
     for member in members:
-        placed.append(_renamed(member, member.part.name, at))
-        at += member.part.wire_bytes
-    return Layout((at,), "uint8", tuple(placed), tuple(member.part for member in placed), left_out)
+        row.append(dataclasses.replace(member, begin=begin, end=begin + member.part.wire_bytes))
+        begin = row[-1].end
+    return Layout((begin,), "uint8", tuple(row), tuple(member.part for member in row), left_out)
 
 
-def _renamed(member: Member, name: str, at: int) -> Member:
-    part = Part(name, member.part.shape, member.part.dtype)
-    return Member(member.path, part, member.given_shape, member.given_dtype, member.arranged, at, at + part.wire_bytes)
-
-
-def _found(observation: Any, member: Member) -> Any:
-    """The member's own array in the whole observation. Raises ValueError."""
+def _member_of(observation: Any, member: Member) -> Any:
+    """The member's array in the whole observation. Raises ValueError if it is missing."""
     for key in member.path:
         try:
             observation = observation[key]
@@ -175,7 +170,7 @@ def _found(observation: Any, member: Member) -> Any:
 
 
 def _members(space: Any, path: tuple[Any, ...], left_out: list[str], name: str) -> Iterator[Member]:
-    """Every array in `space`, which is found by `path`; what has no numbers goes to `left_out`."""
+    """Yields a Member for each array in `space`, which lies at `path`; adds members of words to `left_out`."""
     from gymnasium.spaces import Dict, Tuple
 
     if isinstance(space, (Dict, Tuple)):
@@ -214,11 +209,11 @@ def _member(space: Any, path: tuple[Any, ...], name: str) -> Member:
 
 def _image(title: str, path: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, *, binary: bool) -> Member:
     """An image: channels first, bits packed."""
-    last = len(shape) == 3 and shape[2] <= shape[0]
-    seen = (1, *shape) if len(shape) == 2 else (shape[2], *shape[:2]) if last else shape
-    part = Part(title, seen, "bits" if binary else "uint8")
-    plain = seen == shape and not binary and not last
-    return Member(path, part, shape, dtype, None if plain else _Planes(len(shape), last, binary))
+    channels_last = len(shape) == 3 and shape[2] <= shape[0]
+    planes = (1, *shape) if len(shape) == 2 else (shape[2], *shape[:2]) if channels_last else shape
+    part = Part(title, planes, "bits" if binary else "uint8")
+    unchanged = planes == shape and not binary and not channels_last
+    return Member(path, part, shape, dtype, None if unchanged else _Planes(len(shape), channels_last, binary))
 
 
 class _Planes:
@@ -236,7 +231,7 @@ class _Planes:
 
 
 class _Flat:
-    """Numbers one after another."""
+    """Flattens arrays."""
 
     def __init__(self, size: int, axes: int) -> None:
         self._size, self._axes = size, axes
@@ -246,7 +241,7 @@ class _Flat:
 
 
 class _OneHot:
-    """A numbered choice as a one-hot. Raises ValueError for a number that is no choice."""
+    """One-hots of a numbered choice. Raises ValueError for a number that is no choice."""
 
     def __init__(self, size: int, start: int) -> None:
         self._many = _OneHots((size,), np.array([start]), 0)
@@ -264,12 +259,12 @@ class _OneHot:
 
 
 class _OneHots:
-    """Numbered choices as one-hots, one after another. Raises ValueError for a number that is no choice."""
+    """One-hots of several numbered choices, side by side. Raises ValueError for a number that is no choice."""
 
     def __init__(self, sizes: tuple[int, ...], start: Array, axes: int) -> None:
         self.size = sum(sizes)
         self._sizes, self._start, self._axes = np.array(sizes), start, axes
-        self._which = np.repeat(np.arange(len(sizes)), sizes)  # of each entry, the number that it is for
+        self._which = np.repeat(np.arange(len(sizes)), sizes)  # the choice that each entry belongs to
         self._choice = np.concatenate([first + np.arange(size) for first, size in zip(start, sizes, strict=True)])
 
     def __call__(self, values: Array) -> Array:
@@ -282,10 +277,10 @@ class _OneHots:
         return hot.reshape(*lead, self.size)
 
 
-def actions_of(space: Any, name: str) -> tuple[ActionSpec, ToGiven]:
-    """What actions of `space` are here, and the function that turns N of them into N that the space contains.
+def actions_of(space: Any, name: str) -> tuple[ActionSpec, ToNative]:
+    """The ActionSpec of `space`, and the function from checked actions to actions in `space`.
 
-    Raises ShapeMismatch naming the space and what is supported, or what to do about a Box without bounds.
+    Raises ShapeMismatch naming the space and the supported ones, or the remedy for a Box without bounds.
     """
     from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
@@ -300,7 +295,7 @@ def actions_of(space: Any, name: str) -> tuple[ActionSpec, ToGiven]:
     if isinstance(space, Box) and np.dtype(space.dtype).kind == "f" and 0 not in space.shape:
         if not np.isfinite(space.low).all() or not np.isfinite(space.high).all():
             raise ShapeMismatch(
-                f"{name} has the action space {space}, whose bounds are not all finite. Say which numbers make sense: "
+                f"{name} has the action space {space}, whose bounds are not all finite. Give it finite ones: "
                 "gymnasium.wrappers.TransformAction(env, lambda action: action, gymnasium.spaces.Box(low, high)); or "
                 "leave out the ClipAction that made them infinite.")
         return ActionSpec("tanh_normal", (0,) * int(np.prod(space.shape))), _Stretched(space)
@@ -308,15 +303,15 @@ def actions_of(space: Any, name: str) -> tuple[ActionSpec, ToGiven]:
 
 
 class _Shifted:
-    """Numbered choices from 0 as those of a space: of its own start, dtype and shape."""
+    """Choices counted from 0 as a space counts them: from its start, in its dtype and shape."""
 
     def __init__(self, start: Any, dtype: Any, shape: tuple[int, ...]) -> None:
         self._start, self._dtype, self._shape = start, dtype, shape
         self._shifts = np.any(start)
 
     def __call__(self, actions: Array) -> Array:
-        given = actions + self._start if self._shifts else actions
-        return given.astype(self._dtype).reshape(len(given), *self._shape)  # never the caller's own
+        native = actions + self._start if self._shifts else actions
+        return native.astype(self._dtype).reshape(len(native), *self._shape)  # always a copy
 
 
 class _Stretched:
@@ -326,16 +321,16 @@ class _Stretched:
         low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
         self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2  # low + high may overflow
         self._low, self._high, self._dtype, self._shape = space.low, space.high, space.dtype, tuple(space.shape)
-        self._as_given = self._dtype == np.float32 and (low == -1).all() and (high == 1).all()
+        self._unchanged = self._dtype == np.float32 and (low == -1).all() and (high == 1).all()
 
     def __call__(self, actions: Array) -> Array:
-        if self._as_given:
-            return actions.reshape(len(actions), *self._shape).copy()  # an environment may write into its own
-        given = (self._middle + self._half * actions).astype(self._dtype).reshape(len(actions), *self._shape)
-        return given.clip(self._low, self._high)  # where rounding went beyond a bound
+        if self._unchanged:
+            return actions.reshape(len(actions), *self._shape).copy()  # an environment may write into it
+        native = (self._middle + self._half * actions).astype(self._dtype).reshape(len(actions), *self._shape)
+        return native.clip(self._low, self._high)  # rounding may exceed a bound
 
 
 def spec_of(name: str, layout: Layout, actions: ActionSpec, *, agents: int = 1) -> EnvironmentSpec:
-    """What a learner must know of an environment with such observations and actions."""
+    """The EnvironmentSpec of an environment with these observations and actions."""
     return EnvironmentSpec(name, layout.shape, layout.dtype, actions.encoded_size, actions=actions, parts=layout.parts,
                            agents=agents)

@@ -1,7 +1,7 @@
-"""Wrappers that the user puts around an environment: callables that take one environment and return another.
+"""The user's wrappers around environments: callables that take one environment and return another.
 
-They go around each environment that Gymnasium makes by its name, or that a factory makes, the first one innermost. What
-steps many games natively (Atari, football, ViZDoom, ...) has nothing to put them around.
+They go around each environment that Gymnasium makes by name or that a factory makes, the first wrapper innermost.
+Environments that step many games natively (Atari, football, ViZDoom, ...) cannot be wrapped.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Wrapper = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Wrapped:
-    """Wrappers, and the factory whose environments they go around.
+    """Wrappers, and the factory whose environments they wrap.
 
     Attributes:
-        factory: None: Gymnasium makes the environment by its name.
+        factory: None: Gymnasium makes the environment by name.
         wrappers: the first one innermost.
     """
 
@@ -31,16 +31,16 @@ class Wrapped:
 
     @property
     def names(self) -> str:
-        """What the wrappers are called, innermost first."""
+        """Names of the wrappers, innermost first."""
         return ", ".join(map(_name, self.wrappers))
 
     def around(self, make: Factory) -> Factory:
-        """`make` with the wrappers around what it returns; it takes the same arguments."""
+        """A factory with the arguments of `make` that wraps the environment that `make` returns."""
         if not self.wrappers:
             return make
 
         @functools.wraps(make, updated=())
-        def made(*arguments: Any, **keywords: Any) -> Any:
+        def make_wrapped(*arguments: Any, **keywords: Any) -> Any:
             env = make(*arguments, **keywords)
             for wrapper in self.wrappers:
                 env = wrapper(env)
@@ -49,24 +49,24 @@ class Wrapped:
                                             "and returns one.")
             return env
 
-        return made
+        return make_wrapped
 
 
-def checked_wrappers(given: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
-    """`given` as a tuple. Raises InvalidInput for what is no callable."""
-    if callable(given) or isinstance(given, str):
-        raise InvalidInput(f"wrappers={given!r} must be a list of wrappers: wrappers=[{_name(given)}].")
-    if not isinstance(given, Iterable):
-        raise InvalidInput(f"wrappers={given!r} must be a list of wrappers.")
-    wrappers = tuple(given)
-    for one in wrappers:
-        if not callable(one):
-            raise InvalidInput(f"wrapper {one!r} must be something that takes an environment and returns one, such as "
-                               "a subclass of gymnasium.Wrapper.")
+def checked_wrappers(wrappers: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
+    """`wrappers` as a tuple. Raises InvalidInput if it is no list of callables."""
+    if callable(wrappers) or isinstance(wrappers, str):
+        raise InvalidInput(f"wrappers={wrappers!r} must be a list of wrappers: wrappers=[{_name(wrappers)}].")
+    if not isinstance(wrappers, Iterable):
+        raise InvalidInput(f"wrappers={wrappers!r} must be a list of wrappers.")
+    wrappers = tuple(wrappers)
+    for wrapper in wrappers:
+        if not callable(wrapper):
+            raise InvalidInput(f"wrapper {wrapper!r} must be something that takes an environment and returns one, such "
+                               "as a subclass of gymnasium.Wrapper.")
     return wrappers
 
 
 def _name(wrapper: Any) -> str:
-    """What a class, function or functools.partial is called in lists."""
-    named = getattr(wrapper, "func", wrapper)
-    return str(getattr(named, "__name__", type(named).__name__)).strip("<>")
+    """The name of a class, function or functools.partial."""
+    function = getattr(wrapper, "func", wrapper)
+    return str(getattr(function, "__name__", type(function).__name__)).strip("<>")

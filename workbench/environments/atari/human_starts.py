@@ -1,17 +1,17 @@
-"""Human starts on Atari: episodes that begin where a person's recorded play stands.
+"""Human starts on Atari: episodes that begin after a part of a person's recorded play.
 
-The start points of Nair et al. 2015 were never published, so they come from a file of one's own. JSON:
+The start points of Nair et al. 2015 were never published, so the user provides them in a JSON file:
 
     {"game": "pong", "frames_per_action": 1, "starts": [[0, 1, 1, 2, ...], [0, 0, 3, ...]]}
 
 game                its name in ale-py.
-frames_per_action   how long each action is held: 1 where every frame was recorded, 4 where every step was.
-starts              for each start point the actions from the reset on, by ALE's numbers (0 NOOP, 1 FIRE, ... 17).
+frames_per_action   how long each action is held: 1 for a recording of frames, 4 for one of steps.
+starts              for each start point the actions since the reset, by ALE's numbers (0 NOOP, 1 FIRE, ... 17).
 
 After a reset (no no-ops, no FIRE, no sticky actions: all is deterministic) the actions are played, and the episode
-begins at the screen they lead to: their frames and rewards do not count. ale-py's native vector environment cannot play
-in one game while the others wait, so this one steps the bare emulator; its screens are those of `atari.AtariVector` to
-a rounding of 1 grey level.
+begins at the screen that follows: their frames and rewards do not count. ale-py's native vector environment cannot step
+a single game, so this one steps the bare emulator; its screens equal those of `AtariVector` up to a rounding of 1 grey
+level.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from workbench.environments.atari.vector import (
     SCREEN,
     AtariOptions,
 )
-from workbench.environments.contract import Array, Ending, checked_actions
+from workbench.environments.contract import Array, Ending, checked_actions, first_step
 from workbench.environments.observations import area_matrix
 from workbench.errors import InvalidInput
 from workbench.rundir.files import content
@@ -46,7 +46,7 @@ _FORM = ('A file of starts is JSON: {"game": "pong", "frames_per_action": 1, "st
 
 @dataclass(frozen=True)
 class Starts:
-    """What a file of starts holds; see the module."""
+    """The content of a file of starts; see the module."""
 
     game: str
     frames_per_action: int
@@ -54,45 +54,46 @@ class Starts:
 
 
 def read_starts(path: Path, *, game: str) -> Starts:
-    """The starts in a file, for `game`. Raises InvalidInput that says what is wrong with it."""
+    """The starts of `game` in a file. Raises InvalidInput that says what is wrong with it."""
     try:
-        told = json.loads(content(path.expanduser(), largest=_LARGEST))
+        document = json.loads(content(path.expanduser(), largest=_LARGEST))
     except OSError as error:
         raise InvalidInput(f"cannot read the starts in {path}: {error.strerror}. {_FORM}") from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path} is no JSON: {error}. {_FORM}") from None
-    if not isinstance(told, dict) or set(told) != {"game", "frames_per_action", "starts"}:
-        keys = sorted(told) if isinstance(told, dict) else type(told).__name__
+    if not isinstance(document, dict) or set(document) != {"game", "frames_per_action", "starts"}:
+        keys = sorted(document) if isinstance(document, dict) else type(document).__name__
         raise InvalidInput(f"{path} has {keys} where game, frames_per_action and starts are wanted. {_FORM}")
-    if told["game"] != game:
-        raise InvalidInput(f"{path} holds starts of {told['game']!r}, and the policy plays {game!r}.")
-    if told["frames_per_action"] not in (1, FRAMES_PER_STEP):
-        raise InvalidInput(f"{path}: frames_per_action={told['frames_per_action']!r} must be 1 or {FRAMES_PER_STEP}.")
-    starts = told["starts"]
+    if document["game"] != game:
+        raise InvalidInput(f"{path} holds starts of {document['game']!r}, and the policy plays {game!r}.")
+    frames, starts = document["frames_per_action"], document["starts"]
+    if frames not in (1, FRAMES_PER_STEP):
+        raise InvalidInput(f"{path}: frames_per_action={frames!r} must be 1 or {FRAMES_PER_STEP}.")
     if not isinstance(starts, list) or not starts:
         raise InvalidInput(f"{path} has no starts. {_FORM}")
     for number, actions in enumerate(starts):
-        if not isinstance(actions, list) or not all(type(one) is int and 0 <= one < ALL_ACTIONS for one in actions):
+        if not isinstance(actions, list) or not all(
+                type(action) is int and 0 <= action < ALL_ACTIONS for action in actions):
             raise InvalidInput(f"{path}: start {number} must be a list of whole numbers from 0 to {ALL_ACTIONS - 1}.")
-    return Starts(game, told["frames_per_action"], tuple(map(tuple, starts)))
+    return Starts(game, frames, tuple(map(tuple, starts)))
 
 
 class AtariFromStarts:
-    """N games whose episodes begin at given starts. See `contract.VectorEnvironment`; nothing in it is random.
+    """N games whose episodes begin at recorded starts. Deterministic. See `contract.VectorEnvironment`.
 
     Args:
         starts: the start points.
-        dealt: for each game the numbers of the starts that its episodes begin at, in turn, over and over.
-        options: only the action set and the time limit are read; it counts from where the episode begins.
+        dealt: for each game the numbers of the starts of its episodes, in turn, over and over.
+        options: only the action set and the time limit are read; the limit counts from the episode's first step.
 
-    Raises InvalidInput for a start after which the game is over.
+    Raises InvalidInput if the game is over after a start.
     """
 
     fps = RAW_FRAMES_PER_SECOND / FRAMES_PER_STEP
 
     def __init__(self, name: str, starts: Starts, *, dealt: Sequence[Sequence[int]], options: AtariOptions) -> None:
         self.num_envs = len(dealt)
-        self._games = [_Game(starts.game, full_action_space=options.full_action_space) for _ in dealt]
+        self._games = [_Emulator(starts.game, full_action_space=options.full_action_space) for _ in dealt]
         self.spec = EnvironmentSpec(
             name, (1, *SCREEN), "uint8", len(self._games[0].actions), FRAME_STACK, FRAMES_PER_STEP)
         self._starts = starts
@@ -108,18 +109,16 @@ class AtariFromStarts:
         return tuple(action.name for action in self._games[0].actions)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of each game's first start; `seed` changes nothing."""
+        """Returns the first step of each game's first start; `seed` is ignored."""
         self._next = [cycle(numbers) for numbers in self._dealt]
         self._steps[:], self._endings = 0, {}
-        return StepBatch(
-            np.stack([self._started(index) for index in range(self.num_envs)]),
-            np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        return first_step(np.stack([self._begin(index) for index in range(self.num_envs)]))
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`; FRAMES_PER_STEP frames, fewer where the game ended."""
+        """Returns the step after `actions`: FRAMES_PER_STEP frames, fewer if the game ended."""
         actions = checked_actions(actions, self.spec, self.num_envs)
-        played = [game.step(action) for game, action in zip(self._games, actions.tolist(), strict=True)]
-        screens, rewards, over = (np.array(column) for column in zip(*played, strict=True))
+        steps = [game.step(action) for game, action in zip(self._games, actions.tolist(), strict=True)]
+        screens, rewards, over = (np.array(column) for column in zip(*steps, strict=True))
         self._steps += 1
         late = (self._steps >= self._limit_steps) & ~over
         flags = np.where(over, Flags.TERMINATED | Flags.START, np.where(late, Flags.TRUNCATED | Flags.START, 0))
@@ -130,7 +129,7 @@ class AtariFromStarts:
         ended = np.flatnonzero(over | late).tolist()
         self._endings = {index: Ending(screens[index].copy(), self.render(index)) for index in ended}
         for index in ended:
-            batch.observation[index] = self._started(index)
+            batch.observation[index] = self._begin(index)
             self._steps[index] = 0
         return batch
 
@@ -140,15 +139,15 @@ class AtariFromStarts:
         return frame
 
     def ending(self, index: int) -> Ending | None:
-        """How the game `index` ended that the last step ended, else None."""
+        """The Ending of game `index` if the last step ended its episode; otherwise None."""
         return self._endings.get(index)
 
     def close(self) -> None:
-        """Lets the emulators go."""
+        """Releases the emulators."""
         self._games = []
 
-    def _started(self, index: int) -> Array:
-        """The first observation of the next start of game `index`."""
+    def _begin(self, index: int) -> Array:
+        """Restarts game `index` at its next start. Returns its first observation."""
         number = next(self._next[index])
         screen = self._games[index].restart(self._starts.starts[number], frames=self._starts.frames_per_action)
         if screen is None:
@@ -157,8 +156,8 @@ class AtariFromStarts:
         return screen
 
 
-class _Game:
-    """One bare emulator."""
+class _Emulator:
+    """One game on the bare emulator."""
 
     def __init__(self, game: str, *, full_action_space: bool) -> None:
         import ale_py
@@ -184,20 +183,19 @@ class _Game:
                 before = screen
                 self.ale.act(self._legal[action])
                 screen = self.ale.getScreenGrayscale()
-        return None if self.ale.game_over() else self._seen(before, screen)
+        return None if self.ale.game_over() else self._observation(before, screen)
 
     def step(self, action: int) -> tuple[Array, float, bool]:
-        """Observation [1, 84, 84], reward and whether the game is over."""
+        """Returns the observation [1, 84, 84], the reward, and whether the game is over."""
         reward, screens = 0.0, [self.ale.getScreenGrayscale()]
         for _ in range(FRAMES_PER_STEP):
             reward += self.ale.act(self.actions[action])
             screens.append(self.ale.getScreenGrayscale())
             if self.ale.game_over():
                 break
-        return self._seen(*screens[-2:]), reward, self.ale.game_over()
+        return self._observation(*screens[-2:]), reward, self.ale.game_over()
 
-    def _seen(self, before: Array, last: Array) -> Array:
-        """The pixel-wise maximum of two raw screens, shrunk by area, as AtariVector has it."""
-        shrunk = self._rows @ np.maximum(before, last).astype(np.float32) @ self._columns
-        seen: Array = np.rint(shrunk).astype(np.uint8)[None]
-        return seen
+    def _observation(self, before: Array, last: Array) -> Array:
+        """The pixel-wise maximum of two raw screens, shrunk by area, as AtariVector's."""
+        shrunk: Array = self._rows @ np.maximum(before, last).astype(np.float32) @ self._columns
+        return np.rint(shrunk).astype(np.uint8)[None]

@@ -1,4 +1,4 @@
-"""The standard ways to evaluate on Atari, by name: what they ask of the environment, and where they come from.
+"""The standard evaluation protocols on Atari: their options of the environment, and their sources.
 
     name                  sticky  starts               longest episode          source
     sticky-actions        0.25    the game's own       18,000 frames (5 min)    Machado et al. 2018
@@ -6,9 +6,9 @@
     noop-starts           none    up to 30 no-ops      108,000 frames           Wang et al. 2016
     human-starts          none    what people played   108,000 frames           Nair et al. 2015
 
-In all of them an episode is a whole game, however many lives it has, returns are not clipped, and nobody presses FIRE
-for the agent. 4 frames per step, as in training. Machado et al. ask for all 18 actions: a policy that was trained with
-the game's own few cannot play with more, so it is evaluated with what it has, and `Protocol.differences` says so.
+In all of them an episode is a whole game with all lives, returns are not clipped, and FIRE is not pressed for the
+agent. 4 frames per step, as in training. Machado et al. require all 18 actions: a policy that was trained with the
+game's minimal set is evaluated with that set, and `Protocol.differences` says so.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _WHOLE_GAMES = {"life_loss": False, "use_fire_reset": False}
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to evaluate.
+    """One evaluation protocol.
 
     Attributes:
-        title: what it is, in words.
-        source: who asks for it.
-        options: of the environment (`atari.AtariOptions`), over those of the run.
+        title: a short description.
+        source: the papers that define it.
+        options: of the environment (`AtariOptions`); they override the run's.
         starts_file: whether it takes a file of starts.
-        all_actions: whether it is meant for all 18 actions.
+        all_actions: whether it requires all 18 actions.
         normalised_by: the table of human scores that fits it.
     """
 
@@ -47,7 +47,7 @@ class Protocol:
     normalised_by: Starts = "no-ops"
 
     def differences(self, *, full_action_space: bool) -> str:
-        """In what an evaluation is not the protocol's, in words; "" if in nothing."""
+        """How an evaluation deviates from the protocol, in words; "" if it does not."""
         return "the game's minimal action set instead of all 18" if self.all_actions and not full_action_space else ""
 
 
@@ -63,8 +63,8 @@ def _deterministic(name: str, title: str, source: str, *, noop_max: int, **more:
 
 
 PROTOCOLS = {
-    one.name: one
-    for one in (
+    protocol.name: protocol
+    for protocol in (
         _sticky("sticky-actions", "sticky actions, 5 minutes", "Machado et al. 2018, arXiv 1709.06009", _FIVE_MINUTES),
         _sticky("sticky-actions-30min", "sticky actions, 30 minutes", "Castro et al. 2018 (Dopamine), arXiv 1812.06110",
                 _HALF_HOUR),

@@ -1,11 +1,11 @@
-"""Published scores of people and of random play on the 57 Atari games, and scores measured by them.
+"""Published scores of people and of random play on the 57 Atari games, and normalisation by them.
 
 `scores.csv`, one game a line: its name in ale-py, its id, and the scores of random play and of a professional
 tester, from starts with up to 30 no-ops and from human starts.
 
 Source: Wang et al. 2016 (arXiv 1511.06581), table 2 (no-ops) and table 3 (human starts). The no-op columns are those of
-van Hasselt et al. 2016 (arXiv 1602.07714), table 1, and of DQN Zoo's atari_data.py too, number by number; they are what
-later papers normalise by (Agent57, arXiv 2003.13350).
+van Hasselt et al. 2016 (arXiv 1602.07714), table 1, and of DQN Zoo's atari_data.py, number by number; later papers
+normalise by them (Agent57, arXiv 2003.13350).
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class GameScores:
 
 @cache
 def scores() -> MappingProxyType[str, GameScores]:
-    """All 57 by their name in ale-py, in the order of the alphabet."""
+    """The scores of all 57 games by their name in ale-py, in alphabetical order."""
     text = resources.files("workbench.environments.atari").joinpath("scores.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
-    found = (GameScores(row["game"], row["id"], *(float(row[key]) for key in list(row)[2:])) for row in rows)
-    return MappingProxyType({one.game: one for one in found})
+    return MappingProxyType({
+        row["game"]: GameScores(row["game"], row["id"], *(float(row[key]) for key in list(row)[2:]))
+        for row in csv.DictReader(text.splitlines())})
 
 
 def scores_of(game: str) -> GameScores | None:
     """The scores of "space_invaders", "SpaceInvaders", "ALE/SpaceInvaders-v5" or "SpaceInvadersNoFrameskip-v4".
 
-    None for what is none of the 57 games.
+    None for a game that is not one of the 57.
     """
     return _by_plain_name().get(_plain(game))
 
@@ -66,21 +66,21 @@ def human_normalized(game: str, score: float, *, starts: Starts = "no-ops") -> f
 
     Args:
         game: see `scores_of`.
-        starts: by whose table; the agent's score must come from the same starts.
+        starts: of the table, and of the agent's score.
 
-    Raises UnknownName for what is none of the 57 games.
+    Raises UnknownName for a game that is not one of the 57.
     """
-    known = scores_of(game)
-    if known is None:
+    row = scores_of(game)
+    if row is None:
         raise UnknownName.among("game with a published human score", game, scores())
-    random, human = ((known.random, known.human) if starts == "no-ops"
-                     else (known.random_human_starts, known.human_human_starts))
+    random, human = ((row.random, row.human) if starts == "no-ops"
+                     else (row.random_human_starts, row.human_human_starts))
     return (score - random) / (human - random)
 
 
 @cache
 def _by_plain_name() -> dict[str, GameScores]:
-    return {_plain(one.game): one for one in scores().values()}
+    return {_plain(game): row for game, row in scores().items()}
 
 
 def _plain(game: str) -> str:

@@ -4,12 +4,12 @@ Standard preprocessing (Mnih et al. 2015; Machado et al. 2018, arXiv 1709.06009)
 of the last two raw frames, 84x84 grey by area resampling, up to 30 no-ops after a reset, FIRE pressed once before them
 where the game has it. One frame [1, 84, 84] travels; the learner joins `frame_stack` of them.
 
-Differences from ale-py's own defaults, each found by experiment and tested:
-- Time limits are counted here. At its own limit ale-py leaves the skip loop before it reads the screen, so that its
-  `final_obs` is not the last frame; a limit counted here returns the true one, and resets by mask.
+Differences from ale-py's own defaults, each the result of an experiment, and tested:
+- Time limits are counted here. At its own limit ale-py leaves the skip loop before it reads the screen, so its
+  `final_obs` is not the last frame; this module returns the true one, and resets by mask.
 - Life loss is read from the lives: ale-py's `episodic_life` restarts the whole game on every life.
-- `noop_max` is inclusive, as in the literature; ale-py draws below it.
-- Rewards are not clipped: the learner clips, and returns stay those of the game.
+- `noop_max` is inclusive, as in the literature; ale-py's is exclusive.
+- Rewards are not clipped: the learner clips, so returns are those of the game.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
-from workbench.environments.atari.screen import ColourScreens, screen_size
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.atari.colour_screens import ColourScreens, screen_size
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import InvalidInput
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
@@ -33,7 +33,7 @@ FRAME_STACK = 4  # Mnih et al. 2015
 SCREEN = (84, 84)
 RAW_FRAMES_PER_SECOND = 60  # NTSC
 _NO_NATIVE_LIMIT = 2**30  # frames
-_KEEP_SEED = -1  # to ale-py: reset without seeding again
+_KEEP_SEED = -1  # of ale-py: resets without a new seed
 
 
 @dataclass(frozen=True)
@@ -56,27 +56,27 @@ class AtariOptions:
         validate(self)
 
 
-def atari_options(registered: dict[str, Any], given: dict[str, Any]) -> AtariOptions:
-    """The options `given`, with the defaults of the id's registered keyword arguments.
+def atari_options(registered: dict[str, Any], options: dict[str, Any]) -> AtariOptions:
+    """`options` as AtariOptions, with the id's registered keyword arguments as defaults.
 
-    Raises UnknownName for an option that is not there, OutOfBounds for its value, and InvalidInput for an id whose
+    Raises UnknownName for an option that does not exist, OutOfBounds for its value, and InvalidInput for an id whose
     frame skip is random (the old `Pong-v0`, `Pong-v4`).
     """
-    check_known(AtariOptions, given, "Atari option")
+    check_known(AtariOptions, options, "Atari option")
     if registered.get("frameskip") not in (1, FRAMES_PER_STEP):
         raise InvalidInput(
             f"this id of {registered.get('game')} skips a random number of frames; use an id that starts with ALE/."
         )
-    known = settings(AtariOptions)
-    return AtariOptions(**{**{key: value for key, value in registered.items() if key in known}, **given})
+    names = settings(AtariOptions)
+    return AtariOptions(**{**{name: value for name, value in registered.items() if name in names}, **options})
 
 
 class AtariVector:
     """N games of one Atari ROM, stepped by `threads` native threads. See `contract.VectorEnvironment`.
 
     Args:
-        show: "endings": how games end is kept for `ending`; "frames": `render` gives the colour screen in full size
-            as well, at about 1 ms a step and game.
+        show: "endings": `ending` returns how games ended; "frames": `render` also returns the colour screen in full
+            size, at about 1 ms a step and game.
     """
 
     fps = RAW_FRAMES_PER_SECOND / FRAMES_PER_STEP
@@ -97,7 +97,7 @@ class AtariVector:
         self._seed = seed
         self._steps = np.zeros(num_envs, np.int64)  # of the episode
         self._lives = np.zeros(num_envs, np.int64)
-        self._shown: Array | None = None  # the last observation
+        self._observation: Array | None = None  # the last one
         self._endings: dict[int, Ending] = {}  # of the last step, by index
 
     @property
@@ -106,26 +106,25 @@ class AtariVector:
         return tuple(action.name for action in self._native.ale.get_action_set())
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of a new game everywhere."""
+        """Returns the first step of a new game everywhere."""
         seeds = seeds_of(self._seed if seed is None else seed, self.num_envs)
         observation, info = self._native.reset(seed=seeds)
         self._steps[:] = 0
-        self._lives, self._shown = info["lives"], observation
+        self._lives, self._observation = info["lives"], observation
         if self._screens is not None:
             self._screens.reset(seeds, observation)
         self._endings = {}
-        return StepBatch(
-            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        return first_step(observation)
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`; FRAMES_PER_STEP frames, fewer where the game ended."""
+        """Returns the step after `actions`: FRAMES_PER_STEP frames, fewer if the game ended."""
         actions = checked_actions(actions, self.spec, self.num_envs)
         observation, reward, over, _, info = self._native.step(actions)
         flags = over * np.uint8(Flags.TERMINATED | Flags.START)
         lives = info["lives"]
         if self._options.life_loss:  # Qbert stays at 0 lives for some frames before it is over
             flags |= ((lives < self._lives) & (lives > 0) & ~over) * np.uint8(Flags.LIFE_LOST)
-        self._lives, self._shown = lives, observation
+        self._lives, self._observation = lives, observation
         self._steps += 1
         self._steps[over] = 0
         if self._screens is not None:
@@ -154,17 +153,18 @@ class AtariVector:
         self._steps[late] = 0
 
     def render(self, index: int) -> Array | None:
-        """The colour screen of game `index`, uint8 [210, 160, 3] (a few games are taller), where `show` is "frames".
+        """The screen of game `index`.
 
-        Else its last observation as grey RGB, uint8 [84, 84, 3].
+        With `show` "frames" in colour, uint8 [210, 160, 3] (a few games are taller); otherwise its last observation as
+        grey RGB, uint8 [84, 84, 3].
         """
         if self._screens is not None and self._screens.frames is not None:
             frame: Array = self._screens.frames[index]
             return frame
-        return None if self._shown is None else picture_of(self._shown[index], self.spec)
+        return None if self._observation is None else picture_of(self._observation[index], self.spec)
 
     def ending(self, index: int) -> Ending | None:
-        """Where `show` is set: how the game `index` ended that the last step ended, else None."""
+        """With `show`: the Ending of game `index` if the last step ended its episode; otherwise None."""
         return self._endings.get(index)
 
     def _ending(self, index: int, observations: Array) -> Ending:
@@ -173,7 +173,7 @@ class AtariVector:
         return Ending(observation, picture_of(observation, self.spec) if finals is None else finals[index])
 
     def close(self) -> None:
-        """Ends the native threads, which ale-py's destructor joins."""
+        """Ends the native threads: ale-py's destructor joins them."""
         self._native = self._screens = None
 
 

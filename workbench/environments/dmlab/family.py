@@ -5,10 +5,10 @@ As in SEED RL (dmlab/env.py): nine actions, each held for 4 frames of 60 a secon
 This follows the package's documentation and its Python module's source. It has been tested against a stand-in that
 does so too, and never against the package itself.
 
-- Episodes end by the level, for nearly all by its clock. That is the task's own end, so it is TERMINATED, as
-  in SEED and IMPALA, and nothing is bootstrapped. The package shows nothing after it: `ending` has the screen before.
-- Levels that say what to do give their words as a part of the observation, see `dmlab_levels.words_as_bits`.
-- The package keeps Python's lock while it steps, so that threads would not help: use more actors.
+- The level ends its episodes, nearly always by its clock. That is the task's own end, so it is TERMINATED, as in SEED
+  and IMPALA, and nothing is bootstrapped. The package has no screen after it: `ending` has the one before.
+- Instructions of a level are a part of the observation, see `levels.words_as_bits`.
+- The package keeps Python's lock while it steps, so threads would not help: use more actors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from workbench.config import setting
 from workbench.config.settings import check_known, validate
 from workbench.environments.adapters.guarded_calls import broken, called, close_all, raised
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
 from workbench.environments.dmlab.level_cache import LevelCache
 from workbench.environments.dmlab.levels import (
     ACTIONS,
@@ -39,7 +39,7 @@ from workbench.errors import UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, Part, StepBatch
 
 FRAMES_PER_SECOND = 60
-_EVALUATION_SEED = 0x600D5EED  # SEED's and IMPALA's `mixerSeed` for levels never met in training
+_EVALUATION_SEED = 0x600D5EED  # SEED's and IMPALA's `mixerSeed` for levels outside training
 _ENDED = np.uint8(Flags.TERMINATED | Flags.START)
 
 
@@ -50,37 +50,37 @@ class DmlabOptions:
     width: int = setting(96, "of the observation", unit="pixels", low=16, high=1920, source="SEED RL")
     height: int = setting(72, "of the observation", unit="pixels", low=16, high=1080, source="SEED RL")
     frame_skip: int = setting(4, "frames for which an action is held", unit="frames", low=1, high=64, source="SEED RL")
-    level_cache: str = setting("", "directory that keeps compiled levels; empty: none are kept")
-    instruction: str = setting("auto", "whether the level's words are observed; auto: of the language_ levels",
+    level_cache: str = setting("", "directory of compiled levels; empty: none are stored")
+    instruction: str = setting("auto", "whether the level's words are observed; auto: in language_ levels",
                                choices=("auto", "on", "off"))
-    evaluation: bool = setting(False, "levels and seeds that training never meets", source="SEED RL, IMPALA")
+    evaluation: bool = setting(False, "levels and seeds outside training", source="SEED RL, IMPALA")
     renderer: str = setting("software", "what draws", choices=("software", "hardware"))
-    dataset: str = setting("", "directory of the pictures that psychlab levels show")
-    runfiles: str = setting("", "directory of the package's own files, where it does not find them")
+    dataset: str = setting("", "directory of the pictures of psychlab levels")
+    runfiles: str = setting("", "directory of the package's own files, if it does not find them")
 
     def __post_init__(self) -> None:
         validate(self)
 
 
 def names() -> tuple[str, ...]:
-    """The levels with short names; any other is `dmlab/` and its path."""
+    """The levels with short names; others are named `dmlab/` and their path."""
     return NAMES
 
 
 def check(name: str, options: Mapping[str, Any]) -> None:
     """Raises UnknownName for the name or an option, OutOfBounds for an option's value."""
-    _asked_for(name, options)
+    _parsed(name, options)
 
 
 def make(
     name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show = None
 ) -> DmlabVector:
     """`num_envs` copies of the level `name`. Raises as `check`, and EnvironmentFailed."""
-    level, given = _asked_for(name, options)
-    return DmlabVector(name, level, num_envs=num_envs, seed=seed, options=given, show=show)
+    level, parsed = _parsed(name, options)
+    return DmlabVector(name, level, num_envs=num_envs, seed=seed, options=parsed, show=show)
 
 
-def _asked_for(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions]:
+def _parsed(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions]:
     level = level_of(name)
     if level is None:
         raise UnknownName.among("environment", name, NAMES, "Other levels go by their path, which has a slash.")
@@ -88,7 +88,7 @@ def _asked_for(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions
     return level, DmlabOptions(**options)
 
 
-def _opened(level: str, options: DmlabOptions, *, instructed: bool) -> Any:
+def _open(level: str, options: DmlabOptions, *, instructed: bool) -> Any:
     """A `deepmind_lab.Lab`."""
     import deepmind_lab
 
@@ -106,16 +106,15 @@ def _opened(level: str, options: DmlabOptions, *, instructed: bool) -> Any:
     return deepmind_lab.Lab(level, observations, config=config, renderer=options.renderer, level_cache=cache)
 
 
-def _numbers(action_spec: list[dict[str, Any]]) -> list[Array]:
-    """SEED's actions as the arrays that the package wants, by the names of their entries. Raises KeyError."""
-    places = {entry["name"]: place for place, entry in enumerate(action_spec)}
-    made = []
+def _action_arrays(action_spec: list[dict[str, Any]]) -> list[Array]:
+    """SEED's actions as arrays of the package's `action_spec`. Raises KeyError for an entry that it lacks."""
+    positions = {entry["name"]: position for position, entry in enumerate(action_spec)}
+    arrays = []
     for action in ACTIONS.values():
-        numbers = np.zeros(len(places), np.intc)
+        arrays.append(np.zeros(len(positions), np.intc))
         for name, value in action.items():
-            numbers[places[name]] = value
-        made.append(numbers)
-    return made
+            arrays[-1][positions[name]] = value
+    return arrays
 
 
 class DmlabVector:
@@ -136,9 +135,10 @@ class DmlabVector:
         self._labs: list[Any] = []
         try:
             for index in range(num_envs):
-                self._labs.append(called(name, index, "constructor", _opened, level, options,
+                self._labs.append(called(name, index, "constructor", _open, level, options,
                                          instructed=self._instructed))
-            self._actions: list[Array] = called(name, 0, "action_spec", lambda: _numbers(self._labs[0].action_spec()))
+            self._actions: list[Array] = called(
+                name, 0, "action_spec", lambda: _action_arrays(self._labs[0].action_spec()))
         except BaseException:
             self.close()
             raise
@@ -151,8 +151,8 @@ class DmlabVector:
                                         frames_per_step=self._skip, parts=parts)
         else:
             self.spec = EnvironmentSpec(name, image, "uint8", len(ACTIONS), frames_per_step=self._skip)
-        self._frames = np.zeros((num_envs, *self._frame_shape), np.uint8)  # what is shown now
-        self._shown = self._empty()  # the last observations
+        self._frames = np.zeros((num_envs, *self._frame_shape), np.uint8)  # current screens
+        self._observation = self._empty()  # the last one
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -160,48 +160,47 @@ class DmlabVector:
         return tuple(ACTIONS)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of a new episode everywhere."""
+        """Returns the first step of a new episode everywhere."""
         observation = self._empty()
         self._endings = {}
-        for index, one in enumerate(seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()):
-            self._seeds[index] = np.random.default_rng(one)
+        for index, env_seed in enumerate(seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()):
+            self._seeds[index] = np.random.default_rng(env_seed)
             called(self._name, index, "reset", self._begin, index, observation[index])
-        self._shown = observation
-        return StepBatch(
-            observation, np.zeros(self.num_envs, np.float32), np.full(self.num_envs, Flags.START, np.uint8))
+        self._observation = observation
+        return first_step(observation)
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`."""
-        chosen = checked_actions(actions, self.spec, self.num_envs).tolist()
-        before = self._shown
+        """Returns the step after `actions`."""
+        action_list = checked_actions(actions, self.spec, self.num_envs).tolist()
+        before = self._observation
         batch = StepBatch(self._empty(), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
         self._endings = {}
         for index, lab in enumerate(self._labs):
             try:
-                batch.reward[index] = lab.step(self._actions[chosen[index]], num_steps=self._skip)
+                batch.reward[index] = lab.step(self._actions[action_list[index]], num_steps=self._skip)
                 running = lab.is_running()
             except Exception as error:
                 raise raised(self._name, index, "step", error) from error
             if running:
-                called(self._name, index, "observations", self._look, index, batch.observation[index])
+                called(self._name, index, "observations", self._observe, index, batch.observation[index])
                 continue
             batch.flags[index] = _ENDED
             if self._keeps_endings:
                 self._endings[index] = Ending(before[index].copy(), self._frames[index].copy())
             called(self._name, index, "reset", self._begin, index, batch.observation[index])
         if not np.isfinite(batch.reward).all():
-            wrong = int(np.flatnonzero(~np.isfinite(batch.reward))[0])
-            raise broken(self._name, wrong, "step", f"reward {batch.reward[wrong]} is not finite")
-        self._shown = batch.observation
+            index = int(np.flatnonzero(~np.isfinite(batch.reward))[0])
+            raise broken(self._name, index, "step", f"reward {batch.reward[index]} is not finite")
+        self._observation = batch.observation
         return batch
 
     def render(self, index: int) -> Array | None:
-        """What the level `index` shows, uint8 [height, width, 3]."""
+        """The screen of level `index`, uint8 [height, width, 3]."""
         frame: Array = self._frames[index].copy()
         return frame
 
     def ending(self, index: int) -> Ending | None:
-        """Where `show` is set: how the episode of level `index` ended that the last step ended, else None."""
+        """With `show`: the Ending of level `index` if the last step ended its episode; otherwise None."""
         return self._endings.get(index)
 
     def close(self) -> None:
@@ -212,14 +211,14 @@ class DmlabVector:
         return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)
 
     def _begin(self, index: int, row: Array) -> None:
-        """Starts the next episode of level `index`, and writes what it shows into `row`."""
+        """Starts the next episode of level `index`, and writes its first observation into `row`."""
         self._labs[index].reset(seed=int(self._seeds[index].integers(2**31)))
-        self._look(index, row)
+        self._observe(index, row)
 
-    def _look(self, index: int, row: Array) -> None:
-        """Writes what level `index` shows and says into `row`."""
-        seen = self._labs[index].observations()
-        frame = seen["RGB_INTERLEAVED"]
+    def _observe(self, index: int, row: Array) -> None:
+        """Writes the screen and the words of level `index` into `row`."""
+        observations = self._labs[index].observations()
+        frame = observations["RGB_INTERLEAVED"]
         if frame.shape != self._frame_shape or frame.dtype != np.uint8:
             raise broken(self._name, index, "observations", f"RGB_INTERLEAVED must be uint8 {self._frame_shape}, not "
                                                             f"{frame.dtype} {frame.shape}")
@@ -229,4 +228,4 @@ class DmlabVector:
             row[...] = image
             return
         row[: image.size] = image.reshape(-1)
-        row[image.size :] = words_as_bits(seen["INSTR"])
+        row[image.size :] = words_as_bits(observations["INSTR"])

@@ -61,24 +61,21 @@ def level_of(name: str) -> str | None:
 
 
 def gives_instructions(level: str) -> bool:
-    """Whether the level is one of those that tell what to do in words."""
+    """Whether the level gives instructions in words."""
     return level.rpartition("/")[2].startswith("language_")
 
 
 def is_held_out(level: str) -> bool:
-    """Whether the level is one that the package refuses unless it is told that this is no training."""
+    """Whether the package refuses the level unless `allowHoldOutLevels` is set."""
     return level.rpartition("/")[2] in HELD_OUT
 
 
 def words_as_bits(text: str) -> Array:
     """An instruction as uint8 [WORDS * BITS // 8]: packed bits, BITS of each word's hash, 0 after the last word.
 
-    IMPALA hashes words into 1000 numbers and learns a vector for each. Fixed random bits carry the same and need no
-    layer of their own: what a first layer makes of them is such a vector. Two of some 200 words share all their bits
-    with a chance of 1 in 200,000.
+    IMPALA hashes words into 1000 numbers and learns a vector for each. Fixed random bits carry the same information and
+    need no embedding: the network's first layer maps them to such a vector. The probability that two of some 200 words
+    share all bits is 1 in 200,000.
     """
     codes = [hashlib.blake2b(word.encode(), digest_size=BITS // 8).digest() for word in text.lower().split()[:WORDS]]
-    found = np.zeros(WORDS * BITS // 8, np.uint8)
-    packed = np.frombuffer(b"".join(codes), np.uint8)
-    found[: len(packed)] = packed
-    return found
+    return np.frombuffer(b"".join(codes).ljust(WORDS * BITS // 8, b"\0"), np.uint8)

@@ -1,8 +1,8 @@
 """Football on upstream's engine, gfootball 2.10.2: N games stepped one after another in this process.
 
-It has what envpool's lacks: other observations, checkpoint rewards, several players and either team, and frames. Its
-`env.seed` does nothing; a game is fixed by the seed, the number and the processing order that its configuration holds
-when it is reset. They are drawn as envpool's engine draws them: the same seed gives the same games on both.
+Beyond envpool's, it has other observations, checkpoint rewards, several players and either team, and frames. Its
+`env.seed` does nothing: the seed, the number and the processing order in its configuration at a reset determine a game.
+They are drawn as envpool's engine draws them, so the same seed gives the same games on both.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import numpy as np
 from workbench import imports
 from workbench.environments.contract import Array
 from workbench.environments.football.planes import PLANES, packed
-from workbench.environments.football.vector import Moment
 from workbench.errors import EnvironmentFailed
 from workbench.trajectory import Part
 
 _SEEDS = 2_000_000_001  # of the engine: gfootball's scenario builder draws from [0, 2e9]
 _FIRST_NUMBER = 2  # envpool's games count from here: making one counts as a game
-_KINDS = ("ball", "ball_direction", "ball_rotation", "ball_owned_team", "ball_owned_player", "left_team",
+_RAW_KEYS = ("ball", "ball_direction", "ball_rotation", "ball_owned_team", "ball_owned_player", "left_team",
           "left_team_direction", "left_team_tired_factor", "left_team_yellow_card", "left_team_active",
           "left_team_roles", "right_team", "right_team_direction", "right_team_tired_factor",
           "right_team_yellow_card", "right_team_active", "right_team_roles", "score", "steps_left", "game_mode",
@@ -28,7 +27,7 @@ _KINDS = ("ball", "ball_direction", "ball_rotation", "ball_owned_team", "ball_ow
 
 
 class Setup(NamedTuple):
-    """What a game is, as plain data: a drawing process is told it as well.
+    """The definition of a game as plain data, which a drawing process gets as well.
 
     Attributes:
         left, right: controlled players of each team.
@@ -44,8 +43,28 @@ class Setup(NamedTuple):
     width: int = 320
 
 
+class GameStep(NamedTuple):
+    """The result of a step, or of the beginning, of G games. R rows: G times the players of a game.
+
+    Attributes:
+        observation: [R, *frame].
+        reward: float32 [R].
+        terminated, truncated: bool [G].
+        engine_seed, number: int [G]; an engine can replay a game from them.
+        score: float32 [R], the goals in `reward`, if other rewards are added to them.
+    """
+
+    observation: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    engine_seed: Array
+    number: Array
+    score: Array | None = None
+
+
 class EngineGames:
-    """N games. See `football_vector.Games`. Raises EnvironmentFailed where the engine cannot be loaded."""
+    """N games. See `vector.Games`. Raises EnvironmentFailed if the engine cannot be loaded."""
 
     keeps_memory = False
 
@@ -55,77 +74,77 @@ class EngineGames:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Of an observation."""
-        return parts_of(self._setup.representation, self._games[0].told())
+        """The parts of an observation."""
+        return parts_of(self._setup.representation, self._games[0].raw)
 
-    def begin(self, seeds: Array) -> Moment:
-        """New games everywhere, of these seeds [N]."""
+    def begin(self, seeds: Array) -> GameStep:
+        """Begins new games everywhere, from seeds [N]."""
         for game, seed in zip(self._games, seeds.tolist(), strict=True):
             game.seed(seed)
         return self.renew(np.arange(len(self._games)))
 
-    def step(self, actions: Array) -> Moment:
-        """What actions [R] lead to; nothing is reset."""
+    def step(self, actions: Array) -> GameStep:
+        """Steps all games by actions [R]; resets none."""
         return _joined([game.step(own) for game, own in
                         zip(self._games, np.split(actions, len(self._games)), strict=True)])
 
-    def renew(self, games: Array) -> Moment:
-        """New games where `games` [K] says; of those alone."""
+    def renew(self, games: Array) -> GameStep:
+        """Begins new games at the indices `games` [K]. Returns the rows of those alone."""
         return _joined([self._games[index].renew() for index in games.tolist()])
 
     def close(self) -> None:
-        """Hands the engines back to gfootball, which uses them again."""
+        """Returns the engines to gfootball, which reuses them."""
         while self._games:
             self._games.pop().close()
 
 
 class Game:
-    """One game of upstream's engine."""
+    """One game of upstream's engine.
+
+    Attributes:
+        raw: the raw observations of its players.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._env: Any
-        self._bare, self._env = _loaded(setup)
-        self._draws = np.random.RandomState(0)
+        self._bare, self._env = _load(setup)
+        self._random = np.random.RandomState(0)
         self._number = _FIRST_NUMBER - 1
-        self._told: list[dict[str, Any]] = self._bare.observation()
+        self.raw: list[dict[str, Any]] = self._bare.observation()
 
     def seed(self, seed: int) -> None:
-        """Games from here on are those of `seed`."""
-        self._draws = np.random.RandomState(seed)  # envpool's: std::mt19937
+        """Seeds the following games."""
+        self._random = np.random.RandomState(seed)  # envpool's: std::mt19937
         self._number = _FIRST_NUMBER - 1
-        self._drawn_seed()  # envpool spends one when it makes the game
+        self._next_seed()  # envpool uses one when it makes the game
 
-    def renew(self) -> Moment:
-        """The next game."""
-        return self.begin(self._drawn_seed(), self._number + 1)
+    def renew(self) -> GameStep:
+        """Begins the next game."""
+        return self.begin(self._next_seed(), self._number + 1)
 
-    def begin(self, engine_seed: int, number: int) -> Moment:
-        """The game of that seed and number; its parity says who kicks off, where a scenario asks."""
+    def begin(self, engine_seed: int, number: int) -> GameStep:
+        """Begins the game of that seed and number, whose parity decides the kick-off in some scenarios."""
         self._number = number
         self._bare._config.update({
             "game_engine_random_seed": engine_seed, "reverse_team_processing": bool(engine_seed % 2),
             "episode_number": number - 1,
         })
-        self._told = self._env.reset()
-        return self._moment(np.zeros(self._players, np.float32), done=False, goals=0.0)
+        self.raw = self._env.reset()
+        return self._result(np.zeros(self._players, np.float32), done=False, goals=0.0)
 
-    def step(self, actions: Array) -> Moment:
-        """What the actions of its players lead to."""
-        self._told, reward, done, info = self._env.step(actions.tolist())
-        return self._moment(np.asarray(reward, np.float32), done=done, goals=info["score_reward"])
+    def step(self, actions: Array) -> GameStep:
+        """Steps by the actions of its players."""
+        self.raw, reward, done, info = self._env.step(actions.tolist())
+        return self._result(np.asarray(reward, np.float32), done=done, goals=info["score_reward"])
 
-    def told(self) -> list[dict[str, Any]]:
-        """What its players are told, raw."""
-        return self._told
-
-    def _moment(self, reward: Array, *, done: bool, goals: float) -> Moment:
-        first = self._told[0]
+    def _result(self, reward: Array, *, done: bool, goals: float) -> GameStep:
+        first = self.raw[0]
         decided = self._bare._env._env.config.end_episode_on_score and sum(first["score"]) > 0
         late = done and first["steps_left"] <= 0 and not decided
         sides = np.repeat(np.array([1, -1], np.float32), (self._setup.left, self._setup.right))
-        return Moment(
-            observed(self._setup.representation, self._told), reward, np.array([done and not late]), np.array([late]),
+        return GameStep(
+            encoded(self._setup.representation, self.raw), reward, np.array([done and not late]), np.array([late]),
             np.array([self._bare._config["game_engine_random_seed"]]), np.array([self._number]),
             goals * sides if self._setup.checkpoints else None)
 
@@ -133,43 +152,43 @@ class Game:
     def _players(self) -> int:
         return self._setup.left + self._setup.right
 
-    def _drawn_seed(self) -> int:
+    def _next_seed(self) -> int:
         """The next of std::uniform_int_distribution(0, 2e9), as libstdc++ draws it (Lemire 2019, arXiv 1805.10941)."""
         while True:
-            product = int.from_bytes(self._draws.bytes(4), "little") * _SEEDS
+            product = int.from_bytes(self._random.bytes(4), "little") * _SEEDS
             if product % 2**32 >= 2**32 % _SEEDS:
                 return product >> 32
 
     def draw(self) -> Array:
-        """What it looks like now, uint8 [H, W, 3]; it is stepped without drawing. One game per process can."""
+        """The current frame, uint8 [H, W, 3]. Only one game per process can draw; steps don't."""
         frame: Array = self._bare.render(mode="rgb_array")
         self._bare.disable_render()
         return np.ascontiguousarray(frame[:, :, ::-1])  # it swaps red and blue: cyan shirts are yellow ones
 
     def close(self) -> None:
-        """Hands its engine back."""
+        """Returns its engine to gfootball."""
         self._env.close()
 
 
-def parts_of(representation: str, told: list[dict[str, Any]]) -> tuple[Part, ...]:
-    """The parts of an observation; those of "raw" depend on how many play, so on what a player is told."""
+def parts_of(representation: str, raw: list[dict[str, Any]]) -> tuple[Part, ...]:
+    """The parts of an observation; the shapes of "raw" depend on the number of players, so on a raw observation."""
     if representation == "extracted":
         return (PLANES,)
     if representation == "simple115v2":
         return (Part("", (115,), "float32"),)
-    return tuple(Part(kind, (_flat(told[0][kind]).size,), "float32") for kind in _KINDS)
+    return tuple(Part(key, (_flat(raw[0][key]).size,), "float32") for key in _RAW_KEYS)
 
 
-def observed(representation: str, told: list[dict[str, Any]]) -> Array:
-    """What players are told, as rows of bytes [players, bytes]."""
+def encoded(representation: str, raw: list[dict[str, Any]]) -> Array:
+    """Raw observations of players as rows of bytes [players, bytes]."""
     from gfootball.env.observation_preprocessing import generate_smm
     from gfootball.env.wrappers import Simple115StateWrapper
 
     if representation == "extracted":
-        return packed(generate_smm(told))
+        return packed(generate_smm(raw))
     if representation == "simple115v2":
-        return _bytes(Simple115StateWrapper.convert_observation(told, True))
-    return _bytes(np.stack([np.concatenate([_flat(one[kind]) for kind in _KINDS]) for one in told]))
+        return _bytes(Simple115StateWrapper.convert_observation(raw, True))
+    return _bytes(np.stack([np.concatenate([_flat(player[key]) for key in _RAW_KEYS]) for player in raw]))
 
 
 def _flat(value: Any) -> Array:
@@ -180,18 +199,18 @@ def _bytes(rows: Array) -> Array:
     return np.ascontiguousarray(rows, "<f4").view(np.uint8)
 
 
-def _joined(moments: list[Moment]) -> Moment:
-    columns: Any = zip(*moments, strict=True)
+def _joined(steps: list[GameStep]) -> GameStep:
+    columns: Any = zip(*steps, strict=True)
     joined: Any = (None if column[0] is None else np.concatenate(column) for column in columns)
-    return Moment(*joined)
+    return GameStep(*joined)
 
 
-def _loaded(setup: Setup) -> tuple[Any, Any]:
-    """gfootball's environment, bare and with its reward."""
+def _load(setup: Setup) -> tuple[Any, Any]:
+    """gfootball's environment, bare and with its reward wrapper."""
     try:
         import gym_notices.notices
 
-        gym_notices.notices.notices.clear()  # or gym 0.23 tells everybody on stderr that it is not maintained
+        gym_notices.notices.notices.clear()  # otherwise gym 0.23 prints that it is unmaintained
         from gfootball.env import config, football_env, wrappers
     except ImportError as error:
         raise EnvironmentFailed(f"gfootball is installed and cannot be loaded: {error}. It needs gym==0.23.1, six and "

@@ -1,8 +1,8 @@
 """Google Research Football (Kurach et al. 2020, arXiv 1907.11180): `football/academy_empty_goal_close`, ...
 
 One step is one step of the engine, a tenth of a second of play. Two engines play the same games bit for bit: envpool's,
-which is fast and installs as a wheel, and upstream's gfootball, which is built and can do more. An option that only
-upstream's has chooses it.
+which is fast and installs as a wheel, and upstream's gfootball, which is compiled and has more options. An option that
+only upstream's engine has selects it.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class FootballOptions:
     """Options of a football environment. Raises OutOfBounds."""
 
     engine: str = setting(
-        "auto", "what plays; auto: envpool's (a wheel, the fastest), or gfootball's where another option needs it",
+        "auto", "the game's engine; auto: envpool's (a wheel, the fastest), or gfootball's if another option needs it",
         choices=("auto", "envpool", "gfootball"))
     rewards: str = setting("scoring", "goals alone, or also a tenth for each of ten checkpoints on the ball's way to "
-                           "the goal; the score is told apart", choices=("scoring", "scoring,checkpoints"),
+                           "the goal; the score is reported apart", choices=("scoring", "scoring,checkpoints"),
                            source="Kurach et al. 2020, section 3.4")
     representation: str = setting(
         "extracted", "extracted: four planes of 72x96; simple115v2: 115 numbers; raw: everything, as vectors",
@@ -71,7 +71,7 @@ class FootballOptions:
     def __post_init__(self) -> None:
         validate(self)
         if self.left_players + self.right_players == 0:
-            raise OutOfBounds("left_players=0 and right_players=0: somebody must be controlled.")
+            raise OutOfBounds("left_players=0 and right_players=0: at least one player must be controlled.")
         if self.render_width % 16:
             raise OutOfBounds(f"render_width={self.render_width} is not a multiple of 16.")
         if self.engine == "envpool" and self.beyond_envpool:
@@ -80,15 +80,15 @@ class FootballOptions:
 
     @property
     def beyond_envpool(self) -> str:
-        """What of these options only upstream's engine has, in words; "" for none."""
-        usual = settings(FootballOptions)
+        """The options that only upstream's engine has, in words; "" if there are none."""
+        defaults = settings(FootballOptions)
         return ", ".join(f"{name}={getattr(self, name)!r}"
                          for name in ("rewards", "representation", "left_players", "right_players")
-                         if getattr(self, name) != usual[name].default)
+                         if getattr(self, name) != defaults[name].default)
 
     @property
     def engine_used(self) -> str:
-        """envpool or gfootball. With neither installed: the one that would be."""
+        """envpool or gfootball, also if that one is not installed."""
         if self.engine != "auto":
             return self.engine
         return "gfootball" if self.beyond_envpool or (_has("gfootball") and not _has("envpool")) else "envpool"
@@ -106,7 +106,7 @@ def names() -> tuple[str, ...]:
 
 def check(name: str, options: Mapping[str, Any]) -> None:
     """Raises UnknownName for the scenario or an option, OutOfBounds for a value, MissingPackage for its engine."""
-    _checked(name, options)
+    _parsed(name, options)
 
 
 def make(
@@ -121,19 +121,19 @@ def make(
     Raises:
         UnknownName, OutOfBounds, MissingPackage, EnvironmentFailed.
     """
-    given = _checked(name, options)
-    if num_envs % given.agents:
-        raise OutOfBounds(f"{name}: {num_envs} rows are no whole games of {given.agents} controlled players: "
+    parsed = _parsed(name, options)
+    if num_envs % parsed.agents:
+        raise OutOfBounds(f"{name}: {num_envs} rows are no whole games of {parsed.agents} controlled players: "
                           "envs_per_actor must be a multiple of groups_per_actor x agents "
-                          f"({given.agents}, as left_players and right_players say).")
+                          f"({parsed.agents}, as left_players and right_players say).")
     if show == "frames":
         _require("gfootball", f"{name}: frames of the game itself")
-    setup = Setup(name.removeprefix(PREFIX), given.representation, "checkpoints" in given.rewards,
-                  given.left_players, given.right_players, given.render_width)
-    num_games = num_envs // given.agents
-    games, parts = _games(setup, given.engine_used, num_games=num_games, threads=threads)
+    setup = Setup(name.removeprefix(PREFIX), parsed.representation, "checkpoints" in parsed.rewards,
+                  parsed.left_players, parsed.right_players, parsed.render_width)
+    num_games = num_envs // parsed.agents
+    games, parts = _games(setup, parsed.engine_used, num_games=num_games, threads=threads)
     spec = EnvironmentSpec(name, (sum(part.wire_bytes for part in parts),), "uint8", len(ACTIONS), parts=parts,
-                           scored=setup.checkpoints, agents=given.agents)
+                           scored=setup.checkpoints, agents=parsed.agents)
     screens = [Screen(setup, name) for _ in range(num_games)] if show == "frames" else []
     return FootballVector(spec, games, num_envs=num_envs, seed=seed, screens=screens, show=show)
 
@@ -145,20 +145,20 @@ def _games(setup: Setup, engine: str, *, num_games: int, threads: int) -> tuple[
     return games, games.parts
 
 
-def _checked(name: str, options: Mapping[str, Any]) -> FootballOptions:
+def _parsed(name: str, options: Mapping[str, Any]) -> FootballOptions:
     scenario = name.removeprefix(PREFIX)
     if scenario not in SCENARIOS:
         raise UnknownName.among("environment", name, (PREFIX + scenario for scenario in SCENARIOS))
     check_known(FootballOptions, options, "football option")
-    given = FootballOptions(**options)
+    parsed = FootballOptions(**options)
     for option, most in zip(("left_players", "right_players"), SCENARIOS[scenario], strict=True):
-        if getattr(given, option) > most:
-            raise OutOfBounds(f"{option}={getattr(given, option)}: {name} has {most} that can be controlled.")
-    if given.engine_used == "gfootball":
-        _require("gfootball", f"{name} with {given.beyond_envpool or 'engine=' + repr(given.engine)}")
+        if getattr(parsed, option) > most:
+            raise OutOfBounds(f"{option}={getattr(parsed, option)}: {name} has {most} that can be controlled.")
+    if parsed.engine_used == "gfootball":
+        _require("gfootball", f"{name} with {parsed.beyond_envpool or 'engine=' + repr(parsed.engine)}")
     else:
         _require("envpool", name)
-    return given
+    return parsed
 
 
 def _has(package: str) -> bool:
@@ -166,7 +166,7 @@ def _has(package: str) -> bool:
 
 
 def _require(package: str, what: str) -> None:
-    """Raises MissingPackage where `what` needs a package that is not installed."""
+    """Raises MissingPackage if `package`, which `what` needs, is not installed."""
     if not _has(package):
         command = imports.pip_install(*_INSTALL[package])
         raise MissingPackage(f"{what} needs {package}, which is not installed: {command}")

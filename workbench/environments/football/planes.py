@@ -1,7 +1,7 @@
-"""Football's planes (SMM): what a controlled player is told, packed to bits for the wire, and drawn for people.
+"""Football's planes (SMM): a player's observation, packed to bits for the wire, and drawn for people.
 
 Four planes of 72x96, each 0 or 255: left team, right team, ball, active player (Kurach et al. 2020, arXiv 1907.11180,
-section 3.3). Both engines give them channels last; a network sees them channels first.
+section 3.3). Both engines return them channels last; a network gets them channels first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CHANNEL = np.array([1, 1 << 8, 1 << 16, 1 << 24], "<u4")[:, None]  # its byte o
 _CELL = 6  # pixels of the picture per cell of a plane
 _MARGIN = 12
 _GRASS, _LINE = (40, 92, 52), (150, 186, 156)
-# Okabe and Ito's colours, told apart by colour-blind people; the ball is white.
+# Okabe and Ito's colours, which colour-blind people can distinguish; the ball is white.
 _LEFT, _RIGHT, _BALL, _ACTIVE = (86, 180, 233), (230, 159, 0), (255, 255, 255), (240, 228, 66)
 _DOT, _SMALL, _RING = 7.0, 4.5, 10.5  # radii in pixels
 
@@ -31,7 +31,7 @@ def packed(planes: Array) -> Array:
 
 
 def picture(bits: Array) -> Array:
-    """A pitch with what the planes of one player, bits [3456], show on it: uint8 [456, 600, 3].
+    """A picture uint8 [456, 600, 3] of the pitch with the content of one player's planes, bits [3456].
 
     Left team blue, right team orange, the ball white with a dark rim, a yellow ring around the active player.
     """

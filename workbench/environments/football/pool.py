@@ -1,10 +1,10 @@
 """Football on envpool's engine: N games stepped by its native threads.
 
-envpool resets a finished game in the step after the end and ignores that step's action. Here `renew` resets the games
-that ended at once, by their indices, so that no step is lost.
+envpool resets a finished game in the step after the end and ignores that step's action. Here `renew` resets ended games
+at once, by their indices, so that no step is lost.
 
-It takes seeds only when it is made, so `begin` makes the games. envpool 1.2.5 keeps about 44 MB of each game that it
-gave up: begin once in the life of a process, not once per episode (an actor replaces itself).
+Only its constructor takes seeds, so `begin` makes the games. envpool 1.2.5 leaks about 44 MB per abandoned game: begin
+once in the life of a process, not once per episode (an actor replaces itself).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments.adapters import envpools
+from workbench.environments.adapters.guarded_calls import abandon_pool
 from workbench.environments.contract import Array
+from workbench.environments.football.engine import GameStep
 from workbench.environments.football.planes import packed
-from workbench.environments.football.vector import Moment
 
 
 class EnvpoolGames:
-    """N games of one scenario, one player of the left team each. See `football_vector.Games`."""
+    """N games of one scenario, one player of the left team each. See `vector.Games`."""
 
     keeps_memory = True
 
@@ -28,8 +28,8 @@ class EnvpoolGames:
         self._scenario, self._num_games, self._threads = scenario, num_games, threads
         self._pool: Any = None
 
-    def begin(self, seeds: Array) -> Moment:
-        """New games everywhere, of these seeds [N]."""
+    def begin(self, seeds: Array) -> GameStep:
+        """Begins new games everywhere, from seeds [N]."""
         import envpool
 
         self.close()
@@ -38,23 +38,22 @@ class EnvpoolGames:
             env_seed=seeds.tolist())
         return self.renew(np.arange(self._num_games))
 
-    def step(self, actions: Array) -> Moment:
-        """What actions [N] lead to; nothing is reset."""
-        planes, reward, terminated, truncated, info = self._pool.step(actions)
-        return _moment(planes, reward, terminated, truncated, info)
+    def step(self, actions: Array) -> GameStep:
+        """Steps all games by actions [N]; resets none."""
+        return _game_step(*self._pool.step(actions))
 
-    def renew(self, games: Array) -> Moment:
-        """New games where `games` [K] says; of those alone."""
+    def renew(self, games: Array) -> GameStep:
+        """Begins new games at the indices `games` [K]. Returns the rows of those alone."""
         planes, info = self._pool.reset(games.astype(np.int32))
         nothing = np.zeros(len(games), bool)
-        return _moment(planes, np.zeros(len(games), np.float32), nothing, nothing, info)
+        return _game_step(planes, np.zeros(len(games), np.float32), nothing, nothing, info)
 
     def close(self) -> None:
-        """Leaves the pool."""
+        """Abandons the pool."""
         if self._pool is not None:
-            envpools.leave(self._pool)
+            abandon_pool(self._pool)
         self._pool = None
 
 
-def _moment(planes: Array, reward: Array, terminated: Array, truncated: Array, info: dict[str, Any]) -> Moment:
-    return Moment(packed(planes), reward, terminated, truncated, info["engine_seed"], info["episode_number"])
+def _game_step(planes: Array, reward: Array, terminated: Array, truncated: Array, info: dict[str, Any]) -> GameStep:
+    return GameStep(packed(planes), reward, terminated, truncated, info["engine_seed"], info["episode_number"])

@@ -1,19 +1,21 @@
 """Football behind the vector contract, on either engine.
 
-A row is a controlled player; the players of a game lie side by side. The engines step and renew games when told; here
-a game that ended is renewed in the same step, and endings are kept and drawn for those who look.
+A row is a controlled player; the players of a game lie side by side. The engines step and renew games; this module
+renews an ended game in the same step, and keeps and draws endings on request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from workbench.environments.adapters.guarded_calls import called
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
+from workbench.environments.football.engine import GameStep
 from workbench.environments.football.planes import PLANES, picture
+from workbench.environments.football.screen import Screen
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 STEPS_PER_SECOND = 10.0  # of play: ten steps of physics, 10 ms each
@@ -24,69 +26,29 @@ ACTIONS = (
 )  # gfootball's action_set_dict["default"]
 
 
-class Moment(NamedTuple):
-    """What some games came to. R rows, G games, R = G times the players of a game.
-
-    Attributes:
-        observation: [R, *frame].
-        reward: float32 [R].
-        terminated, truncated: bool [G].
-        engine_seed, number: int [G], by which an engine can play the same game again.
-        score: float32 [R], the goals in `reward`, where that has more.
-    """
-
-    observation: Array
-    reward: Array
-    terminated: Array
-    truncated: Array
-    engine_seed: Array
-    number: Array
-    score: Array | None = None
-
-
 class Games(Protocol):
     """N games on one of the engines.
 
     Attributes:
-        keeps_memory: whether every `begin` but the first leaves memory behind for as long as the process lives.
+        keeps_memory: whether every `begin` but the first leaks memory until the process ends.
     """
 
     keeps_memory: bool
 
-    def begin(self, seeds: Array) -> Moment:
-        """New games everywhere, of these seeds [N]."""
+    def begin(self, seeds: Array) -> GameStep:
+        """Begins new games everywhere, from seeds [N]."""
         ...
 
-    def step(self, actions: Array) -> Moment:
-        """What actions [R] lead to; nothing is reset."""
+    def step(self, actions: Array) -> GameStep:
+        """Steps all games by actions [R]; resets none."""
         ...
 
-    def renew(self, games: Array) -> Moment:
-        """New games where `games` [K] says; of those alone."""
+    def renew(self, games: Array) -> GameStep:
+        """Begins new games at the indices `games` [K]. Returns the rows of those alone."""
         ...
 
     def close(self) -> None:
         """Ends them."""
-        ...
-
-
-class Screen(Protocol):
-    """Draws one game that is played elsewhere."""
-
-    def begin(self, engine_seed: int, number: int) -> None:
-        """A new game."""
-        ...
-
-    def step(self, actions: Array) -> None:
-        """The actions of the game's players."""
-        ...
-
-    def frame(self, observation: Array) -> Array:
-        """What it looks like now, uint8 [H, W, 3], where its players are told `observation` [players, *frame]."""
-        ...
-
-    def close(self) -> None:
-        """Ends it."""
         ...
 
 
@@ -95,8 +57,8 @@ class FootballVector:
 
     Args:
         spec: with the number of players of a game in `agents`.
-        screens: one for each game, to draw it; (): what a player is told is drawn as a plan of the pitch.
-        show: "endings": how games end is kept for `ending`; "frames": the screens' frames as well.
+        screens: one for each game, which draws it; (): a player's observation is drawn as a plan of the pitch.
+        show: "endings": `ending` returns how games ended; "frames": with frames of `screens`.
 
     Attributes:
         keeps_memory_at_reset: see `actor.main`.
@@ -116,34 +78,32 @@ class FootballVector:
         self._screens = screens
         self._seed = seed
         self._keeps_endings = show is not None
-        self._shown: Array | None = None  # the last observations
+        self._observation: Array | None = None  # the last one
         self._endings: dict[int, Ending] = {}  # of the last step, by row
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of new games everywhere."""
+        """Returns the first step of new games everywhere."""
         seeds = seeds_of(self._seed if seed is None else seed, self.num_envs // self.spec.agents)
-        moment: Moment = called(self.spec.name, None, "reset", self._games.begin, seeds)
-        self._endings, self._shown = {}, moment.observation
-        self._begin_drawing(range(len(seeds)), moment)
-        nothing = np.zeros(self.num_envs, np.float32)
-        return StepBatch(moment.observation, nothing, np.full(self.num_envs, Flags.START, np.uint8),
-                         score=nothing.copy() if self.spec.scored else None)
+        first: GameStep = called(self.spec.name, None, "reset", self._games.begin, seeds)
+        self._endings, self._observation = {}, first.observation
+        self._begin_drawing(range(len(seeds)), first)
+        return first_step(first.observation, scored=self.spec.scored)
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`, one step of the engine; games that ended begin anew."""
+        """Returns the step after `actions`, one step of the engine; ended games begin anew."""
         actions = checked_actions(actions, self.spec, self.num_envs)
-        moment: Moment = called(self.spec.name, None, "step", self._games.step, actions)
-        batch = StepBatch(moment.observation, moment.reward, np.zeros(self.num_envs, np.uint8), score=moment.score)
-        over = moment.terminated | moment.truncated
+        step: GameStep = called(self.spec.name, None, "step", self._games.step, actions)
+        batch = StepBatch(step.observation, step.reward, np.zeros(self.num_envs, np.uint8), score=step.score)
+        over = step.terminated | step.truncated
         for screen, own in zip(self._screens, np.split(actions, len(over)), strict=False):
             screen.step(own)
-        self._endings, self._shown = {}, batch.observation
+        self._endings, self._observation = {}, batch.observation
         if over.any():
-            self._renew(batch, over, cut_off=moment.truncated & ~moment.terminated)
+            self._renew(batch, over, cut_off=step.truncated & ~step.terminated)
         return batch
 
     def _renew(self, batch: StepBatch, over: Array, cut_off: Array) -> None:
-        """Begins the games in the mask `over` anew, in place; the last observations of those cut off become final."""
+        """Begins the games in the mask `over` anew, in place; adds the final observations of those in `cut_off`."""
         ended, late = (np.repeat(mask, self.spec.agents) for mask in (over, cut_off))
         if self._keeps_endings:
             self._endings = {row: Ending(batch.observation[row].copy(), self.render(row))
@@ -151,32 +111,32 @@ class FootballVector:
         if late.any():
             batch.final_index = np.flatnonzero(late).astype(np.int32)
             batch.final_observation = batch.observation[late]
-        moment: Moment = called(self.spec.name, None, "reset", self._games.renew, np.flatnonzero(over))
-        batch.observation[ended] = moment.observation
-        self._begin_drawing(np.flatnonzero(over).tolist(), moment)
+        first: GameStep = called(self.spec.name, None, "reset", self._games.renew, np.flatnonzero(over))
+        batch.observation[ended] = first.observation
+        self._begin_drawing(np.flatnonzero(over).tolist(), first)
         batch.flags[ended] = Flags.TERMINATED | Flags.START
         batch.flags[late] = Flags.TRUNCATED | Flags.START
 
-    def _begin_drawing(self, games: Sequence[int], moment: Moment) -> None:
-        """Tells the screens of `games` which games `moment` began."""
+    def _begin_drawing(self, games: Sequence[int], first: GameStep) -> None:
+        """Begins the games of `first` on the screens of `games`."""
         if self._screens:
-            for game, seed, number in zip(games, moment.engine_seed.tolist(), moment.number.tolist(), strict=True):
+            for game, seed, number in zip(games, first.engine_seed.tolist(), first.number.tolist(), strict=True):
                 self._screens[game].begin(seed, number)
 
     def render(self, index: int) -> Array | None:
-        """What row `index` shows, uint8 [H, W, 3]: its game's own frame where `show` is "frames".
+        """The picture of row `index`, uint8 [H, W, 3]: with `show` "frames", its game's own frame.
 
-        Else a plan of the pitch with what that player is told; None where that is not planes.
+        Otherwise a plan of the pitch, from that player's observation; None if that is not planes.
         """
-        if self._shown is None:
+        if self._observation is None:
             return None
         if self._screens:
             game, agents = index // self.spec.agents, self.spec.agents
-            return self._screens[game].frame(self._shown[game * agents : (game + 1) * agents])
-        return picture(self._shown[index]) if self.spec.parts == (PLANES,) else None
+            return self._screens[game].frame(self._observation[game * agents : (game + 1) * agents])
+        return picture(self._observation[index]) if self.spec.parts == (PLANES,) else None
 
     def ending(self, index: int) -> Ending | None:
-        """Where `show` is set: how the game of row `index` ended that the last step ended, else None."""
+        """With `show`: the Ending of row `index` if the last step ended its game; otherwise None."""
         return self._endings.get(index)
 
     def close(self) -> None:

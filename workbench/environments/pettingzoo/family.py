@@ -3,11 +3,11 @@
 A game's rows stand in the order of its `possible_agents`, who must all be there after a reset and have the same spaces
 (nothing is padded). A game begins anew in the step in which the last of its agents is out.
 
-An agent that is out while others play on is told apart by `Flags.ABSENT`: its row holds zeros, its action is not
-looked at. How it ended (TERMINATED, or TRUNCATED with its final observation) and the reward of its last step are held
-back and come with the START of the next game, so that the steps that an agent lived through follow each other.
+The row of an agent that is out while others play on is ABSENT: it holds zeros, and its action is ignored. Its end
+(TERMINATED, or TRUNCATED with its final observation) and the reward of its last step are held back and come with the
+START of the next game, so that an agent's steps in the game follow each other.
 
-Action masks are refused: no policy here would keep to them.
+Action masks are refused: no policy here respects them.
 """
 
 from __future__ import annotations
@@ -43,28 +43,27 @@ _CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
 def names() -> tuple[str, ...]:
     """Every parallel game of the installed PettingZoo, such as "pettingzoo/butterfly/cooperative_pong_v6".
 
-    Most need a package of their own, which is asked for when one is made. Games whose agents take turns are left out.
+    Most need a further package, which `check` requires. Games whose agents take turns are left out.
     """
-    found = importlib.util.find_spec("pettingzoo")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("pettingzoo")
+    if spec is None or not spec.submodule_search_locations:
         return ()
-    root = Path(found.submodule_search_locations[0])
+    root = Path(spec.submodule_search_locations[0])
     modules = (path for family in _FAMILIES for path in (root / family).glob("*_v*.py"))
     return tuple(sorted(f"{PREFIX}{path.parent.name}/{path.stem}" for path in modules
                         if "parallel_env" in path.read_text()))
 
 
 def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raises UnknownName for the name or an option, MissingPackage where the game needs one."""
+    """Raises UnknownName for the name or an option, MissingPackage if the game needs a package."""
     module = _module(name)
-    made = getattr(module, "raw_env", module.parallel_env)
-    parameters = inspect.signature(made).parameters.values()
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    known = [one.name for one in parameters if one.kind not in variable]
-    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+    parameters = inspect.signature(getattr(module, "raw_env", module.parallel_env)).parameters.values()
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    keywords = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_POSITIONAL]
     for option in options:
-        if option not in known and not takes_any:
-            raise UnknownName.among(f"option of {name}", option, known)
+        if option not in keywords:
+            raise UnknownName.among(f"option of {name}", option, keywords)
 
 
 def make(
@@ -72,9 +71,9 @@ def make(
 ) -> ParallelVector:
     """The rows of num_envs / agents games of `name`. Raises as `check`, and as `ParallelVector`."""
     check(name, options)
-    drawn = {"render_mode": "rgb_array"} if show == "frames" else {}
+    rendering = {"render_mode": "rgb_array"} if show == "frames" else {}
     module = _module(name)
-    return ParallelVector(name, lambda: module.parallel_env(**{**drawn, **options}), num_envs=num_envs, seed=seed,
+    return ParallelVector(name, lambda: module.parallel_env(**{**rendering, **options}), num_envs=num_envs, seed=seed,
                           keeps_endings=show is not None)
 
 
@@ -82,13 +81,13 @@ def _module(name: str) -> Any:
     if name not in names():
         raise UnknownName.among("environment", name, names())
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    short_name = name.removeprefix(PREFIX).replace("/", ".")
+    module_name = name.removeprefix(PREFIX).replace("/", ".")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # it recommends a registry that it does not have
-            return importlib.import_module(f"pettingzoo.{short_name}")
-    except ImportError as error:  # some raise a plain one, with a text of their own
-        family = short_name.partition(".")[0]
+            warnings.simplefilter("ignore", DeprecationWarning)  # recommends a registry that does not exist
+            return importlib.import_module(f"pettingzoo.{module_name}")
+    except ImportError as error:  # some games raise a plain one, with their own text
+        family = module_name.partition(".")[0]
         raise MissingPackage(f'environment {name!r} needs a package that is not installed ({error}): '
                              f"pip install 'pettingzoo[{family}]'") from None
 
@@ -100,7 +99,7 @@ class ParallelVector:
     """num_envs / k games of k agents each, made by `build`. See the module, and `contract.VectorEnvironment`.
 
     Args:
-        keeps_endings: for somebody to look at: how episodes end is kept for `ending`.
+        keeps_endings: whether `ending` returns how episodes ended, for people to see.
 
     Raises EnvironmentFailed if one fails, OutOfBounds if num_envs is no multiple of the agents of a game, ShapeMismatch
     if its spaces are not supported or differ between agents.
@@ -114,13 +113,13 @@ class ParallelVector:
         self._games: list[Any] = []
         try:
             self._games.append(called(name, 0, "constructor", build))
-            self._agents = self._named()
+            self._agents = self._possible_agents()
             if num_envs % len(self._agents):
                 raise OutOfBounds(
-                    f"{len(self._agents)} agents play each game of {name}, so that {num_envs} environments are no "
+                    f"{len(self._agents)} agents play each game of {name}, so {num_envs} environments are no "
                     f"whole games: envs_per_actor must be a multiple of groups_per_actor x {len(self._agents)}.")
-            self._layout = layout_of(self._same("observation_space"), name)
-            actions, self._given = actions_of(self._same("action_space"), name)
+            self._layout = layout_of(self._common_space("observation_space"), name)
+            actions, self._to_native = actions_of(self._common_space("action_space"), name)
             for game in range(1, num_envs // len(self._agents)):
                 self._games.append(called(name, game, "constructor", build))
         except BaseException:
@@ -128,13 +127,13 @@ class ParallelVector:
             raise
         self.spec = spec_of(name, self._layout, actions, agents=len(self._agents))
         self.fps = frames_per_second(self._games[0])
-        self._shown: Array | None = None  # the last observations
+        self._observation: Array | None = None  # the last one
         self._endings: dict[int, Ending] = {}  # of the last step, by row
-        # What is held back of agents that are out, by row: reward, flags, final observation and ending.
+        # The held-back ends of agents that are out, by row: reward, flags, final observation and ending.
         self._out = np.zeros(num_envs, bool)
         self._reward, self._flags = np.zeros(num_envs, np.float32), np.zeros(num_envs, np.uint8)
         self._finals: dict[int, Array] = {}
-        self._ended: dict[int, Ending] = {}
+        self._held_endings: dict[int, Ending] = {}
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -142,49 +141,49 @@ class ParallelVector:
         return named_actions(self._games[0], self.spec.num_actions)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of a new game everywhere."""
+        """Returns the first step of a new game everywhere."""
         batch = self._batch()
-        self._endings, self._ended, self._finals = {}, {}, {}
+        self._endings, self._held_endings, self._finals = {}, {}, {}
         self._reward[:], self._flags[:] = 0, Flags.START
         seeds = seeds_of(self._seed if seed is None else seed, len(self._games))
-        for game, one_seed in enumerate(seeds.tolist()):
-            self._begin(game, batch, one_seed)
+        for game, game_seed in enumerate(seeds.tolist()):
+            self._begin(game, batch, game_seed)
         return self._checked(batch, "reset")
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`; those of agents that are out are not looked at."""
-        given = self._given(checked_actions(actions, self.spec, self.num_envs))
+        """Returns the step after `actions`; those of agents that are out are ignored."""
+        native_actions = self._to_native(checked_actions(actions, self.spec, self.num_envs))
         batch = self._batch()
         self._endings = {}
         for game in range(len(self._games)):
-            self._step_game(game, given, batch)
+            self._step_game(game, native_actions, batch)
             if self._out[self._rows(game)].all():
                 self._begin(game, batch, None)
         return self._checked(batch, "step")
 
     def render(self, index: int) -> Array | None:
-        """What the game of row `index` draws, made with render_mode="rgb_array"; else that row's image observation."""
-        return None if self._shown is None else self._frame(index, self._shown[index])
+        """The frame of row `index`'s game if its render_mode is "rgb_array"; otherwise that row's image observation."""
+        return None if self._observation is None else self._frame(index, self._observation[index])
 
     def ending(self, index: int) -> Ending | None:
-        """Where endings are kept: how the episode of row `index` ended, in the step that starts its next one."""
+        """The Ending of row `index` in the step that starts its next episode, if endings are kept; otherwise None."""
         return self._endings.get(index)
 
     def close(self) -> None:
-        """Closes every game; an error in one of them does not keep the others open."""
+        """Closes every game; an error in one leaves none of the others open."""
         close_all(self._games)
 
-    # --- what a game is -----------------------------------------------------------------------------------------------
+    # --- properties of a game -----------------------------------------------------------------------------------------
 
-    def _named(self) -> tuple[str, ...]:
+    def _possible_agents(self) -> tuple[str, ...]:
         agents = tuple(getattr(self._games[0], "possible_agents", ()))
         if not agents or len(set(agents)) < len(agents):
             raise broken(self._name, 0, "constructor", "possible_agents must name each agent once before a game "
                                                        f"begins, and is {short(agents)}")
         return agents
 
-    def _same(self, kind: str) -> Any:
-        """The space that all agents share. Raises ShapeMismatch where one has another, or a mask of actions."""
+    def _common_space(self, kind: str) -> Any:
+        """The space of all agents. Raises ShapeMismatch if they differ, or for a mask of actions."""
         space_of = getattr(self._games[0], kind)
         first, *others = ((agent, called(self._name, 0, kind, space_of, agent)) for agent in self._agents)
         for agent, space in others:
@@ -193,10 +192,10 @@ class ParallelVector:
                                     f"{first[1]} and {space}. Make them equal, for instance by supersuit's "
                                     "pad_observations_v0 and pad_action_space_v0.")
         if "action_mask" in (getattr(first[1], "spaces", None) or ()):
-            raise self._masked()
+            raise self._masks_unsupported()
         return first[1]
 
-    def _masked(self) -> ShapeMismatch:
+    def _masks_unsupported(self) -> ShapeMismatch:
         return ShapeMismatch(f"{self._name} has action masks, which are not supported. Wrap it so that every action is "
                              "allowed, and take the mask out.")
 
@@ -210,32 +209,32 @@ class ParallelVector:
         return slice(game * len(self._agents), (game + 1) * len(self._agents))
 
     def _begin(self, game: int, batch: StepBatch, seed: int | None) -> None:
-        """Begins the game anew; what was held back of its agents comes with it. Without a seed it goes on as seeded."""
+        """Begins the game anew, with its agents' held-back ends. Without a seed its random stream goes on."""
         seeding = {} if seed is None else {"seed": seed}
-        told = called(self._name, game, "reset", self._games[game].reset, **seeding)
-        if not isinstance(told, tuple) or len(told) != 2:
-            raise broken(self._name, game, "reset", f"it must return (observations, infos), not {short(told)}")
-        rows, (observations, infos) = self._rows(game), told
+        result = called(self._name, game, "reset", self._games[game].reset, **seeding)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise broken(self._name, game, "reset", f"it must return (observations, infos), not {short(result)}")
+        rows, (observations, infos) = self._rows(game), result
         if any("action_mask" in (info or ()) for info in (infos.values() if isinstance(infos, Mapping) else ())):
-            raise self._masked()
+            raise self._masks_unsupported()
         for row, agent in enumerate(self._agents, rows.start):
             self._place(row, "reset", agent, self._of(observations, "observation", agent, "reset", game), batch)
-            if row in self._ended:
-                self._endings[row] = self._ended.pop(row)
+            if row in self._held_endings:
+                self._endings[row] = self._held_endings.pop(row)
         self._check_agents(game, "reset", self._agents)
         self._out[rows] = False
         batch.reward[rows], batch.flags[rows] = self._reward[rows], self._flags[rows]
 
-    def _step_game(self, game: int, given: Array, batch: StepBatch) -> None:
+    def _step_game(self, game: int, native_actions: Array, batch: StepBatch) -> None:
         rows = self._rows(game)
         playing = {agent: row for row, agent in enumerate(self._agents, rows.start) if not self._out[row]}
-        told = called(self._name, game, "step", self._games[game].step,
-                      {agent: given[row] for agent, row in playing.items()})
-        if not isinstance(told, tuple) or len(told) != 5:
+        result = called(self._name, game, "step", self._games[game].step,
+                        {agent: native_actions[row] for agent, row in playing.items()})
+        if not isinstance(result, tuple) or len(result) != 5:
             raise broken(self._name, game, "step", "it must return (observations, rewards, terminations, truncations, "
-                                                   f"infos), not {short(told)}")
+                                                   f"infos), not {short(result)}")
         batch.flags[rows] = Flags.ABSENT
-        observations, rewards, terminations, truncations, _ = told
+        observations, rewards, terminations, truncations, _ = result
         for agent, row in playing.items():
             self._place(row, "step", agent, self._of(observations, "observation", agent, "step", game), batch)
             reward = self._number(self._of(rewards, "reward", agent, "step", game), agent, game)
@@ -248,76 +247,74 @@ class ParallelVector:
         self._check_agents(game, "step", [agent for agent, row in playing.items() if not self._out[row]])
 
     def _hold_back(self, row: int, reward: float, terminated: bool, batch: StepBatch) -> None:
-        """Keeps how the agent of `row` ended until its game begins anew; until then it takes no part."""
+        """Keeps the end of the agent of `row` until its game begins anew; until then it is out."""
         last = batch.observation[row].copy()
         self._out[row] = True
         self._reward[row], self._flags[row] = reward, _ENDED if terminated else _CUT_OFF
         if not terminated:
             self._finals[row] = last
         if self.keeps_endings:
-            self._ended[row] = Ending(last, self._frame(row, last))
+            self._held_endings[row] = Ending(last, self._frame(row, last))
         batch.observation[row] = 0
 
     def _checked(self, batch: StepBatch, where: str) -> StepBatch:
-        """The batch with the final observations of those that begin anew in it, if all numbers are finite."""
+        """Adds the final observations of rows that begin anew. Returns the batch if all its numbers are finite."""
         self._check_finite(batch.observation, np.arange(self.num_envs), where)
         rows = [row for row in sorted(self._finals) if not self._out[row]]
         if rows:
             batch.final_index = np.array(rows, np.int32)
             batch.final_observation = np.stack([self._finals.pop(row) for row in rows])
             self._check_finite(batch.final_observation, batch.final_index, where)
-        self._shown = batch.observation
+        self._observation = batch.observation
         return batch
 
     def _place(self, row: int, where: str, agent: str, observation: Any, batch: StepBatch) -> None:
         try:
             self._layout.place(observation, batch.observation[row])
         except (TypeError, ValueError) as error:
-            raise self._broken(row, where, agent, str(error)) from None
+            raise self._broken(row // len(self._agents), where, agent, str(error)) from None
 
-    def _of(self, told: Any, what: str, agent: str, where: str, game: int) -> Any:
+    def _of(self, values: Any, what: str, agent: str, where: str, game: int) -> Any:
         try:
-            return told[agent]
+            return values[agent]
         except (KeyError, TypeError, IndexError):
-            raise self._broken(game * len(self._agents), where, agent, f"there is no {what} of it in {short(told)}"
-                               ) from None
+            raise self._broken(game, where, agent, f"there is no {what} of it in {short(values)}") from None
 
     def _number(self, reward: Any, agent: str, game: int) -> float:
         try:
             value = float(reward)
         except (TypeError, ValueError):
-            raise self._broken(game * len(self._agents), "step", agent, f"reward {short(reward)} is not a number"
-                               ) from None
+            raise self._broken(game, "step", agent, f"reward {short(reward)} is not a number") from None
         if not -LARGEST < value < LARGEST:  # also refuses NaN
-            raise self._broken(game * len(self._agents), "step", agent, f"reward {value} is not a finite float32")
+            raise self._broken(game, "step", agent, f"reward {value} is not a finite float32")
         return value
 
     def _check_agents(self, game: int, where: str, playing: tuple[str, ...] | list[str]) -> None:
         """The game's own `agents` must be those that play on."""
-        listed = self._games[game].agents
-        for agent in listed:
+        agents = self._games[game].agents
+        for agent in agents:
             if agent not in playing:
                 why = "was terminated or truncated" if agent in self._agents else "is not in possible_agents"
-                raise self._broken(game * len(self._agents), where, agent, f"it is in `agents`, and {why}")
+                raise self._broken(game, where, agent, f"it is in `agents`, and {why}")
         for agent in playing:
-            if agent not in listed:
-                raise self._broken(game * len(self._agents), where, agent,
+            if agent not in agents:
+                raise self._broken(game, where, agent,
                                    "it is not in `agents`, and was neither terminated nor truncated (all of "
                                    "possible_agents must be there after a reset)")
 
     def _check_finite(self, observation: Array, rows: Array, where: str) -> None:
-        wrong = self._layout.not_finite(observation)
-        if wrong is not None:
-            row = int(rows[wrong[0]])
-            raise self._broken(row, where, self._agents[row % len(self._agents)],
-                               f"its observation has the value {wrong[1]}, which is not finite")
+        if (index_and_value := self._layout.not_finite(observation)) is not None:
+            index, value = index_and_value
+            game, agent = divmod(int(rows[index]), len(self._agents))
+            raise self._broken(game, where, self._agents[agent],
+                               f"its observation has the value {value}, which is not finite")
 
-    def _broken(self, row: int, where: str, agent: str, rule: str) -> EnvironmentFailed:
-        return broken(self._name, row // len(self._agents), where, f"agent {agent!r}: {rule}")
+    def _broken(self, game: int, where: str, agent: str, rule: str) -> EnvironmentFailed:
+        return broken(self._name, game, where, f"agent {agent!r}: {rule}")
 
     def _frame(self, row: int, observation: Array) -> Array | None:
-        game = self._games[row // len(self._agents)]
-        draws = getattr(game, "render_mode", None) == "rgb_array"
         number = row // len(self._agents)
-        drawn = called(self._name, number, "render", game.render) if draws else None
-        return picture_of(observation, self.spec) if drawn is None else frame_of(self._name, number, drawn)
+        game = self._games[number]
+        draws = getattr(game, "render_mode", None) == "rgb_array"
+        frame = called(self._name, number, "render", game.render) if draws else None
+        return picture_of(observation, self.spec) if frame is None else frame_of(self._name, number, frame)

@@ -1,4 +1,4 @@
-"""What a process of `spread` and its parent both know: the shared memory, and what goes through the pipe."""
+"""The protocol between a process of `spread` and its parent: shared memory, and messages of the pipe."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from workbench.environments.contract import Array
 from workbench.trajectory import EnvironmentSpec, StepBatch
 
 STEP, RESET, FRAME, LAST_FRAME, LAST_OBSERVATION = (bytes([number]) for number in range(5))  # commands
-DONE, FAILED = b"\0", b"\1"  # what an answer begins with; behind it a value, or an error as JSON
+DONE, FAILED = b"\0", b"\1"  # first byte of an answer; a value, or an error as JSON, follows
 
 
 class SharedRows:
     """Arrays of all rows in one shared memory.
 
     Attributes:
-        step: what environments say of a step.
-        final: [N, *frame], true final observations where flags are TRUNCATED; elsewhere whatever was there.
+        step: the fields of a step, each [N, ...].
+        final: [N, *frame], true final observations where flags are TRUNCATED; elsewhere undefined.
     """
 
     def __init__(self, fd: int, spec: EnvironmentSpec, num_envs: int) -> None:
@@ -52,5 +52,5 @@ def packed(array: Array | None) -> bytes:
 
 
 def unpacked(data: bytes) -> Array | None:
-    """What `packed` was given."""
+    """The array, or None, from bytes of `packed`."""
     return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False) if data else None

@@ -1,11 +1,11 @@
 """Environments written in Python, spread over processes of their own that one actor steps together.
 
-Each process has some of the rows, in order, and steps them one after another as `gymnasium_vector` does; all processes
-step at the same time. Actions and what follows them lie in memory that is shared (memfd: nothing is left of it when
-everybody has gone); a pipe to each process carries single commands and errors. `worker` is the other side.
+Each process steps a range of rows one after another, as `gymnasium_vector` does; all processes step at the same time.
+Actions and steps lie in shared memory (memfd: the kernel frees it with the processes); a pipe to each process carries
+commands and errors. `worker` is the other side.
 
-`multiprocess` starts the processes anew instead of forking, since an actor has gRPC loaded. They end with their parent,
-however that ends (PR_SET_PDEATHSIG, and the pipe).
+`multiprocess` spawns the processes instead of forking, since an actor has gRPC loaded. They end with their parent,
+however it ends (PR_SET_PDEATHSIG, and the pipe).
 """
 
 from __future__ import annotations
@@ -43,30 +43,31 @@ _CLOSE_S = 5.0  # for environments to close
 class SpreadVector:
     """N Gymnasium environments in `processes` processes. See `contract.VectorEnvironment`.
 
-    Raises as `gymnasium_vector.GymnasiumVector`, and EnvironmentFailed where a process ends by itself.
+    Raises as `gymnasium_vector.GymnasiumVector`, and EnvironmentFailed if a process ends by itself.
     """
 
     def __init__(
         self, name: str, factory_call: Callable[..., Any], *, num_envs: int, seed: int, processes: int, show: Show
     ) -> None:
         self.num_envs, self._name, self._seed = num_envs, name, seed
-        self._workers: list[_Worker] = []
+        self._workers: list[_WorkerProcess] = []
         code = code_by_value.dumps(factory_call)
         bounds = np.linspace(0, num_envs, min(processes, num_envs) + 1).round().astype(int).tolist()
         try:
             for first, end in zip(bounds, bounds[1:], strict=False):
-                self._workers.append(_Worker(name, code, range(first, end), num_envs, show))
-            told = [json.loads(answer) for answer in self._answers()]
-            self.spec = EnvironmentSpec.from_json(told[0]["spec"])
-            if any(one["spec"] != told[0]["spec"] for one in told):
-                raise ShapeMismatch(f"environments of {name} have different spaces: {[one['spec'] for one in told]}.")
+                self._workers.append(_WorkerProcess(name, code, range(first, end), num_envs, show))
+            descriptions = [json.loads(answer) for answer in self._answers()]
+            specs = [description["spec"] for description in descriptions]
+            self.spec = EnvironmentSpec.from_json(specs[0])
+            if any(spec != specs[0] for spec in specs):
+                raise ShapeMismatch(f"environments of {name} have different spaces: {specs}.")
             self._share()
         except BaseException:
             self.close()
             raise
-        self.fps: float = told[0]["fps"]
-        self.action_names: tuple[str, ...] = tuple(told[0]["action_names"])
-        self.left_out: tuple[str, ...] = tuple(told[0]["left_out"])
+        self.fps: float = descriptions[0]["fps"]
+        self.action_names: tuple[str, ...] = tuple(descriptions[0]["action_names"])
+        self.left_out: tuple[str, ...] = tuple(descriptions[0]["left_out"])
 
     def _share(self) -> None:
         fd = os.memfd_create("workbench-rows")
@@ -78,7 +79,7 @@ class SpreadVector:
             os.close(fd)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of a new episode everywhere."""
+        """Returns the first step of a new episode everywhere."""
         seeds = seeds_of(self._seed if seed is None else seed, self.num_envs)
         for worker in self._workers:
             worker.send(RESET + seeds[worker.rows.start : worker.rows.stop].tobytes())
@@ -86,7 +87,7 @@ class SpreadVector:
         return self._rows.step.map(np.copy)
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`."""
+        """Returns the step after `actions`."""
         self._rows.actions[:] = checked_actions(actions, self.spec, self.num_envs)
         for worker in self._workers:
             worker.send(STEP)
@@ -98,69 +99,69 @@ class SpreadVector:
         return batch
 
     def render(self, index: int) -> Array | None:
-        """The frame that environment `index` draws, or its image observation."""
-        return self._asked(FRAME, index)
+        """The frame of environment `index`, or its image observation."""
+        return self._request(FRAME, index)
 
     def ending(self, index: int) -> Ending | None:
-        """Where endings are kept: how the episode of environment `index` ended that the last step ended, else None."""
-        observation = self._asked(LAST_OBSERVATION, index)
-        return None if observation is None else Ending(observation, self._asked(LAST_FRAME, index))
+        """The Ending of environment `index` if the last step ended its episode and endings are kept; otherwise None."""
+        observation = self._request(LAST_OBSERVATION, index)
+        return None if observation is None else Ending(observation, self._request(LAST_FRAME, index))
 
-    def _asked(self, what: bytes, index: int) -> Array | None:
-        worker = next(one for one in self._workers if index in one.rows)
-        worker.send(what + bytes(str(index - worker.rows.start), "ascii"))
+    def _request(self, command: bytes, index: int) -> Array | None:
+        worker = next(worker for worker in self._workers if index in worker.rows)
+        worker.send(command + bytes(str(index - worker.rows.start), "ascii"))
         return unpacked(worker.answer())
 
     def _answers(self) -> list[bytes]:
-        """What each process answers, once all have; raises the first error among them."""
-        answers: list[bytes | WorkbenchError] = []
+        """The answers of all processes. Raises the first error among them, after all have answered."""
+        answers: list[bytes] = []
+        errors: list[WorkbenchError] = []
         for worker in self._workers:
             try:
                 answers.append(worker.answer())
             except WorkbenchError as error:
-                answers.append(error)
-        for one in answers:
-            if isinstance(one, WorkbenchError):
-                raise one
-        return [one for one in answers if isinstance(one, bytes)]
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return answers
 
     def close(self) -> None:
-        """Closes every environment, and ends the processes."""
+        """Closes all environments and ends the processes."""
         for worker in self._workers:
             worker.pipe.close()
         while self._workers:
             self._workers.pop().end()
 
 
-class _Worker:
-    """A process, and the rows that it steps."""
+class _WorkerProcess:
+    """A process of `spread.worker`, which steps the environments `rows`."""
 
     def __init__(self, name: str, code: bytes, rows: range, num_envs: int, show: Show) -> None:
         context = multiprocess.get_context("spawn")
         self.rows, self._name = rows, name
         self.pipe, theirs = context.Pipe()
-        told = {"name": name, "first": rows.start, "number": len(rows), "num_envs": num_envs, "show": show,
-                "parent": os.getpid()}
-        self.process = context.Process(target=main, args=(theirs, code, told), daemon=True, name=f"{name} {rows}")
+        settings = {"name": name, "first": rows.start, "number": len(rows), "num_envs": num_envs, "show": show,
+                    "parent": os.getpid()}
+        self.process = context.Process(target=main, args=(theirs, code, settings), daemon=True, name=f"{name} {rows}")
         self.process.start()
         theirs.close()
 
     def send(self, command: bytes) -> None:
-        with suppress(OSError):  # it has gone: the answer says how
+        with suppress(OSError):  # the process has ended: `answer` says how
             self.pipe.send_bytes(command)
 
     def answer(self) -> bytes:
-        """Raises the error that it answers with."""
+        """The answer to the last command. Raises it if it is an error."""
         try:
             answer: bytes = self.pipe.recv_bytes()
         except (EOFError, OSError):
             self.process.join(_CLOSE_S)
             raise EnvironmentFailed(
                 f"the process that steps environments {self.rows.start} to {self.rows.stop - 1} of {self._name!r} "
-                f"ended by itself: {_how(self.process.exitcode)}. What it wrote is in the actor's log.") from None
+                f"ended by itself: {_exit(self.process.exitcode)}. Its output is in the actor's log.") from None
         if answer.startswith(FAILED):
-            told = json.loads(answer[1:])
-            raise by_name(told["type"], told["message"])
+            failure = json.loads(answer[1:])
+            raise by_name(failure["type"], failure["message"])
         return answer[1:]
 
     def end(self) -> None:
@@ -171,7 +172,7 @@ class _Worker:
         self.process.close()
 
 
-def _how(code: int | None) -> str:
+def _exit(code: int | None) -> str:
     if code is not None and code < 0:
         return f"signal {-code} ({signal.Signals(-code).name})"
     return f"exit code {code}"

@@ -21,26 +21,26 @@ from workbench.trajectory import EnvironmentSpec, StepBatch
 _PR_SET_PDEATHSIG = 1
 
 
-def main(pipe: Any, code: bytes, told: dict[str, Any]) -> None:
-    """Make the environments, say so, and do what the parent asks for.
+def main(pipe: Any, code: bytes, settings: dict[str, Any]) -> None:
+    """Makes the environments, sends their description, and carries out the parent's commands.
 
     Args:
         pipe: to the parent.
         code: of the factory, from `code_by_value.dumps` in the parent.
-        told: name, first (row), number (of rows), num_envs (of all processes), show, parent (its process id).
+        settings: name, first (row), number (of rows), num_envs (of all processes), show, parent (its process id).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt goes to all processes of its group
-    _end_with(told["parent"])
+    _end_with(settings["parent"])
     env: GymnasiumVector | None = None
     try:
         try:
-            env = _made(code, told)
-            pipe.send_bytes(spread_rows.DONE + _ready(env))
+            env = _make(code, settings)
+            pipe.send_bytes(spread_rows.DONE + _description(env))
         except WorkbenchError as error:
             pipe.send_bytes(_failed(error))
             return
-        _serve(env, pipe, told["first"], told["num_envs"])
-    except (EOFError, OSError):  # the parent has closed the pipe, or is gone
+        _serve(env, pipe, settings["first"], settings["num_envs"])
+    except (EOFError, OSError):  # the parent has closed the pipe or ended
         pass
     finally:
         if env is not None:
@@ -48,31 +48,31 @@ def main(pipe: Any, code: bytes, told: dict[str, Any]) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Let the system end this process when its parent ends, however that comes."""
+    """Makes the kernel kill this process when its parent ends, however it ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(0)  # it has gone already
+        os._exit(0)  # it has ended already
 
 
-def _made(code: bytes, told: dict[str, Any]) -> GymnasiumVector:
-    made = vector_of(told["name"], code_by_value.loads(code), num_envs=told["number"], seed=0, show=told["show"],
-                     first_index=told["first"])
-    check_spreadable(made, told["name"])
-    assert isinstance(made, GymnasiumVector)
-    return made
+def _make(code: bytes, settings: dict[str, Any]) -> GymnasiumVector:
+    vector = vector_of(settings["name"], code_by_value.loads(code), num_envs=settings["number"], seed=0,
+                       show=settings["show"], first_index=settings["first"])
+    check_spreadable(vector, settings["name"])
+    assert isinstance(vector, GymnasiumVector)
+    return vector
 
 
 def _serve(env: GymnasiumVector, pipe: Any, first: int, num_envs: int) -> None:
-    rows = _Rows(reduction.recv_handle(pipe), env.spec, slice(first, first + env.num_envs), num_envs)
+    rows = _OwnRows(reduction.recv_handle(pipe), env.spec, slice(first, first + env.num_envs), num_envs)
     while True:
         command = pipe.recv_bytes()
         try:
-            pipe.send_bytes(spread_rows.DONE + _done(env, rows, command[:1], command[1:]))
+            pipe.send_bytes(spread_rows.DONE + _answer(env, rows, command[:1], command[1:]))
         except WorkbenchError as error:
             pipe.send_bytes(_failed(error))
 
 
-class _Rows:
+class _OwnRows:
     """This process's part of the shared memory."""
 
     def __init__(self, fd: int, spec: EnvironmentSpec, own: slice, num_envs: int) -> None:
@@ -81,29 +81,29 @@ class _Rows:
         self.actions, self.final = rows.actions[own], rows.final[own]
         self._step = rows.step.map(lambda array: array[own])
 
-    def take(self, batch: StepBatch) -> None:
-        """Write a step."""
+    def write(self, batch: StepBatch) -> None:
+        """Writes a step into the shared memory."""
         for name, rows in self._step.arrays().items():
             rows[:] = getattr(batch, name)
         if batch.final_observation is not None:
             self.final[batch.final_index] = batch.final_observation
 
 
-def _ready(env: GymnasiumVector) -> bytes:
-    """What is said once the environments are made."""
-    told = {name: getattr(env, name) for name in ("fps", "action_names", "left_out")}
-    return json.dumps({"spec": env.spec.to_json(), **told}).encode()
+def _description(env: GymnasiumVector) -> bytes:
+    """The first answer, as JSON: spec, fps, action_names, left_out."""
+    attributes = {name: getattr(env, name) for name in ("fps", "action_names", "left_out")}
+    return json.dumps({"spec": env.spec.to_json(), **attributes}).encode()
 
 
-def _done(env: GymnasiumVector, rows: _Rows, command: bytes, rest: bytes) -> bytes:
-    """What is answered to a command."""
+def _answer(env: GymnasiumVector, rows: _OwnRows, command: bytes, argument: bytes) -> bytes:
+    """Carries out a command. Returns the value of the answer."""
     if command == spread_rows.STEP:
-        rows.take(env.step(rows.actions))
+        rows.write(env.step(rows.actions))
         return b""
     if command == spread_rows.RESET:
-        rows.take(env.reset_each(np.frombuffer(rest, np.int64)))
+        rows.write(env.reset_each(np.frombuffer(argument, np.int64)))
         return b""
-    index = int(rest)
+    index = int(argument)
     if command == spread_rows.FRAME:
         return spread_rows.packed(env.render(index))
     ending = env.ending(index)

@@ -1,11 +1,11 @@
 """ViZDoom's engine as a child process that leaves nothing behind.
 
-Left alone, the engine outlives a killed parent for ever, its shared memory (some 0.3 MB of /dev/shm) outlives both, and
+By default, the engine outlives a killed parent for ever, its shared memory (some 0.3 MB of /dev/shm) outlives both, and
 it writes `_vizdoom/` and `_vizdoom.ini` into the working directory. Here, on Linux:
-- the engine is started through a few lines of Python that ask the kernel to kill it when its parent dies
-  (PR_SET_PDEATHSIG), however that comes. They lie in memory (memfd), so that no file is needed. A shell starts them:
-  a first line may not name a Python whose path has a blank or is long;
-- its shared memory loses its names as soon as both sides have it open, so that the kernel frees it with the processes;
+- a few lines of Python start the engine and ask the kernel to kill it when its parent dies (PR_SET_PDEATHSIG), however
+  it dies. They lie in memory (memfd), so that no file is needed. A shell starts them, since a script's first line
+  cannot name a Python whose path is long or has a blank;
+- the names of its shared memory are removed once both sides have it open, so that the kernel frees it with them;
 - its working directory is in the directory for temporary files.
 """
 
@@ -25,7 +25,7 @@ _starting = threading.Lock()
 _START = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
-if os.getppid() != {parent}:  # it is gone already
+if os.getppid() != {parent}:  # it has ended already
     os._exit(1)
 os.makedirs({directory!r}, mode=0o700, exist_ok=True)
 os.chdir({directory!r})
@@ -34,9 +34,9 @@ os.execv({engine!r}, [{engine!r}, *sys.argv[1:]])
 
 
 def start(game: Any) -> None:
-    """`game.init()` of a `vizdoom.DoomGame` whose engine leaves nothing behind; one at a time in a process.
+    """`game.init()` of a `vizdoom.DoomGame` whose engine leaves nothing behind.
 
-    Two at once have ended the whole process (std::terminate in the package's own code).
+    One at a time: two at once have ended the whole process (std::terminate in the package's own code).
     """
     with _starting:
         _start(game)

@@ -3,12 +3,11 @@
 A step presses an action's buttons for `frame_skip` frames. The engine draws 160x120 in colour; the observation is that,
 area-averaged to [3, 72, 96]. Rewards are the scenario's (living reward, death penalty, its script's), not clipped.
 
-- A scenario's time limit is counted here and not by the engine, which shows nothing any more once its own is over:
-  so an episode that is TRUNCATED has its true final observation. Death and a reached goal are TERMINATED; what is kept
-  of those for `ending` is the last screen before.
+- A scenario's time limit is counted here, since the engine draws no screen after its own limit: so a TRUNCATED episode
+  has its true final observation. Death and a reached goal are TERMINATED; their `ending` is the screen before.
 - Every episode has its own seed, drawn from the game's stream, and the engine runs in step with the caller: the same
   seed and actions give the same episodes, with bots too.
-- The wait for an engine lets other threads run, so that N games are stepped by `threads` threads at once.
+- A wait for an engine lets other threads run, so `threads` threads step the N games at once.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ import numpy as np
 
 from workbench.config.settings import check_known
 from workbench.environments.adapters.guarded_calls import called, close_all, raised
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
+from workbench.environments.vizdoom.area_average import shrinking
 from workbench.environments.vizdoom.game import SCREEN, Game, MatchOptions, VizdoomOptions, game_of
 from workbench.environments.vizdoom.scenarios import SCENARIOS, Scenario
-from workbench.environments.vizdoom.screen import smaller
 from workbench.errors import UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 FRAMES_PER_SECOND = 35
+
 
 def names() -> tuple[str, ...]:
     """Every scenario."""
@@ -38,18 +38,18 @@ def names() -> tuple[str, ...]:
 
 def check(name: str, options: Mapping[str, Any]) -> None:
     """Raises UnknownName for the name or an option, OutOfBounds for an option's value."""
-    _asked_for(name, options)
+    _parsed(name, options)
 
 
 def make(
     name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show = None
 ) -> VizdoomVector:
     """`num_envs` games of the scenario `name`. Raises as `check`, and EnvironmentFailed."""
-    scenario, given = _asked_for(name, options)
-    return VizdoomVector(name, scenario, num_envs=num_envs, seed=seed, threads=threads, options=given, show=show)
+    scenario, parsed = _parsed(name, options)
+    return VizdoomVector(name, scenario, num_envs=num_envs, seed=seed, threads=threads, options=parsed, show=show)
 
 
-def _asked_for(name: str, options: Mapping[str, Any]) -> tuple[Scenario, VizdoomOptions]:
+def _parsed(name: str, options: Mapping[str, Any]) -> tuple[Scenario, VizdoomOptions]:
     if name not in SCENARIOS:
         raise UnknownName.among("environment", name, SCENARIOS)
     scenario = SCENARIOS[name]
@@ -74,7 +74,7 @@ class VizdoomVector:
         self._seed = seed
         self._keeps_endings = show is not None
         self._endings: dict[int, Ending] = {}  # of the last step, by index
-        self._smaller = smaller(*SCREEN, options.height, options.width)
+        self._shrink = shrinking(*SCREEN, options.height, options.width)
         workers = min(threads, num_envs)
         self._pool = ThreadPoolExecutor(workers, "vizdoom") if workers > 1 else None
         self._shares = [range(first, num_envs, workers) for first in range(workers)]
@@ -91,27 +91,25 @@ class VizdoomVector:
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the actions press: "nothing", "forward", "forward + turn left", ..."""
+        """The buttons of the actions: "nothing", "forward", "forward + turn left", ..."""
         return self._presses.names
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
-        """The first step of a new episode everywhere."""
+        """Returns the first step of a new episode everywhere."""
         seeds = seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()
         observation = self._empty()
         self._endings = {}
 
         def begin(index: int) -> None:
             self._games[index].begin(seeds[index])
-            observation[index] = self._smaller(self._games[index].screen)
+            observation[index] = self._shrink(self._games[index].screen)
 
-        self._all_at_once("reset", begin)
-        nothing = np.zeros(self.num_envs, np.float32)
-        return StepBatch(observation, nothing, np.full(self.num_envs, Flags.START, np.uint8),
-                         score=nothing.copy() if self.spec.scored else None)
+        self._in_threads("reset", begin)
+        return first_step(observation, scored=self.spec.scored)
 
     def step(self, actions: Array) -> StepBatch:
-        """The step that follows `actions`."""
-        chosen = checked_actions(actions, self.spec, self.num_envs).tolist()
+        """Returns the step after `actions`."""
+        action_list = checked_actions(actions, self.spec, self.num_envs).tolist()
         batch = StepBatch(self._empty(), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
         score = np.zeros(self.num_envs, np.float32)
         finals: dict[int, Array] = {}  # last screens of the episodes that ended
@@ -120,8 +118,8 @@ class VizdoomVector:
             for index in indices:
                 game = self._games[index]
                 try:
-                    batch.reward[index], score[index], batch.flags[index], final = game.step(chosen[index])
-                    batch.observation[index] = self._smaller(game.screen)
+                    batch.reward[index], score[index], batch.flags[index], final = game.step(action_list[index])
+                    batch.observation[index] = self._shrink(game.screen)
                 except Exception as error:
                     raise raised(self._name, index, "step", error) from error
                 if final is not None:
@@ -136,9 +134,9 @@ class VizdoomVector:
         cut_off = [index for index in sorted(finals) if batch.flags[index] & Flags.TRUNCATED]
         if cut_off:
             batch.final_index = np.array(cut_off, np.int32)
-            batch.final_observation = np.stack([self._smaller(finals[index]) for index in cut_off])
+            batch.final_observation = np.stack([self._shrink(finals[index]) for index in cut_off])
         if self._keeps_endings:
-            self._endings = {index: Ending(self._smaller(final), _picture(final)) for index, final in finals.items()}
+            self._endings = {index: Ending(self._shrink(final), _picture(final)) for index, final in finals.items()}
         return batch
 
     def render(self, index: int) -> Array | None:
@@ -146,7 +144,7 @@ class VizdoomVector:
         return _picture(self._games[index].screen)
 
     def ending(self, index: int) -> Ending | None:
-        """Where `show` is set: how the game `index` ended that the last step ended, else None."""
+        """With `show`: the Ending of game `index` if the last step ended its episode; otherwise None."""
         return self._endings.get(index)
 
     def close(self) -> None:
@@ -158,8 +156,8 @@ class VizdoomVector:
     def _empty(self) -> Array:
         return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)
 
-    def _all_at_once(self, where: str, function: Callable[[int], None]) -> None:
-        """Calls `function` for every index; a new episode waits for its engine."""
+    def _in_threads(self, where: str, function: Callable[[int], None]) -> None:
+        """Calls `function` for every index, each in a thread: a new episode waits for its engine."""
         with ThreadPoolExecutor(min(self.num_envs, os.cpu_count() or 1)) as pool:
             list(pool.map(lambda index: called(self._name, index, where, function, index), range(self.num_envs)))
 

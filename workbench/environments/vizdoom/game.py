@@ -17,15 +17,15 @@ from workbench.trajectory import Flags
 SCREEN = (120, 160)  # the smallest that the engine draws
 MOST_BOTS = 15  # with the player they are 16, the engine's limit
 
-# Reward for each point that a game variable rises and falls by: Sample Factory's REWARD_SHAPING_DEATHMATCH_V0, without
-# what it gives for weapons, and its limits of what counts in a step.
+# Reward per point by which a game variable rises and falls: Sample Factory's REWARD_SHAPING_DEATHMATCH_V0 without its
+# rewards for weapons, and its limits of the change in a step.
 _SHAPING = {"FRAGCOUNT": (1.0, 1.5), "DEATHCOUNT": (-0.75, 0.0), "HITCOUNT": (0.01, 0.0), "DAMAGECOUNT": (0.003, 0.0),
             "HEALTH": (0.005, 0.003), "ARMOR": (0.005, 0.001)}
 _AT_MOST = {"HITCOUNT": 5.0, "DAMAGECOUNT": 200.0}
 _OF_A_LIFE = ("HEALTH", "ARMOR")
 
-# A match needs a server, which is this engine itself; who is shot comes back at once, far from the others, and does not
-# lose what it had just got; nobody's aim is helped, nobody cheats or crouches.
+# This engine is the match's server. Players respawn at once, far from the others, and protected; no automatic aim, no
+# cheats, no crouching.
 _MATCH = ("-host 1 -deathmatch +sv_forcerespawn 1 +sv_noautoaim 1 +sv_respawnprotect 1 +sv_spawnfarthest 1 "
           "+sv_nocrouch 1 +viz_respawn_delay 0 +viz_nocheat 1")
 
@@ -54,11 +54,11 @@ class MatchOptions(VizdoomOptions):
                             source="Sample Factory")
 
 
-class Moved(NamedTuple):
-    """What a step of one game gave.
+class GameStep(NamedTuple):
+    """The result of a step of one game.
 
     Attributes:
-        score: frags; 0 where there is no match.
+        score: frags; 0 without a match.
         final: the last screen of an episode that ended, uint8 [3, 120, 160].
     """
 
@@ -77,8 +77,8 @@ class Game:
     """A scenario for one player.
 
     Attributes:
-        presses: what its actions are.
-        screen: what it shows, uint8 [3, 120, 160]; black before the first episode.
+        presses: its actions.
+        screen: uint8 [3, 120, 160]; black before the first episode.
     """
 
     def __init__(self, scenario: Scenario, options: VizdoomOptions) -> None:
@@ -105,14 +105,14 @@ class Game:
         self._open()
 
     def _prepare(self, options: VizdoomOptions) -> None:
-        """What a kind of game wants set before its engine starts."""
+        """Settings of a kind of game, before its engine starts."""
 
     def _open(self) -> None:
         self._game.set_seed(0)
         engine.start(self._game)
 
     def begin(self, seed: int | None = None) -> None:
-        """The next episode; with a seed the first one of its stream."""
+        """Starts the next episode; with a seed, the first one of its stream."""
         if seed is not None:
             self._seeds = np.random.default_rng(seed)
         self._restart(first=seed is not None)
@@ -126,24 +126,24 @@ class Game:
     def _next_seed(self) -> int:
         return int(self._seeds.integers(2**31))
 
-    def step(self, action: int) -> Moved:
-        """Goes on by one step, into the next episode where this one ends."""
+    def step(self, action: int) -> GameStep:
+        """Takes one step, and starts the next episode if this one ends."""
         frames = min(self._skip, self._limit - self._frames) if self._limit else self._skip
-        reward, score = self._counted(self._game.make_action(self.presses.buttons[action], frames))
+        reward, score = self._reward_and_score(self._game.make_action(self.presses.buttons[action], frames))
         self._frames += frames
         if self._game.is_episode_finished():
             flags = Flags.TERMINATED | Flags.START
         else:
             self.screen = self._game.get_state().screen_buffer
             if self._frames != self._limit:
-                return Moved(reward, score, Flags(0), None)
+                return GameStep(reward, score, Flags(0), None)
             flags = Flags.TRUNCATED | Flags.START
         final = self.screen
         self.begin()
-        return Moved(reward, score, flags, final)
+        return GameStep(reward, score, flags, final)
 
-    def _counted(self, reward: float) -> tuple[float, float]:
-        """Reward and score of a step for which the engine gave `reward`."""
+    def _reward_and_score(self, reward: float) -> tuple[float, float]:
+        """Reward and score of a step, from the engine's own reward."""
         return reward, 0.0
 
     def close(self) -> None:
@@ -152,10 +152,10 @@ class Game:
 
 
 class Match(Game):
-    """A deathmatch against bots, whose score is its frags: bots killed, less one for each time that it killed itself.
+    """A deathmatch against bots. Its score is its frags: bots killed, minus one for each suicide.
 
-    Which bots play and where they begin depends on what the engine did before, whatever the seed: so a seed starts the
-    engine anew (half a second).
+    The choice and the places of the bots depend on the engine's history, not only on the seed: so a seed restarts the
+    engine (half a second).
     """
 
     def _prepare(self, options: VizdoomOptions) -> None:
@@ -168,7 +168,7 @@ class Match(Game):
         self._counters = {name: getattr(vizdoom.GameVariable, name) for name in _SHAPING}
 
     def _open(self) -> None:
-        """Not before there is a seed."""
+        """Nothing: the engine starts with the first seed."""
 
     def _restart(self, *, first: bool) -> None:
         if first:
@@ -186,13 +186,13 @@ class Match(Game):
     def _read(self) -> dict[str, float]:
         return {name: self._game.get_game_variable(variable) for name, variable in self._counters.items()}
 
-    def _counted(self, reward: float) -> tuple[float, float]:
+    def _reward_and_score(self, reward: float) -> tuple[float, float]:
         before, self._counts = self._counts, self._read()
         was_dead, self._dead = self._dead, self._game.is_player_dead()
         change = {name: min(self._counts[name] - before[name], _AT_MOST.get(name, np.inf)) for name in before}
         score = change["FRAGCOUNT"]
         if not self._shaping:
             return score, score
-        if was_dead or self._dead or change["DEATHCOUNT"]:  # a new life's health is no merit
+        if was_dead or self._dead or change["DEATHCOUNT"]:  # a new life's health is no reward
             change.update(dict.fromkeys(_OF_A_LIFE, 0.0))
         return sum(change[name] * _SHAPING[name][change[name] < 0] for name in change), score

@@ -1,8 +1,8 @@
-"""ViZDoom's scenarios as environments: their names, and what an action presses.
+"""ViZDoom's scenarios as environments: their names, and the buttons that an action presses.
 
-The scenarios' own files (`<name>.cfg`, `<name>.wad`) come with the vizdoom wheel; reward, time limit and what can be
-pressed are read from there. An action presses nothing, one button, or two that go together, for all the frames of a
-step. Buttons that stand for an amount (mouse moves) are not used.
+The scenarios' own files (`<name>.cfg`, `<name>.wad`) come with the vizdoom wheel; reward, time limit and available
+buttons are read from them. An action presses nothing, one button, or two that go together, for all frames of a step.
+Buttons that stand for an amount (mouse moves) are not used.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Scenario:
     """One scenario.
 
     Attributes:
-        file: of its .cfg, without the ending.
-        bots: the engine's own players in a deathmatch, where nothing else is asked for; None: no match.
-        frames: time limit of a match; of the others their .cfg says.
+        file: name of its .cfg, without the extension.
+        bots: default number of the engine's own players in a deathmatch; None: no match.
+        frames: time limit of a match; that of other scenarios is in their .cfg.
     """
 
     file: str
@@ -62,7 +62,7 @@ _TOGETHER_IN_ARENAS = (("TURN_LEFT", "ATTACK"), ("TURN_RIGHT", "ATTACK"), ("MOVE
 
 @dataclass(frozen=True)
 class Presses:
-    """What the actions of a scenario press.
+    """The actions of a scenario as buttons.
 
     Attributes:
         names: of the actions, in the order of their numbers.
@@ -74,15 +74,15 @@ class Presses:
 
 
 def presses(available: list[Any]) -> Presses:
-    """The actions where these buttons (`vizdoom.Button`) are available.
+    """The actions for the buttons (`vizdoom.Button`) that a scenario has.
 
-    Nothing first, then each button alone in the scenario's order, then those that go together: forward with a turn or
-    a shot, and in arenas, which are those where the player can run, a turn or a side step with a shot. Whoever can run
-    always does.
+    Nothing first, then each button alone in the scenario's order, then pairs: forward with a turn or a shot, and in
+    arenas, which are those where the player can run, a turn or a side step with a shot. A player who can run always
+    does.
     """
-    have = [button.name for button in available]
-    held = {"SPEED"} & set(have)
-    pairs = _TOGETHER + (_TOGETHER_IN_ARENAS if held else ())
-    pressed = [(), *((name,) for name in have if name in _TITLES), *(pair for pair in pairs if set(pair) <= set(have))]
-    names = tuple(" + ".join(_TITLES[one] for one in group) or "nothing" for group in pressed)
-    return Presses(names, tuple(tuple(int(name in held.union(group)) for name in have) for group in pressed))
+    buttons = [button.name for button in available]
+    always = {"SPEED"} & set(buttons)
+    pairs = _TOGETHER + (_TOGETHER_IN_ARENAS if always else ())
+    groups = [(), *((name,) for name in buttons if name in _TITLES), *(pair for pair in pairs if {*pair} <= {*buttons})]
+    names = tuple(" + ".join(_TITLES[name] for name in group) or "nothing" for group in groups)
+    return Presses(names, tuple(tuple(int(name in always.union(group)) for name in buttons) for group in groups))

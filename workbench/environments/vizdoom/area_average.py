@@ -1,4 +1,4 @@
-"""Screens made smaller by the mean of the area that a pixel covers, with NumPy alone.
+"""Screens shrunk by area averaging, with NumPy alone.
 
 Measured on one core for 160x120 RGB to 96x72: 40 µs here, 61 µs with OpenCV's INTER_AREA (the same numbers), 89 µs with
 Pillow's BOX (which is no mean over areas unless sizes divide), 146 µs by matrices.
@@ -14,8 +14,8 @@ from workbench.environments.contract import Array
 from workbench.environments.observations import area_matrix
 
 
-def smaller(height: int, width: int, to_height: int, to_width: int) -> Callable[[Array], Array]:
-    """A function that makes a screen uint8 [C, height, width] an area-averaged uint8 [C, to_height, to_width]."""
+def shrinking(height: int, width: int, to_height: int, to_width: int) -> Callable[[Array], Array]:
+    """A function that shrinks screens uint8 [C, height, width] to area-averaged uint8 [C, to_height, to_width]."""
     if (to_height, to_width) == (height, width):
         return np.copy
     if 5 * to_height == 3 * height and 5 * to_width == 3 * width:
@@ -36,9 +36,9 @@ def _five_to_three(screen: Array) -> Array:
 def _thirds(rows: Array) -> Array:
     """[5 M, K] to uint16 [3 M, K], five times the mean."""
     fives = rows.reshape(-1, 5, rows.shape[1]).transpose(1, 0, 2).astype(np.uint16, order="C")
-    first, second, third, fourth, fifth = fives  # each in one piece, which NumPy adds fastest
-    made = np.empty((len(first), 3, rows.shape[1]), np.uint16)
-    made[:, 0] = 3 * first + 2 * second
-    made[:, 1] = second + 3 * third + fourth
-    made[:, 2] = 2 * fourth + 3 * fifth
-    return made.reshape(-1, rows.shape[1])
+    first, second, third, fourth, fifth = fives  # each contiguous, which NumPy adds fastest
+    thirds = np.empty((len(first), 3, rows.shape[1]), np.uint16)
+    thirds[:, 0] = 3 * first + 2 * second
+    thirds[:, 1] = second + 3 * third + fourth
+    thirds[:, 2] = 2 * fourth + 3 * fifth
+    return thirds.reshape(-1, rows.shape[1])
