@@ -26,6 +26,7 @@ from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, Netw
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.playing.store import read_journal
 from workbench.playing.store.pictures import StoredFrames
 from workbench.policies import player
 from workbench.rundir import RunDirectory
@@ -140,6 +141,29 @@ def test_a_strangers_journal_replaces_nothing_elsewhere(home: Path, tmp_path: Pa
     for wrong in ({"environment": 5}, {"source": None}, {"options": []}):
         with pytest.raises(InvalidInput, match="is not the journal of an episode"):
             wb.play(journal(theirs / "w.begun", **wrong))
+
+
+def test_a_link_that_a_stranger_planted_for_the_next_episodes_journal_is_not_written_through(
+    home: Path, tmp_path: Path, mine: Path
+) -> None:
+    os.link(mine, tmp_path / "s-1-seed1.begun")
+    (tmp_path / "s-2-seed2.begun").symlink_to(mine)
+    with wb.play(journal(tmp_path / "x.begun")) as game:
+        for seed in (1, 2):
+            game.restart(seed)
+            game.step(0)
+            game.step(1)
+            assert game.journal is not None and len(read_journal(game.journal)[1]) == 2
+    assert mine.read_text() == "dear to me"
+
+
+@pytest.mark.parametrize("step", ["abc", [[0], "person", None], [[0], "person", "x"], [[0], "person", 10**400],
+                                  [[{"a": 1}], "person", 1.0], [[10**30], "person", 1.0], [[], "person", 1.0]])
+def test_a_journal_of_other_steps_is_refused_by_our_own_errors(home: Path, tmp_path: Path, step: Any) -> None:
+    path = Path(journal(tmp_path / "x.begun"))
+    path.write_text(path.read_text().splitlines()[0] + "\n" + json.dumps(step) + "\n")
+    with pytest.raises(InvalidInput, match="is not the journal of an episode"):
+        wb.play(path)
 
 
 def test_nothing_is_told_where_everybody_can_write_far_above(tmp_path: Path) -> None:

@@ -164,10 +164,13 @@ class Episode:
     # --- the record -----------------------------------------------------------------------------------------------
 
     def repeat(self, steps: list[Step]) -> None:
-        """Come to where a journal ends. Raises EnvironmentFailed where the environment gives other rewards."""
+        """Come to where a journal ends.
+
+        Raises EnvironmentFailed where the environment gives other rewards, InvalidInput for what are no actions.
+        """
         self._repeating = True
         for at, (rows, who, reward) in enumerate(steps):
-            self._proposed = np.asarray(rows, self._proposed.dtype)
+            self._proposed = self._of_journal(rows)
             self._player.did(0, self._proposed[0])
             self.take(None if who == "agent" else self._proposed[0])
             if not np.isclose(self._reward, reward, rtol=1e-5, atol=1e-6):
@@ -178,6 +181,17 @@ class Episode:
         self._repeating = False
         if steps:
             self.journal.rewrite(steps)
+
+    def _of_journal(self, rows: Any) -> Array:
+        """Actions of all rows."""
+        try:
+            actions = np.asarray(rows, self._proposed.dtype)
+        except (TypeError, ValueError, OverflowError):
+            actions = np.empty(0)
+        if actions.shape != self._proposed.shape:
+            raise InvalidInput(f"{self.journal.path} is not the journal of an episode: its actions are {rows!r:.100}. "
+                               "Delete it.")
+        return actions
 
     def keep(self, target: Path, checkpoint: Checkpoint | None) -> None:
         """Write it, as it is so far, as a rollout in the place of `target`. Raises InvalidInput, StorageFailed."""
