@@ -12,7 +12,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, described, file_of
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, described, file_of, opened
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
 
@@ -46,13 +46,15 @@ def export(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         meta = _described(checkpoint, names) if weights_only else (checkpoint.path / META).read_bytes()
-        (_zipped if path.suffix == ".zip" else _copied)(checkpoint.path, names, meta, beside)
+        (_zipped if path.suffix == ".zip" else _copied)(checkpoint, names, meta, beside)
         os.rename(beside, path)
-    except OSError as error:
+    except (OSError, CheckpointCorrupt) as error:
         missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
         if missing:
             raise CheckpointCorrupt(f"{checkpoint.path / missing[0]} is gone: its run pruned it in this moment. Export "
                                     "a newer checkpoint, or one that was asked for: run.checkpoint().") from None
+        if isinstance(error, CheckpointCorrupt):
+            raise
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
                             "there.") from error
     finally:
@@ -68,16 +70,19 @@ def _described(checkpoint: Checkpoint, names: list[str]) -> bytes:
                      requested=checkpoint.requested, created=checkpoint.created)
 
 
-def _copied(source: Path, names: list[str], meta: bytes, folder: Path) -> None:
+def _copied(checkpoint: Checkpoint, names: list[str], meta: bytes, folder: Path) -> None:
     folder.mkdir(mode=0o700)
     (folder / META).write_bytes(meta)
     for name in names:
-        shutil.copyfile(source / name, folder / name)
+        with opened(checkpoint, name) as theirs, open(folder / name, "xb") as ours:
+            shutil.copyfileobj(theirs, ours, 2**20)
 
 
-def _zipped(source: Path, names: list[str], meta: bytes, file: Path) -> None:
+def _zipped(checkpoint: Checkpoint, names: list[str], meta: bytes, file: Path) -> None:
     """Not compressed: weights are noise to a compressor."""
-    with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
-        archive.writestr(f"{source.name}/{META}", meta)
+    inside = checkpoint.path.name
+    with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED) as archive:
+        archive.writestr(f"{inside}/{META}", meta)
         for name in names:
-            archive.write(source / name, f"{source.name}/{name}")
+            with opened(checkpoint, name) as theirs, archive.open(f"{inside}/{name}", "w", force_zip64=True) as ours:
+                shutil.copyfileobj(theirs, ours, 2**20)

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, described, file_of, plain_meta
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, described, file_of, opened, plain_meta
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
@@ -83,7 +83,7 @@ def _link(source: Checkpoint, name: str, hidden: Path) -> None:
             raise
         except OSError:  # another disk, or one without hard links
             _check_space(hidden, {name: source.files[name]["size_bytes"]})
-            with open(source.path / name, "rb") as theirs, _new_file(hidden / name) as ours:
+            with opened(source, name) as theirs, _new_file(hidden / name) as ours:
                 shutil.copyfileobj(theirs, ours, 2**20)
     except FileNotFoundError:
         raise InvalidInput(f"{source.path / name} is gone: its run pruned it in this moment. Choose a newer "
