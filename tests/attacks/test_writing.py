@@ -21,8 +21,9 @@ from tests.attacks.hostile import replaced
 from tests.attacks.test_files import soon
 from tests.played import checkpoint_in
 from tests.widgets import recorded, swept
-from workbench.checkpoints import at
+from workbench.checkpoints import at, write
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
+from workbench.launchers.colab import mirror
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
@@ -96,6 +97,39 @@ def test_a_run_with_a_link_in_it_neither_goes_on_nor_plays(
         with pytest.raises(WorkbenchError, match="is a link to"):
             play(there.path.parents[1])
     assert mine.read_text() == "dear to me"
+
+
+@pytest.mark.parametrize("name", ["sweep.log", "code", "checkpoints"])
+def test_a_sweep_with_a_link_in_it_does_not_go_on(home: Path, mine: Path, name: str) -> None:
+    sweep = swept.by_hand("theirs")
+    if (sweep.path / name).exists():
+        (sweep.path / name).rename(home / name)
+    (sweep.path / name).symlink_to(mine)
+    with pytest.raises(StorageFailed, match="is a link to"):
+        sweep.resume(trials=30)
+    assert sweep.state == "stopped" and mine.read_text() == "dear to me"
+
+
+def test_an_order_to_stop_a_sweep_is_written_through_no_link(home: Path, tmp_path: Path) -> None:
+    sweep = swept.by_hand("theirs")
+    (sweep.path / "stop").symlink_to(tmp_path / "elsewhere")
+    assert sweep.stop().state == "stopped"
+    assert not (tmp_path / "elsewhere").exists() and (sweep.path / "stop").is_file()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "code", "opponent/checkpoints"])
+def test_a_mirror_with_a_link_in_it_is_not_written_through(bad: RunDirectory, tmp_path: Path, name: str) -> None:
+    model = {"model": {"weight": np.eye(3, dtype=np.float32)}}
+    meta = {"steps": 1, "updates": 1, "time_s": 1.0}
+    others = [write(tmp_path / "others", frames=at, requested=True, meta=meta, groups=model) for at in (1, 2, 3)]
+    for folder in (bad.checkpoints, bad.opponent.checkpoints):
+        write(folder, frames=9, requested=True, meta=meta, groups=model)
+    link = tmp_path / "drive" / "bad" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "others")
+    with pytest.raises(StorageFailed, match="is a link to"):
+        mirror.copy(bad, tmp_path / "drive")
+    assert sorted((tmp_path / "others").iterdir()) == [one.path for one in others]
 
 
 @pytest.mark.parametrize("how", ["symlink_to", "hardlink_to", "fifo"])

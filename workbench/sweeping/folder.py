@@ -64,6 +64,10 @@ class SweepFolder:
         """A file that is there while the sweep is asked to end."""
         return self.path / "stop"
 
+    def ask_to_stop(self) -> None:
+        """Ask the sweep to end. A link in the place of that file is replaced, not written through."""
+        write_atomically(self.order_to_stop, b"")
+
     @property
     def lock(self) -> Path:
         """What the sweep's process holds locked."""

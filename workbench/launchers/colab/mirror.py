@@ -47,6 +47,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     target = folder / run.name
     if newest is None or _same(newest, target / "checkpoints" / newest.path.name):
         return None
+    files.check_unlinked(target)
     _check_own(target, run)
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,8 @@ def _write(path: Path, data: bytes) -> None:
     """As `rundir.write_atomically`, without the rights and directories that a Drive does not know."""
     beside = path.with_name(f".writing-{path.name}")
     beside.unlink(missing_ok=True)  # it may be a link
-    beside.write_bytes(data)
+    with open(beside, "xb") as file:
+        file.write(data)
     os.replace(beside, path)
 
 
