@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import math
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from tests.attacks.hostile import replaced
 from tests.played import checkpoint_in, rolled_out
 from tests.widgets import recorded, swept
 from workbench import checkpoints
+from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, StorageFailed, WorkbenchError
 from workbench.launchers import colab
@@ -336,6 +339,54 @@ def test_a_mirrors_history_that_is_none_is_left_behind(
 
 
 META = {"steps": 1, "updates": 1, "time_s": 1.0}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "hollow"])
+def test_weights_on_another_disk_that_are_no_file_are_not_copied(
+    bad: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    groups = {"model": {"weight": np.eye(3, dtype=np.float32)}}
+    checkpoints.write(bad.checkpoints, frames=1, requested=True, meta=META, groups=groups)
+    theirs = checkpoints.write(bad.opponent.checkpoints, frames=1, requested=True, meta=META, groups=groups)
+    weights = theirs.path / "model.safetensors"
+    weights.unlink()
+    if kind == "pipe":
+        os.mkfifo(weights)
+    elif kind == "endless":
+        weights.symlink_to("/dev/zero")
+    else:
+        weights.touch()
+        os.truncate(weights, 2**40)
+    bad.path.rename(tmp_path / "bad")
+
+    def refused(*_: Any) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", refused)
+    with soon(), pytest.raises((StorageFailed, CheckpointCorrupt)):
+        colab.restored("bad", tmp_path)
+    assert not bad.path.exists()
+
+
+@pytest.mark.parametrize("target", ["taken", "taken.zip"])
+def test_an_export_takes_no_file_along_that_took_the_place_of_the_weights(
+    bad: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    made = checkpoints.write(bad.checkpoints, frames=1, requested=True, meta=META,
+                             groups={"model": {"weight": np.eye(3, dtype=np.float32)}})
+    weights, secret = made.path / "model.safetensors", tmp_path / "secret"
+    secret.write_bytes(b"x" * weights.stat().st_size)
+    verify = Checkpoint.verify
+
+    def verified(self: Checkpoint, **how: Any) -> None:
+        verify(self, **how)
+        weights.unlink()
+        weights.symlink_to(secret)
+
+    monkeypatch.setattr(Checkpoint, "verify", verified)
+    with pytest.raises(StorageFailed, match="it is a link"):
+        checkpoints.export(made, tmp_path / target)
+    assert not (tmp_path / target).exists()
 
 
 @pytest.mark.parametrize("meta", [

@@ -21,11 +21,13 @@ from tests.attacks.hostile import replaced
 from tests.attacks.test_files import soon
 from tests.played import checkpoint_in
 from tests.widgets import recorded, swept
-from workbench.checkpoints import at
+from workbench.checkpoints import at, write
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
+from workbench.launchers.colab import mirror
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.playing.store import read_journal
 from workbench.playing.store.pictures import StoredFrames
 from workbench.policies import player
 from workbench.rundir import RunDirectory
@@ -97,6 +99,39 @@ def test_a_run_with_a_link_in_it_neither_goes_on_nor_plays(
     assert mine.read_text() == "dear to me"
 
 
+@pytest.mark.parametrize("name", ["sweep.log", "code", "checkpoints"])
+def test_a_sweep_with_a_link_in_it_does_not_go_on(home: Path, mine: Path, name: str) -> None:
+    sweep = swept.by_hand("theirs")
+    if (sweep.path / name).exists():
+        (sweep.path / name).rename(home / name)
+    (sweep.path / name).symlink_to(mine)
+    with pytest.raises(StorageFailed, match="is a link to"):
+        sweep.resume(trials=30)
+    assert sweep.state == "stopped" and mine.read_text() == "dear to me"
+
+
+def test_an_order_to_stop_a_sweep_is_written_through_no_link(home: Path, tmp_path: Path) -> None:
+    sweep = swept.by_hand("theirs")
+    (sweep.path / "stop").symlink_to(tmp_path / "elsewhere")
+    assert sweep.stop().state == "stopped"
+    assert not (tmp_path / "elsewhere").exists() and (sweep.path / "stop").is_file()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "code", "opponent/checkpoints"])
+def test_a_mirror_with_a_link_in_it_is_not_written_through(bad: RunDirectory, tmp_path: Path, name: str) -> None:
+    model = {"model": {"weight": np.eye(3, dtype=np.float32)}}
+    meta = {"steps": 1, "updates": 1, "time_s": 1.0}
+    others = [write(tmp_path / "others", frames=at, requested=True, meta=meta, groups=model) for at in (1, 2, 3)]
+    for folder in (bad.checkpoints, bad.opponent.checkpoints):
+        write(folder, frames=9, requested=True, meta=meta, groups=model)
+    link = tmp_path / "drive" / "bad" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "others")
+    with pytest.raises(StorageFailed, match="is a link to"):
+        mirror.copy(bad, tmp_path / "drive")
+    assert sorted((tmp_path / "others").iterdir()) == [one.path for one in others]
+
+
 @pytest.mark.parametrize("how", ["symlink_to", "hardlink_to", "fifo"])
 def test_an_evaluation_is_kept_in_the_runs_own_file_alone(home: Path, tmp_path: Path, mine: Path, how: str) -> None:
     there = checkpoint_in(tmp_path / "theirs", "CartPole-v1")
@@ -140,6 +175,29 @@ def test_a_strangers_journal_replaces_nothing_elsewhere(home: Path, tmp_path: Pa
     for wrong in ({"environment": 5}, {"source": None}, {"options": []}):
         with pytest.raises(InvalidInput, match="is not the journal of an episode"):
             wb.play(journal(theirs / "w.begun", **wrong))
+
+
+def test_a_link_that_a_stranger_planted_for_the_next_episodes_journal_is_not_written_through(
+    home: Path, tmp_path: Path, mine: Path
+) -> None:
+    os.link(mine, tmp_path / "s-1-seed1.begun")
+    (tmp_path / "s-2-seed2.begun").symlink_to(mine)
+    with wb.play(journal(tmp_path / "x.begun")) as game:
+        for seed in (1, 2):
+            game.restart(seed)
+            game.step(0)
+            game.step(1)
+            assert game.journal is not None and len(read_journal(game.journal)[1]) == 2
+    assert mine.read_text() == "dear to me"
+
+
+@pytest.mark.parametrize("step", ["abc", [[0], "person", None], [[0], "person", "x"], [[0], "person", 10**400],
+                                  [[{"a": 1}], "person", 1.0], [[10**30], "person", 1.0], [[], "person", 1.0]])
+def test_a_journal_of_other_steps_is_refused_by_our_own_errors(home: Path, tmp_path: Path, step: Any) -> None:
+    path = Path(journal(tmp_path / "x.begun"))
+    path.write_text(path.read_text().splitlines()[0] + "\n" + json.dumps(step) + "\n")
+    with pytest.raises(InvalidInput, match="is not the journal of an episode"):
+        wb.play(path)
 
 
 def test_nothing_is_told_where_everybody_can_write_far_above(tmp_path: Path) -> None:

@@ -137,24 +137,15 @@ class Checkpoint:
 
     @contextmanager
     def _verified(self, name: str) -> Iterator[BufferedReader]:
-        """The open file, whose size and checksum are right."""
-        path, record = self.path / name, self.files[name]
+        """The open file, after it was read through."""
+        path = self.path / name
         with ExitStack() as stack:
             try:
-                file = stack.enter_context(files.opened(path))
-                status, checksum = os.fstat(file.fileno()), ""
-                size = status.st_size
-                if files.is_hollow(status):
-                    raise CheckpointCorrupt(f"{path} is hollow: of {size:,} bytes it has next to none. {_REMEDY}")
-                if size == record["size_bytes"]:
-                    checksum = hashlib.file_digest(file, "sha256").hexdigest()
+                file = stack.enter_context(opened(self, name))
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as error:
                 raise CheckpointCorrupt(f"{path} cannot be read: {error.strerror}. {_REMEDY}") from error
-            if not checksum:
-                raise CheckpointCorrupt(
-                    f"{path} is torn: it has {size} bytes and must have {record['size_bytes']}. {_REMEDY}"
-                )
-            if checksum != record["sha256"]:
+            if checksum != self.files[name]["sha256"]:
                 raise CheckpointCorrupt(f"{path} was changed after it was written: wrong checksum. {_REMEDY}")
             yield file
 
@@ -190,6 +181,23 @@ def file_of(group: str) -> str:
     if not _GROUP.fullmatch(group):
         raise InvalidInput(f"group {group!r} is not a simple name: use lower-case letters, digits and underscores.")
     return f"{group}{SUFFIX}"
+
+
+@contextmanager
+def opened(checkpoint: Checkpoint, name: str) -> Iterator[BufferedReader]:
+    """A file of a checkpoint: plain, and of the size that it must have; its content is not verified.
+
+    Raises OSError, or CheckpointCorrupt where it is of another size, or hollow.
+    """
+    path, expected = checkpoint.path / name, checkpoint.files[name]["size_bytes"]
+    with files.opened(path) as file:
+        status = os.fstat(file.fileno())
+        if files.is_hollow(status):
+            raise CheckpointCorrupt(f"{path} is hollow: of {status.st_size:,} bytes it has next to none. {_REMEDY}")
+        if status.st_size != expected:
+            raise CheckpointCorrupt(f"{path} is torn: it has {status.st_size} bytes and must have {expected}. "
+                                    f"{_REMEDY}")
+        yield file
 
 
 def plain_meta(meta: dict[str, Any]) -> dict[str, Any]:

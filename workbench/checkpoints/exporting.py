@@ -12,7 +12,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, encoded_meta, file_of
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, encoded_meta, file_of, opened
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
 
@@ -45,18 +45,16 @@ def export(
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if weights_only:
-            meta = encoded_meta(checkpoint.meta, files={name: checkpoint.files[name] for name in names},
-                                requested=checkpoint.requested, created=checkpoint.created)
-        else:
-            meta = (checkpoint.path / META).read_bytes()
-        (_zip if path.suffix == ".zip" else _copy)(checkpoint.path, names, meta, beside)
+        meta = _meta_of(checkpoint, names) if weights_only else (checkpoint.path / META).read_bytes()
+        (_zip if path.suffix == ".zip" else _copy)(checkpoint, names, meta, beside)
         os.rename(beside, path)
-    except OSError as error:
-        lost = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
-        if lost:
-            raise CheckpointCorrupt(f"{checkpoint.path / lost[0]} is gone: its run pruned it in this moment. Export "
+    except (OSError, CheckpointCorrupt) as error:
+        missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
+        if missing:
+            raise CheckpointCorrupt(f"{checkpoint.path / missing[0]} is gone: its run pruned it in this moment. Export "
                                     "a newer checkpoint, or one that was asked for: run.checkpoint().") from None
+        if isinstance(error, CheckpointCorrupt):
+            raise
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
                             "there.") from error
     finally:
@@ -66,16 +64,25 @@ def export(
     return path
 
 
-def _copy(source: Path, names: list[str], meta: bytes, folder: Path) -> None:
+def _meta_of(checkpoint: Checkpoint, names: list[str]) -> bytes:
+    """meta.json of a copy with these files alone."""
+    return encoded_meta(checkpoint.meta, files={name: checkpoint.files[name] for name in names},
+                        requested=checkpoint.requested, created=checkpoint.created)
+
+
+def _copy(checkpoint: Checkpoint, names: list[str], meta: bytes, folder: Path) -> None:
     folder.mkdir(mode=0o700)
     (folder / META).write_bytes(meta)
     for name in names:
-        shutil.copyfile(source / name, folder / name)
+        with opened(checkpoint, name) as theirs, open(folder / name, "xb") as ours:
+            shutil.copyfileobj(theirs, ours, 2**20)
 
 
-def _zip(source: Path, names: list[str], meta: bytes, file: Path) -> None:
+def _zip(checkpoint: Checkpoint, names: list[str], meta: bytes, file: Path) -> None:
     """Without compression: weights look like noise to a compressor."""
+    inside = checkpoint.path.name
     with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
-        archive.writestr(f"{source.name}/{META}", meta)
+        archive.writestr(f"{inside}/{META}", meta)
         for name in names:
-            archive.write(source / name, f"{source.name}/{name}")
+            with opened(checkpoint, name) as theirs, archive.open(f"{inside}/{name}", "w", force_zip64=True) as ours:
+                shutil.copyfileobj(theirs, ours, 2**20)

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, encoded_meta, file_of, plain_meta
+from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, encoded_meta, file_of, opened, plain_meta
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
@@ -83,7 +83,7 @@ def _link(source: Checkpoint, name: str, hidden: Path) -> None:
             raise
         except OSError:  # another disk, or one without hard links
             _check_space(hidden, {name: source.files[name]["size_bytes"]})
-            with open(source.path / name, "rb") as original, _new_file(hidden / name) as file:
+            with opened(source, name) as original, _new_file(hidden / name) as file:
                 shutil.copyfileobj(original, file, 2**20)
     except FileNotFoundError:
         raise InvalidInput(f"{source.path / name} is gone: its run pruned it in this moment. Choose a newer "

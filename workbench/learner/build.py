@@ -10,7 +10,8 @@ import torch
 from workbench import algorithms, networks
 from workbench.checkpoints import Checkpoint
 from workbench.config import chosen, hardware
-from workbench.environments.adapters.code_by_value import Factory, load_factory
+from workbench.environments.adapters.code_by_value import load_factory
+from workbench.environments.adapters.wrapping import Factory
 from workbench.learner.devices.choose import choose, for_inference
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.actor_streams import check_same_environment

@@ -275,7 +275,7 @@ class Sweep:
             timeout_s = self._folder.config().last_checkpoint_s + _STOP_MARGIN_S
         if self.state == "dead":
             self._stop_orphans(timeout_s)
-        self._folder.order_to_stop.touch()
+        self._folder.ask_to_stop()
         deadline = time.monotonic() + timeout_s
         while self._folder.alive:
             if time.monotonic() > deadline:

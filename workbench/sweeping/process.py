@@ -31,7 +31,7 @@ def main(folder: str) -> int:
         say(f"{sweep.name} has a process already")
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sweep.order_to_stop.touch())
+        signal.signal(number, lambda *_: sweep.ask_to_stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return _run(sweep)
 

@@ -65,6 +65,10 @@ class SweepFolder:
         """A file that exists after a request to stop the sweep."""
         return self.path / "stop"
 
+    def ask_to_stop(self) -> None:
+        """Ask the sweep to end. A link in the place of that file is replaced, not written through."""
+        write_atomically(self.order_to_stop, b"")
+
     @property
     def lock(self) -> Path:
         """The file that the sweep's process holds locked."""

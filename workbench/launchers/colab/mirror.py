@@ -46,6 +46,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     target = folder / run.name
     if newest is None or _same(newest, target / "checkpoints" / newest.path.name):
         return None
+    files.check_unlinked(target)
     _check_own(target, run)
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
@@ -77,7 +78,8 @@ def _write(path: Path, data: bytes) -> None:
     """As `rundir.write_atomically`, without modes and synced folders, which a Drive does not support."""
     beside = path.with_name(f".writing-{path.name}")
     beside.unlink(missing_ok=True)  # it may be a link
-    beside.write_bytes(data)
+    with open(beside, "xb") as file:
+        file.write(data)
     os.replace(beside, path)
 
 

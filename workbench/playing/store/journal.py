@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.errors import InvalidInput
 from workbench.rundir import write_atomically
-from workbench.rundir.files import LARGEST_LIST, content
+from workbench.rundir.files import LARGEST_LIST, content, to_append
 
 JOURNAL = ".begun"  # suffix of its name
 LONGEST = 1_000_000  # steps: a person plays so many in half a day
@@ -32,10 +32,11 @@ class Journal:
         """Add a step; the first one creates the file."""
         if self._ended:
             return
-        opening = "" if self._begun else _line(self._opening)
         try:
-            with open(self.path, "a" if self._begun else "w") as file:
-                file.write(opening + _line(step))
+            if not self._begun:
+                write_atomically(self.path, _line(self._opening).encode())  # in the place of a link, not through it
+            with to_append(self.path) as file:
+                file.write(_line(step).encode())
         except OSError:
             self._ended = True  # a later step would not follow the last one
         self._begun = True
@@ -60,13 +61,14 @@ def read_journal(path: Path) -> tuple[dict[str, Any], list[Step]]:
             with suppress(ValueError):
                 entries.append(json.loads(line))
         opening, *steps = entries
-        if not isinstance(opening["title"], str) or len(steps) > LONGEST or not all(len(step) == 3 for step in steps):
+        if not isinstance(opening["title"], str) or len(steps) > LONGEST:
             raise ValueError
+        steps = [(rows, str(who), 0.0 + reward) for rows, who, reward in steps]
     except OSError as error:
         raise InvalidInput(f"there is no episode to go on with in {path}: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         raise InvalidInput(f"{path} is not the journal of an episode. Delete it.") from None
-    return opening, [(rows, actor, reward) for rows, actor, reward in steps]
+    return opening, steps
 
 
 def _line(entry: Any) -> str:

@@ -164,10 +164,13 @@ class Episode:
     # --- the record -----------------------------------------------------------------------------------------------
 
     def repeat(self, steps: list[Step]) -> None:
-        """Replay the steps of a journal. Raises EnvironmentFailed if the environment returns other rewards."""
+        """Replays the steps of a journal.
+
+        Raises EnvironmentFailed if the environment returns other rewards, InvalidInput for steps that are no actions.
+        """
         self._repeating = True
         for at, (rows, actor, reward) in enumerate(steps):
-            self._proposed = np.asarray(rows, self._proposed.dtype)
+            self._proposed = self._of_journal(rows)
             self._player.did(0, self._proposed[0])
             self.take(None if actor == "agent" else self._proposed[0])
             if not np.isclose(self._reward, reward, rtol=1e-5, atol=1e-6):
@@ -178,6 +181,17 @@ class Episode:
         self._repeating = False
         if steps:
             self.journal.rewrite(steps)
+
+    def _of_journal(self, rows: Any) -> Array:
+        """Actions of all rows."""
+        try:
+            actions = np.asarray(rows, self._proposed.dtype)
+        except (TypeError, ValueError, OverflowError):
+            actions = np.empty(0)
+        if actions.shape != self._proposed.shape:
+            raise InvalidInput(f"{self.journal.path} is not the journal of an episode: its actions are {rows!r:.100}. "
+                               "Delete it.")
+        return actions
 
     def keep(self, target: Path, checkpoint: Checkpoint | None) -> None:
         """Write the episode so far as a rollout that replaces `target`. Raises InvalidInput, StorageFailed."""
