@@ -334,9 +334,9 @@ def _rate(accelerator: str, algorithm: str, environment: str, steps_per_second: 
 
 
 def _prices(accelerator: str, core_price: float | None, accelerator_price: float | None) -> tuple[float, float | None]:
-    """$/h of a core_price and of an accelerator; None: unknown."""
+    """$/h of a core and of an accelerator; None: unknown."""
     listed = constant(accelerator, "dollars_per_hour")
-    return (known("cpu-core_price", "dollars_per_hour") if core_price is None else core_price,
+    return (known("cpu-core", "dollars_per_hour") if core_price is None else core_price,
             accelerator_price if accelerator_price is not None else listed.value if listed else None)
 
 

@@ -78,7 +78,7 @@ class Cluster:
         for name, pattern in TEXTS.items():
             value = getattr(self, name)
             if not re.fullmatch(pattern, value, re.ASCII):
-                raise OutOfBounds(f"{name}={value!r} does not match the allowed pattern: {pattern}")
+                raise OutOfBounds(f"{name}={value!r} does not fit the allowed pattern: {pattern}")
             if name != "ray_version" and any(NO_TEXT_IN_YAML.fullmatch(word) for word in value.split(",")):
                 raise OutOfBounds(f"{name}={value!r}: YAML reads something else than a text there. Give one that is no "
                                   "number, no date, and no word such as null, yes or on.")
