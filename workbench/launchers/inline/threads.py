@@ -1,4 +1,4 @@
-"""A life as a thread of this process, with the face that a crew knows from processes (`supervisor.hosts.host.Life`).
+"""A life as a thread of this process, with the interface of a child process (`supervisor.hosts.host.Life`).
 
 A thread cannot be killed. What a process would be killed for, a thread is asked to leave at once; one that is stuck in
 somebody's code for longer is given up: its life counts as over, and the next one waits until it is really gone.
