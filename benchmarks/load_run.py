@@ -174,7 +174,7 @@ class Sample:
 
 
 def sampled(supervisor: Supervisor, started: float) -> Sample:
-    own, actors = psutil.Process(), [psutil.Process(child.pid) for child in supervisor._crew.actors.values()
+    own, actors = psutil.Process(), [psutil.Process(child.pid) for child in supervisor._group.actors.values()
                                      if child.pid is not None]
     memory = sum(one.memory_info().rss for one in actors)
     return Sample((time.monotonic() - started) / 60, own.memory_info().rss / 2**20, memory / 2**20, own.num_fds(),

@@ -9,7 +9,7 @@ import pytest
 
 from workbench.supervisor import learner_group as module
 from workbench.supervisor.hosts.local import Ending
-from workbench.supervisor.learner_group import Learners
+from workbench.supervisor.learner_group import LearnerGroup
 from workbench.wire.lifeline import PEERS_LOST
 
 
@@ -51,7 +51,7 @@ class Member:
         return f"log of {self.name}"
 
 
-Started = tuple[Learners, list[Member]]
+Started = tuple[LearnerGroup, list[Member]]
 
 
 @pytest.fixture
@@ -59,13 +59,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
     monkeypatch.setattr(module, "_SHOW_S", 0.0)
     members = [Member("learner"), Member("learner-1"), Member("learner-2")]
     begun: list[str] = []
-    group = Learners(members, begin=lambda: begun.append("begun"))
+    group = LearnerGroup(members, begin=lambda: begun.append("begun"))
     assert group.start_if_due() and not group.start_if_due()
     assert begun == ["begun"] and group.alive and group.restarts == 0
     yield group, members
 
 
-def ending_of(group: Learners) -> Ending:
+def ending_of(group: LearnerGroup) -> Ending:
     """How the group ended, within a few turns of its supervisor."""
     for _ in range(5):
         if (ending := group.poll()) is not None:

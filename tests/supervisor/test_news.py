@@ -8,12 +8,12 @@ import pytest
 
 from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus
 from workbench.supervisor import learner_status
-from workbench.supervisor.learner_status import News
+from workbench.supervisor.learner_status import LearnerTracker
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The monotonic clock of news: [seconds]."""
+    """The monotonic clock of tracker: [seconds]."""
     now = [0.0]
     monkeypatch.setattr(learner_status, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
@@ -26,34 +26,34 @@ def look(at: float, *, steps: int = 7, stepping: bool = True) -> tuple[LearnerPh
 
 
 def test_an_actor_that_does_not_answer_its_actions_is_hung(clock: list[float]) -> None:
-    news = News()
+    tracker = LearnerTracker()
     for second in range(31):
         clock[0] = float(second)
-        news.heard(*look(clock[0]), alive={0})
-    assert news.stalls.hung(30.0) == [("0", 30.0)]
+        tracker.heard(*look(clock[0]), alive={0})
+    assert tracker.stalls.hung(30.0) == [("0", 30.0)]
 
 
 def test_an_actor_that_waits_for_actions_is_not(clock: list[float]) -> None:
-    news = News()
+    tracker = LearnerTracker()
     for second in range(31):
         clock[0] = float(second)
-        news.heard(*look(clock[0], stepping=second == 30), alive={0})
-    assert news.stalls.hung(30.0) == []
+        tracker.heard(*look(clock[0], stepping=second == 30), alive={0})
+    assert tracker.stalls.hung(30.0) == []
 
 
 def test_what_stood_still_while_everything_slept_is_not_hung(clock: list[float]) -> None:
-    news = News()
-    news.heard(*look(0.0), alive={0})
+    tracker = LearnerTracker()
+    tracker.heard(*look(0.0), alive={0})
     clock[0] = 3600.0
-    news.heard(*look(3600.0), alive={0})
-    assert (news.stalls.hung(3600.0), news.stalls.frozen_s(3600.0)) == ([], 0.0)
+    tracker.heard(*look(3600.0), alive={0})
+    assert (tracker.stalls.hung(3600.0), tracker.stalls.frozen_s(3600.0)) == ([], 0.0)
 
 
 def test_an_answer_with_an_old_look_is_no_new_look(clock: list[float]) -> None:
-    news = News()
+    tracker = LearnerTracker()
     for second in range(31):
         clock[0] = float(second)
-        news.heard(*look(0.0), alive={0})
+        tracker.heard(*look(0.0), alive={0})
     clock[0] = 31.0
-    news.heard(*look(31.0), alive={0})
-    assert news.stalls.hung(31.0) == []
+    tracker.heard(*look(31.0), alive={0})
+    assert tracker.stalls.hung(31.0) == []

@@ -79,13 +79,13 @@ def supervisor(run: RunDirectory, learner: Learner) -> Iterator[Supervisor]:
 
 def test_an_answer_that_is_an_error_is_no_news_and_no_end(supervisor: Supervisor, learner: Learner) -> None:
     supervisor._poll_learner()
-    before = supervisor._news.at
+    before = supervisor._tracker.at
     learner.fault = WorkbenchError("KeyError: 'steps'")
     supervisor._poll_learner()
-    assert (supervisor._news.at, supervisor._news.mute) == (before, "KeyError: 'steps'")
+    assert (supervisor._tracker.at, supervisor._tracker.mute) == (before, "KeyError: 'steps'")
     learner.fault = None
     supervisor._poll_learner()
-    assert supervisor._news.mute == ""
+    assert supervisor._tracker.mute == ""
 
 
 def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from workbench.running.handle import Run
 
 _COLUMNS: Columns = {
-    "checkpoint": lambda one: one.path.name,
-    "frames": lambda one: f"{one.frames:,}",
-    "updates": lambda one: f"{one.updates:,}",
-    "return": lambda one: "" if one.episode_return is None else f"{one.episode_return:.4g}",
-    "age": lambda one: duration(max(0.0, time.time() - one.created)),
-    "why": lambda one: "asked for" if one.requested else str(one.meta.get("reason", "")),
-    "replay": lambda one: "with replay" if one.has_replay else "",
+    "checkpoint": lambda checkpoint: checkpoint.path.name,
+    "frames": lambda checkpoint: f"{checkpoint.frames:,}",
+    "updates": lambda checkpoint: f"{checkpoint.updates:,}",
+    "return": lambda checkpoint: "" if checkpoint.episode_return is None else f"{checkpoint.episode_return:.4g}",
+    "age": lambda checkpoint: duration(max(0.0, time.time() - checkpoint.created)),
+    "why": lambda checkpoint: "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", "")),
+    "replay": lambda checkpoint: "with replay" if checkpoint.has_replay else "",
 }
 
 

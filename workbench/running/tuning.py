@@ -101,25 +101,25 @@ class Change:
 
 def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
     """Every change, oldest first, of events as `MetricsReader.events` returns them."""
-    found: dict[tuple[int, str], Change] = {}
-    for one in events:
-        old, new_values, undoes = (one["data"].get(key) for key in ("old", "new", "undoes"))
+    by_field: dict[tuple[int, str], Change] = {}
+    for event in events:
+        old, new_values, undoes = (event["data"].get(key) for key in ("old", "new", "undoes"))
         written = isinstance(old, dict) and isinstance(new_values, dict) and isinstance(undoes, int | NoneType)
-        if one["kind"] not in _KINDS or not written:  # whoever sends a run can write other events
+        if event["kind"] not in _KINDS or not written:  # whoever sends a run can write other events
             continue
         for name, new in new_values.items():
-            if (back := found.get((undoes, name))) is not None:
-                found[undoes, name] = replace(back, undone=True)
-            found[one["id"], name] = Change(
-                one["id"], name, old.get(name), new, one["time"], one["frames"], undoes
+            if (back := by_field.get((undoes, name))) is not None:
+                by_field[undoes, name] = replace(back, undone=True)
+            by_field[event["id"], name] = Change(
+                event["id"], name, old.get(name), new, event["time"], event["frames"], undoes
             )
-    return list(found.values())
+    return list(by_field.values())
 
 
-def last(found: Sequence[Change], name: str | None = None) -> list[Change]:
+def last(changes: Sequence[Change], name: str | None = None) -> list[Change]:
     """What to take back next: the fields of the last event (that changed `name`) that still stand; [] if none."""
-    standing = [one for one in found if one.stands and name in (None, one.name)]
-    return [one for one in standing if one.event == standing[-1].event]
+    standing = [change for change in changes if change.stands and name in (None, change.name)]
+    return [change for change in standing if change.event == standing[-1].event]
 
 
 def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None
     if not back:
         of = f" of {name!r}" if name else ""
         raise InvalidInput(f"there is no change{of} to take back: this run's history has none that still stands.")
-    new = {one.name: one.old for one in back}
-    method, asked = ("scale", new) if "actors" in new else ("tune", {"changes": new})
-    told: dict[str, Any] = control.call(method, timeout_s=_COMMAND_S, **asked, undoes=back[0].event)
-    return told
+    new = {change.name: change.old for change in back}
+    method, arguments = ("scale", new) if "actors" in new else ("tune", {"changes": new})
+    answer: dict[str, Any] = control.call(method, timeout_s=_COMMAND_S, **arguments, undoes=back[0].event)
+    return answer

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from workbench.supervisor.learner_status import News
-from workbench.supervisor.process_group import Crew
+from workbench.supervisor.learner_status import LearnerTracker
+from workbench.supervisor.process_group import ProcessGroup
 from workbench.supervisor.stalls import HUNG_AFTER_S, STALLED_AFTER_S, explain
 
 
-def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]) -> str:
+def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Mapping[int | None, str]) -> str:
     """What a person should know of a run that has not ended; "" if all is well.
 
     Args:
@@ -18,26 +18,26 @@ def reason(state: str, news: News, crew: Crew, endings: Mapping[int | None, str]
     """
     now = time.monotonic()
     training = state == "training"
-    down = _learner_down(news, crew, endings.get(None))
+    down = _learner_down(tracker, group, endings.get(None))
     known = explain(
         paused=state == "paused",
         learner_down=down,
-        learner_silent_s=news.silent_s(),
-        learner_mute=news.mute,
-        learner_reason=news.phase.reason,
-        dead_actors=[(str(index), endings.get(index, "")) for index, actor in crew.actors.items() if not actor.alive],
-        actors=len(crew.actors),
-        hung=news.stalls.hung(now) if training else [],
-        late=_late(news, crew, now) if training else [],
-        frozen_s=news.stalls.frozen_s(now) if training else 0.0,
+        learner_silent_s=tracker.silent_s(),
+        learner_mute=tracker.mute,
+        learner_reason=tracker.phase.reason,
+        dead_actors=[(str(index), endings.get(index, "")) for index, actor in group.actors.items() if not actor.alive],
+        actors=len(group.actors),
+        hung=tracker.stalls.hung(now) if training else [],
+        late=_late(tracker, group, now) if training else [],
+        frozen_s=tracker.stalls.frozen_s(now) if training else 0.0,
     )
-    return down or ", ".join(filter(None, (known, _actors_that_wait(crew, now))))
+    return down or ", ".join(filter(None, (known, _actors_that_wait(group, now))))
 
 
-def _learner_down(news: News, crew: Crew, ending: str | None) -> str:
+def _learner_down(tracker: LearnerTracker, group: ProcessGroup, ending: str | None) -> str:
     """Why no learner answers, or ""."""
-    learner = crew.learner
-    if learner.restarts < 0 or news.is_of(learner):
+    learner = group.learner
+    if learner.restarts < 0 or tracker.is_of(learner):
         return ""
     age_s = time.monotonic() - learner.started_at
     waits = f", waiting for {what}" if (what := learner.waits_for()) else ""
@@ -47,17 +47,17 @@ def _learner_down(news: News, crew: Crew, ending: str | None) -> str:
     return f"the learner is being restarted ({since}{waits}): it ended with {ending}"
 
 
-def _late(news: News, crew: Crew, now: float) -> list[tuple[str, float]]:
+def _late(tracker: LearnerTracker, group: ProcessGroup, now: float) -> list[tuple[str, float]]:
     """Actors whose processes live, and have not come to the learner for HUNG_AFTER_S, with the seconds."""
-    since = {index: now - max(at, crew.actors[index].started_at) for index, at in sorted(news.unconnected.items())
-             if index in crew.actors and crew.actors[index].alive and not crew.actors[index].waits_for()}
+    since = {index: now - max(at, group.actors[index].started_at) for index, at in sorted(tracker.unconnected.items())
+             if index in group.actors and group.actors[index].alive and not group.actors[index].waits_for()}
     return [(str(index), seconds) for index, seconds in since.items() if seconds >= HUNG_AFTER_S]
 
 
-def _actors_that_wait(crew: Crew, now: float) -> str:
+def _actors_that_wait(group: ProcessGroup, now: float) -> str:
     """Which actors have had no process for some seconds, and what for, or ""."""
-    late = [actor for actor in crew.actors.values() if now - actor.started_at > STALLED_AFTER_S and actor.waits_for()]
+    late = [actor for actor in group.actors.values() if now - actor.started_at > STALLED_AFTER_S and actor.waits_for()]
     if not late:
         return ""
     waited_s = now - min(actor.started_at for actor in late)
-    return f"{len(late)} of {len(crew.actors)} actors waiting {waited_s:.0f} s for {late[0].waits_for()}"
+    return f"{len(late)} of {len(group.actors)} actors waiting {waited_s:.0f} s for {late[0].waits_for()}"

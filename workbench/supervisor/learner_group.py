@@ -18,7 +18,7 @@ _SHOW_S = 3.0  # for the learner that the others lost to end as well
 _FOLLOW_S = 3.0  # for the others to end when the first one, which was asked to, has
 
 
-class Learners:
+class LearnerGroup:
     """Several learners as one `Life`.
 
     Attributes:
@@ -111,8 +111,8 @@ class Learners:
         """
         recent = 0 if self._asked_to_end else self._back_off.failed()
         if not any(ending.code for _, ending in self._ended):
-            self._ended.sort(key=lambda one: self.members.index(one[0]))
-        culprit, ending = min(self._ended, key=lambda one: _RANKS.get(one[1].code, 0))
+            self._ended.sort(key=lambda ended: self.members.index(ended[0]))
+        culprit, ending = min(self._ended, key=lambda ended: _RANKS.get(ended[1].code, 0))
         self.name = culprit.name
         return replace(ending, recent=recent, first=self.restarts == 0)
 

@@ -11,7 +11,7 @@ from workbench.supervisor.hosts.host import Life
 from workbench.supervisor.stalls import STALLED_AFTER_S, Stalls
 
 
-class News:
+class LearnerTracker:
     """The learner's last status, and what follows from all of them.
 
     Not thread-safe: callers hold the supervisor's lock.

@@ -1,6 +1,6 @@
 """The child processes of one run: a learner and a number of actors that can change.
 
-Only the supervisor's main thread uses a crew.
+Only the supervisor's main thread uses a `ProcessGroup`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from workbench.supervisor.hosts.host import Life, Place
 from workbench.supervisor.hosts.local import POLL_S, Ending, wait_for_all
-from workbench.supervisor.learner_group import Learners
+from workbench.supervisor.learner_group import LearnerGroup
 
 ACTOR_GRACE_S = 3.0
 
@@ -25,7 +25,7 @@ class Ended:
     ending: Ending
 
 
-class Crew:
+class ProcessGroup:
     """Learner and actors of a run.
 
     Args:
@@ -42,7 +42,7 @@ class Crew:
         self._place = place
         self._leaving: list[Life] = []
         self.learners = [place.learner(rank, threads=learner_threads) for rank in range(learners)]
-        self.learner: Life = self.learners[0] if learners == 1 else Learners(self.learners, begin=begin)
+        self.learner: Life = self.learners[0] if learners == 1 else LearnerGroup(self.learners, begin=begin)
         self.actors: dict[int, Life] = {}
 
     def resize(self, actors: int) -> None:

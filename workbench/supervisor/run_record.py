@@ -26,7 +26,7 @@ def log(text: str) -> None:
         print(f"{time.strftime('%F %T')} {text}", file=sys.stderr, flush=True)
 
 
-class Ledger:
+class RunRecord:
     """The files that the supervisor of one run writes; nothing raises here because a disk does."""
 
     def __init__(self, run: RunDirectory, writer: MetricsWriter) -> None:

@@ -28,9 +28,9 @@ from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import stopping_rules
 from workbench.supervisor.diagnosis import reason
 from workbench.supervisor.hosts.host import Place
-from workbench.supervisor.learner_status import News
-from workbench.supervisor.process_group import Crew, Ended
-from workbench.supervisor.run_record import Ledger, log
+from workbench.supervisor.learner_status import LearnerTracker
+from workbench.supervisor.process_group import Ended, ProcessGroup
+from workbench.supervisor.run_record import RunRecord, log
 from workbench.supervisor.stopping_rules import Budget
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
@@ -71,12 +71,12 @@ class Supervisor:
         self._learners = [Caller(reaching(run, learner_name(rank)), run.token())
                           for rank in range(self.config.learners)]
         self.learner = self._learners[0]
-        self._ledger = Ledger(run, writer)
+        self._run_record = RunRecord(run, writer)
         record = run.read()
         self._life = int(record.get("lives", 0)) + 1
         self._config_before: dict[str, Any] | None = record.get("config_before")  # of the last life, until it is told
         self._resumed_with = self.config
-        self._crew = Crew(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
+        self._group = ProcessGroup(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
                           begin=partial(run.rendezvous.unlink, missing_ok=True))
         self._guard = threading.RLock()
         self._wake = threading.Event()
@@ -84,7 +84,7 @@ class Supervisor:
         self._commanding = threading.Lock()
         self._paused: str | None = None  # why; run.json has it too, for a learner that starts anew
         self._to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # actor, whether by force
-        self._news = News()
+        self._tracker = LearnerTracker()
         self._budget = Budget(_spent(run) if self._life > 1 else Spent(), time.monotonic())
         self._asked_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
@@ -98,22 +98,22 @@ class Supervisor:
             error = outcome.error if outcome else None
             return replace(
                 status, eta_s=stopping_rules.seconds_left(self.config, status),
-                reason=outcome.message if outcome else reason(self.state, self._news, self._crew, self._endings),
-                warning=status.warning or self._ledger.warning,
+                reason=outcome.message if outcome else reason(self.state, self._tracker, self._group, self._endings),
+                warning=status.warning or self._run_record.warning,
                 error=f"{error['type']}: {error['message']}" if error else None, supervisor_pid=self._pid(),
-                learner_pid=self._crew.learner.pid, learner_pids=tuple(life.pid for life in self._crew.learners),
+                learner_pid=self._group.learner.pid, learner_pids=tuple(life.pid for life in self._group.learners),
                 actors=tuple(self._actors(status)))
 
     def _counted(self) -> RunStatus:
         """What the learner last said, and what was spent."""
-        learner = self._news.current(self._crew.learner)
+        learner = self._tracker.current(self._group.learner)
         return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent))
 
     def _actors(self, status: RunStatus) -> Iterator[ActorStatus]:
         """What the learner last said of each actor, if that is of its process, with that process."""
         seen = {actor.index: actor for actor in status.actors}
-        for index, child in sorted(self._crew.actors.items()):
-            known = index in seen and self._news.has_come(index, child.started_at)
+        for index, child in sorted(self._group.actors.items()):
+            known = index in seen and self._tracker.has_come(index, child.started_at)
             yield replace(seen[index] if known else ActorStatus(index), pid=child.pid, alive=child.alive,
                           restarts=max(0, child.restarts))
 
@@ -125,7 +125,7 @@ class Supervisor:
         try:
             return self._learners[rank].call(method, timeout_s=timeout_s, **arguments)
         except ConnectionLost as error:
-            down = "" if self._crew.learner.alive else " (no learner lives now)"
+            down = "" if self._group.learner.alive else " (no learner lives now)"
             raise ConnectionLost(
                 f"the learner did not answer {method!r}{down}: it is starting, restarting or busy. Try again soon."
             ) from error
@@ -155,7 +155,7 @@ class Supervisor:
         self._paused = why
         if self._outcome is None:
             self.state = "training" if why is None else "paused"
-        self._news.moved()
+        self._tracker.moved()
         self._record()
 
     def change(self, config: RunConfig) -> None:
@@ -173,7 +173,7 @@ class Supervisor:
     def actor_indices(self) -> list[int]:
         """Indices of the actors that belong to the run."""
         with self._guard:
-            return sorted(self._crew.actors)
+            return sorted(self._group.actors)
 
     def end(self, outcome: Outcome) -> None:
         """Ask for the run's end; the first outcome counts."""
@@ -183,8 +183,8 @@ class Supervisor:
 
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress that the learner told last; at none if a resumed one told none yet."""
-        known = self._news.status is not None or self._life == 1
-        self._ledger.event(kind, message, progress=self._news.progress if known else None, data=data or None)
+        known = self._tracker.status is not None or self._life == 1
+        self._run_record.event(kind, message, progress=self._tracker.progress if known else None, data=data or None)
 
     def changed(
         self, kind: str, before: RunConfig, after: RunConfig, names: Sequence[str], **more: Any
@@ -224,13 +224,13 @@ class Supervisor:
         except BaseException:
             fault = {"type": "RunFailed", "message": f"the supervisor failed:\n{traceback.format_exc()}"}
             self._outcome = Outcome("failed", "the supervisor failed", fault)
-            self._crew.kill()
+            self._group.kill()
             self._close(self._outcome)
             raise
 
     def close(self) -> None:
         """Write what waits to be written; after `serve`, when nobody calls any more."""
-        self._ledger.close()
+        self._run_record.close()
 
     def _begin(self) -> None:
         self._record()
@@ -241,18 +241,18 @@ class Supervisor:
 
     def _turn(self) -> None:
         with self._guard:
-            self._crew.resize(self.config.actors)
-            for child, index in self._crew.start_due():
+            self._group.resize(self.config.actors)
+            for child, index in self._group.start_due():
                 if child.restarts > 0:
                     self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
             while not self._to_end.empty():
                 index, by_force = self._to_end.get()
-                (self._crew.kill_actor if by_force else self._crew.replace_actor)(index)
+                (self._group.kill_actor if by_force else self._group.replace_actor)(index)
             self._end_hung()
-            for ended in self._crew.poll():
+            for ended in self._group.poll():
                 self._after_ending(ended)
         now = time.monotonic()
-        if now - self._asked_at >= POLL_LEARNER_S and self._crew.learner.alive:
+        if now - self._asked_at >= POLL_LEARNER_S and self._group.learner.alive:
             self._poll_learner()
             self._asked_at = now
         self._go_by_rules(now)
@@ -271,13 +271,13 @@ class Supervisor:
     def _end_hung(self) -> None:
         """End actors whose environments hang; as after any other death, others follow them."""
         limit_s = self.config.step_timeout_s
-        hung = self._news.stalls.hung(time.monotonic()) if limit_s and self.state == "training" else []
+        hung = self._tracker.stalls.hung(time.monotonic()) if limit_s and self.state == "training" else []
         for index, seconds in hung:
             if seconds > limit_s:
                 self.event("error", f"actor-{index} made no step for {seconds:.0f} s, which step_timeout_s={limit_s:g} "
                                     "does not allow: an environment hangs. It is ended and started anew")
-                self._crew.kill_actor(int(index))
-                self._news.stalls.forget(index)
+                self._group.kill_actor(int(index))
+                self._tracker.stalls.forget(index)
 
     def _poll_learner(self) -> None:
         """Hear how the learner is. Its state counts only if no command was under way, which may take COMMAND_S."""
@@ -290,11 +290,11 @@ class Supervisor:
                 phase = replace(phase, state="paused")
             self._hear(phase, LearnerStatus.from_json(answer) if "frames" in answer else None, follow=quiet)
         except ConnectionLost:
-            self._news.mute = ""
+            self._tracker.mute = ""
         except WorkbenchError as error:
-            if str(error) != self._news.mute:
+            if str(error) != self._tracker.mute:
                 log(f"the learner cannot tell how it is: {error}")
-            self._news.mute = str(error)
+            self._tracker.mute = str(error)
         finally:
             if quiet:
                 self._commanding.release()
@@ -302,8 +302,8 @@ class Supervisor:
     def _hear(self, phase: LearnerPhase, status: LearnerStatus | None, *, follow: bool) -> None:
         """Take in a learner's answer, and, to `follow`, its state; nobody sees one without the other."""
         with self._guard:
-            floods = self._news.phase.floods
-            self._news.heard(phase, status, alive={at for at, child in self._crew.actors.items() if child.alive})
+            floods = self._tracker.phase.floods
+            self._tracker.heard(phase, status, alive={at for at, child in self._group.actors.items() if child.alive})
             for flood in phase.floods:
                 if flood not in floods:
                     self.event("error", flood)
@@ -323,10 +323,10 @@ class Supervisor:
             elif self._paused is None:
                 self._hold(phase.reason or "the learner paused itself")
                 self.event("pause", self._paused or "")
-            self._news.moved()
+            self._tracker.moved()
         elif phase.state == "training":
             if self.state == "starting":
-                self._news.moved()
+                self._tracker.moved()
             elif self.state == "paused":
                 self.event("resume", "the disk takes what the run makes again; training goes on")
             self.state = "training"
@@ -352,15 +352,15 @@ class Supervisor:
         """Whether starting this child again would not help."""
         ending, often = ended.ending, ended.ending.recent > _MAX_FAILURES
         if ended.index is None:
-            self._news.fruitless += 1
-            return ending.error is not None or (often and self._news.fruitless > _MAX_FAILURES)
-        stepped = ended.index in self._news.stepped
+            self._tracker.fruitless += 1
+            return ending.error is not None or (often and self._tracker.fruitless > _MAX_FAILURES)
+        stepped = ended.index in self._tracker.stepped
         if ending.error is None:
             return often and not stepped
         return often or (ending.first and not stepped and self.state == "starting")
 
     def _reached_total(self) -> bool:
-        if self._news.phase.state == "finished":
+        if self._tracker.phase.state == "finished":
             return True
         newest = self._newest_checkpoint()
         return newest is not None and newest.frames >= self.config.total_frames
@@ -375,13 +375,13 @@ class Supervisor:
         """The status row each second; run.json only when it changed, and after the row: who reads there that the run
         has ended finds the counters of its end."""
         with self._guard:
-            self._ledger.status(self.status())
+            self._run_record.status(self.status())
             self._record()
 
     def _record(self) -> None:
         """Write what run.json says of the run, if that has changed."""
         with self._guard:
-            self._ledger.record({
+            self._run_record.record({
                 "state": self.state, "error": self._outcome.error if self._outcome else None,
                 "supervisor_pid": self._pid(), "lives": self._life, "paused": self._paused,
                 "config": self.config.to_json(), "config_before": self._config_before,
@@ -393,15 +393,15 @@ class Supervisor:
             self.state = "stopping"
         self._publish()
         self._end_learner(self._last_checkpoint_s() if outcome.timeout_s is None else outcome.timeout_s)
-        self._crew.end_actors()
+        self._group.end_actors()
         self._close(outcome)
 
     def _last_checkpoint_s(self) -> float:
         """Seconds for the learner to end, when nobody said how long: more if it is writing a replay just now."""
-        return REPLAY_S if self._news.phase.writing_replay else self.config.last_checkpoint_s
+        return REPLAY_S if self._tracker.phase.writing_replay else self.config.last_checkpoint_s
 
     def _end_learner(self, timeout_s: float) -> None:
-        if not self._crew.learner.alive:
+        if not self._group.learner.alive:
             return
         deadline = time.monotonic() + timeout_s
         problem = ""
@@ -409,7 +409,7 @@ class Supervisor:
             self.learner.call("stop", timeout_s=max(0.1, timeout_s))
         except WorkbenchError as error:
             deadline, problem = time.monotonic() + _EXIT_S, f": {error}"
-        ending = self._crew.end_learner(deadline - time.monotonic())
+        ending = self._group.end_learner(deadline - time.monotonic())
         if ending is not None and ending.code != 0:
             self.event("error", f"the learner ended with {ending}, without a last checkpoint{problem}")
 
@@ -417,14 +417,14 @@ class Supervisor:
         last = self._newest_checkpoint()
         with self._guard:
             self.state = outcome.state
-            if last is not None and last.frames >= self._news.progress.frames:
+            if last is not None and last.frames >= self._tracker.progress.frames:
                 counters = {name: getattr(last, name) for name in ("frames", "steps", "updates", "time_s")}
-                self._news.status = replace(self._news.status or LearnerStatus(), **counters)
+                self._tracker.status = replace(self._tracker.status or LearnerStatus(), **counters)
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S
         self._publish()
-        while self._ledger.warning and time.monotonic() < deadline:
+        while self._run_record.warning and time.monotonic() < deadline:
             time.sleep(TURN_S)
             self._publish()
 

@@ -1,4 +1,4 @@
-"""A life as a thread of this process, with the interface of a process (`supervisor.hosts.host.Life`).
+"""A life as a thread of this process, with the interface of a child process (`supervisor.hosts.host.Life`).
 
 A thread cannot be killed. Where a process would be killed, a thread is asked to leave at once. One that stays longer,
 stuck in some code, is given up: its life counts as over, and the next life waits until the thread has ended.

@@ -1,6 +1,6 @@
 """Where the processes of a run live: on this machine, or wherever another place puts them.
 
-A place makes children; the crew starts, polls and ends them without knowing where they are.
+A place makes children; the process group starts, polls and ends them without knowing where they are.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Resources:
 
 
 class Life(Protocol):
-    """What a crew needs of a child, wherever it lives; `Child` says more.
+    """What a process group needs of a child, wherever it lives; `Child` says more.
 
     Attributes:
         name: "learner", "learner-1" or "actor-3".
