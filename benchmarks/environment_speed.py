@@ -130,8 +130,8 @@ def _bare_vizdoom(name: str, count: int) -> Callable[[], int]:
     import vizdoom
 
     from workbench.environments.vizdoom import engine
+    from workbench.environments.vizdoom.area_average import shrinking
     from workbench.environments.vizdoom.scenarios import SCENARIOS, presses
-    from workbench.environments.vizdoom.screen import smaller
 
     games = []
     for number in range(count):
@@ -146,7 +146,7 @@ def _bare_vizdoom(name: str, count: int) -> Callable[[], int]:
         engine.start(game)
         games.append(game)
     buttons = presses(games[0].get_available_buttons()).buttons
-    shrink = smaller(120, 160, 72, 96)
+    shrink = shrinking(120, 160, 72, 96)
     chosen = itertools.cycle(np.random.default_rng(0).integers(0, len(buttons), (_DRAWN, count)).tolist())
 
     def step() -> int:

@@ -31,7 +31,7 @@ from throughput import hardware
 import workbench as wb
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.checkpoints.checkpoint import META, described, file_of
+from workbench.checkpoints.checkpoint import META, encoded_meta, file_of
 from workbench.checkpoints.tensorfile import Content
 from workbench.playing import pretrained
 from workbench.playing.evaluating import evaluation_log
@@ -182,7 +182,7 @@ def packed(checkpoint: Checkpoint, place: Path) -> Checkpoint:
 
 
 def write_meta(place: Path, source: Checkpoint, files: dict[str, Any], meta: dict[str, Any]) -> None:
-    (place / META).write_bytes(described(meta, files=files, requested=True, created=source.created))
+    (place / META).write_bytes(encoded_meta(meta, files=files, requested=True, created=source.created))
 
 
 def judgement(played: wb.Evaluation) -> dict[str, Any]:

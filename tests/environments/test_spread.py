@@ -78,7 +78,7 @@ def test_an_error_comes_with_its_line_also_of_code_typed_in_a_cell(monkeypatch):
         with pytest.raises(EnvironmentFailed, match="index 0.*ZeroDivisionError in step") as caught:
             for _ in range(3):
                 env.step(np.zeros(4, int))
-    assert "# here it breaks" in str(caught.value) and "spread_worker" not in str(caught.value)
+    assert "# here it breaks" in str(caught.value) and "spread/worker.py" not in str(caught.value)
 
 
 class BreaksAlone(CountingEnv):
