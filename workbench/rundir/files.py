@@ -250,13 +250,15 @@ def read_record(path: Path) -> dict[str, Any]:
     return data
 
 
+_TEXTS = {"error": ("type", "message"), "parent": ("checkpoint", "take")}  # of records in a record
 _LARGEST = 2.0**53  # of counts, process ids and times in a record
 
 
 def check_fields(
     record: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], path: Path, *, needed: Collection[str] = ()
 ) -> None:
-    """Raises StorageFailed where a field of the record in `path` is of another type, or one that is needed is missing.
+    """Raises StorageFailed where a field of the record in `path` is of another type, or one that is needed is missing;
+    also where an error or a parent in it lacks its texts.
 
     Args:
         kinds: what a value of each field may be; others may be anything.
@@ -269,6 +271,11 @@ def check_fields(
         if type(value) not in fitting or endless:
             raise StorageFailed(f"{path} is damaged: {name}={value!r:.100} is no {fitting[0].__name__}. Move its "
                                 "folder away, or put back a copy of the file.")
+    for name, keys in _TEXTS.items():
+        value = record.get(name) if name in kinds else None
+        if type(value) is dict and not all(type(value.get(key)) is str for key in keys):
+            raise StorageFailed(f"{path} is damaged: its {name} has no {' and '.join(keys)}. Move its folder away, or "
+                                "put back a copy of the file.")
 
 
 def write_record(path: Path, data: Mapping[str, Any]) -> None:

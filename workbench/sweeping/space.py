@@ -26,6 +26,7 @@ _COMMON = {
     **dict.fromkeys(("max_hours", "price_per_hour", "max_cost", "target_return", "patience_frames"),
                     "Runs that end by different rules cannot be compared at equal frames."),
 }
+_MOST = 1_000  # choices of a field, and fields: no chart shows more
 _FORMS = "Give (low, high), (low, high, 'log'), or a list of choices."
 
 
@@ -153,6 +154,8 @@ def _choice(one: Setting, entry: Any) -> Choice:
     values = tuple(one.check(value) for value in entry)
     if len(values) < 2:
         raise OutOfBounds(f"{said} leaves no choice. Give two or more, or fix the value: {one.name}=....")
+    if len(values) > _MOST:
+        raise OutOfBounds(f"{one.name} has {len(values):,} choices. Give at most {_MOST:,}, or a span: (low, high).")
     if any(value == other for at, value in enumerate(values) for other in values[:at]):
         raise OutOfBounds(f"{said} has a choice twice.")
     for value in values if one.name == "network" else ():
@@ -174,6 +177,11 @@ def to_json(space: Space) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> Space:
     """The space that `to_json` wrote. Raises StorageFailed for anything else."""
     try:
-        return {name: Choice(tuple(one["choices"])) if "choices" in one else Span(**one) for name, one in data.items()}
-    except (TypeError, ValueError) as error:
+        space: Space = {name: Choice(tuple(one["choices"])) if "choices" in one else Span(**one)
+                        for name, one in data.items()}
+        if len(space) > _MOST or not all(2 <= len(_ends(entry)) <= _MOST and all(
+                0 <= entry.place(end) <= 1 for end in _ends(entry)) for entry in space.values()):
+            raise ValueError("it has too much in it, or ends that are no numbers of its scale")
+        return space
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise StorageFailed(f"space={data!r:.100} is no space of a sweep: {error!s:.100}.") from None

@@ -5,6 +5,7 @@ Nothing else imports Optuna, and this module only when a sweep is made, run or l
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import warnings
 from collections.abc import Sequence
@@ -190,14 +191,14 @@ def under_way(study: Study, number: int, ranges: dict[str, BaseDistribution]) ->
 def trials(sweep: SweepFolder, study: Study) -> list[Trial]:
     """All trials that have begun, oldest first. Raises StorageFailed."""
     try:
-        total = sweep.read()["config"]["total_frames"]
+        total, space = sweep.read()["config"]["total_frames"], space_of(sweep)
         found = study.get_trials(deepcopy=False)
-        return [_trial(sweep, one, total) for one in found if one.state.name != "WAITING"]
+        return [_trial(sweep, one, total, space) for one in found if one.state.name != "WAITING"]
     except (*ODD, optuna().exceptions.OptunaError) as error:
         raise StorageFailed(f"cannot read {sweep.study}: {error!s:.200}.") from None
 
 
-def _trial(sweep: SweepFolder, one: FrozenTrial, total_frames: int) -> Trial:
+def _trial(sweep: SweepFolder, one: FrozenTrial, total_frames: int, space: Space) -> Trial:
     states: dict[str, State] = {"RUNNING": "running", "COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed"}
     curve = dict(sorted(one.intermediate_values.items()))
     last = max(curve, default=0)
@@ -208,6 +209,8 @@ def _trial(sweep: SweepFolder, one: FrozenTrial, total_frames: int) -> Trial:
     numbers = [number for number in (value, *curve, *curve.values()) if number is not None]
     if type(frames) is not int or type(said) is not str or any(type(number) not in (int, float) for number in numbers):
         raise ValueError(f"trial {one.number} has values that no sweep writes")
+    if not all(math.isfinite(space[name].place(value)) for name, value in one.params.items()):
+        raise ValueError(f"trial {one.number} has fields that the sweep does not search")
     return Trial(one.number, sweep.run(one.number).name, states[one.state.name], value if value is not None
                  else curve.get(last), frames, duration, dict(one.params), said, curve)
 

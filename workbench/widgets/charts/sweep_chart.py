@@ -31,7 +31,8 @@ def figures(found: Sequence[Trial], shares: Mapping[str, float], space: Space, *
     chosen = best(found, goal)
     number = None if chosen is None else chosen.number
     return {
-        "parallel": parallel(known, space, metric=metric, best_number=number),
+        "parallel": parallel([one for one in known if one.fields.keys() >= space.keys()], space, metric=metric,
+                             best_number=number),
         "importance": importance(shares),
         "history": history(known, metric=metric, goal=goal, best_number=number),
     }
