@@ -268,6 +268,53 @@ def test_a_study_of_odd_values_is_shown_or_refused_by_our_own_errors(home: Path,
     assert [row.name for row in wb.sweeps()] == ["bad"]
 
 
+@pytest.mark.parametrize("sql", [
+    "update trial_params set param_value = -1", "update trial_params set param_value = 'x'",
+    "update trial_params set param_name = param_name || 'x'",
+    """update trial_params set param_value = 0,
+       distribution_json = '{"name": "CategoricalDistribution", "attributes": {"choices": [[1]]}}'""",
+])  # fmt: skip
+def test_trials_of_other_fields_than_the_sweep_searches_are_named(home: Path, sql: str) -> None:
+    swept.by_hand("bad")
+    with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
+        theirs.execute("delete from trials where number > 2")  # too few for their importance, which is looked at before
+        theirs.execute(sql)
+        theirs.commit()
+    for view in ("trials", "panel"):
+        with pytest.raises(StorageFailed, match=r"cannot read .*study.sqlite"):
+            getattr(wb.attach_sweep("bad"), view) if view == "trials" else wb.attach_sweep("bad").panel()
+    [row] = wb.sweeps()
+    assert row.state == "damaged"
+
+
+def test_trials_without_fields_are_shown(home: Path) -> None:
+    swept.by_hand("bad")
+    with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
+        theirs.execute("delete from trials where number > 2")
+        theirs.execute("delete from trial_params where trial_id = 1")
+        theirs.commit()
+    sweep = wb.attach_sweep("bad")
+    assert len(sweep.trials) == len(sweep.panel().table.rows) == 3
+
+
+@pytest.mark.parametrize("odd", [
+    *({"space": {"learning_rate": {"low": low, "high": 1.0, "log": True, "whole": False}}} for low in (
+        None, "x", [1], 0, -1, 1.0, math.nan, math.inf, -math.inf)),
+    *({"space": {"network": {"choices": choices}}} for choices in ([], ["mlp"], 5, list(range(50_000)))),
+    {"space": {f"f{at}": {"choices": [1, 2]} for at in range(20_000)}}, {"error": {}}, {"error": {"message": 1}},
+    {"parent": {}}, {"parent": {"checkpoint": 1, "take": "all"}},
+], ids=lambda odd: f"{odd!s:.60}")  # fmt: skip
+def test_a_sweep_of_odd_values_is_named(home: Path, odd: dict[str, Any]) -> None:
+    sweep = swept.by_hand("bad")
+    record = json.loads((sweep.path / "sweep.json").read_text())
+    replaced(sweep.path / "sweep.json", json.dumps({**record, **odd}))
+    with soon():
+        [row] = wb.sweeps()
+    assert row.name == "bad" and row.state == "damaged" and row.problem
+    with soon(), pytest.raises(StorageFailed):
+        wb.attach_sweep("bad")
+
+
 def test_a_trigger_in_a_sweeps_study_does_not_run(home: Path) -> None:
     swept.by_hand("bad")
     with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:

@@ -258,11 +258,6 @@ class RunDirectory:
 def _checked(record: dict[str, Any], path: Path) -> dict[str, Any]:
     """run.json, with its fields checked. Raises StorageFailed."""
     check_fields(record, _FIELDS, path)
-    for name, keys in (("error", ("type", "message")), ("parent", ("checkpoint", "take"))):
-        value = record.get(name)
-        if type(value) is dict and not all(type(value.get(key)) is str for key in keys):
-            raise StorageFailed(f"{path} is damaged: its {name} has no {' and '.join(keys)}. Move its folder away, or "
-                                "put back a copy of the file.")
     return {"created": 0.0, "state": "stopped", **record}
 
 

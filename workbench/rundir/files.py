@@ -249,13 +249,15 @@ def read_record(path: Path) -> dict[str, Any]:
     return data
 
 
-_LARGEST = 2.0**53  # number in a record: counts, process ids, times
+_TEXTS = {"error": ("type", "message"), "parent": ("checkpoint", "take")}  # of records in a record
+_LARGEST = 2.0**53  # of counts, process ids and times in a record
 
 
 def check_fields(
     record: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], path: Path, *, needed: Collection[str] = ()
 ) -> None:
-    """Raises StorageFailed if a field of the record in `path` has another type, or a needed one is missing.
+    """Raises StorageFailed if a field of the record in `path` has another type, or a needed one is missing; also if an
+    error or a parent in it lacks its texts.
 
     Args:
         kinds: the types of each field; other fields may have any.
@@ -268,6 +270,11 @@ def check_fields(
         if type(value) not in types or too_large:
             raise StorageFailed(f"{path} is damaged: {name}={value!r:.100} is no {types[0].__name__}. Move its "
                                 "folder away, or put back a copy of the file.")
+    for name, keys in _TEXTS.items():
+        value = record.get(name) if name in kinds else None
+        if type(value) is dict and not all(type(value.get(key)) is str for key in keys):
+            raise StorageFailed(f"{path} is damaged: its {name} has no {' and '.join(keys)}. Move its folder away, or "
+                                "put back a copy of the file.")
 
 
 def write_record(path: Path, data: Mapping[str, Any]) -> None:

@@ -26,6 +26,7 @@ _COMMON = {
     **dict.fromkeys(("max_hours", "price_per_hour", "max_cost", "target_return", "patience_frames"),
                     "Runs that end by different rules cannot be compared at equal frames."),
 }
+_MOST = 1_000  # choices of a field, and fields: no chart shows more
 _FORMS = "Give (low, high), (low, high, 'log'), or a list of choices."
 
 
@@ -153,6 +154,8 @@ def _choice(setting: Setting, entry: Any) -> Choice:
     values = tuple(setting.check(value) for value in entry)
     if len(values) < 2:
         raise OutOfBounds(f"{argument} leaves no choice. Give two or more, or fix the value: {setting.name}=....")
+    if len(values) > _MOST:
+        raise OutOfBounds(f"{setting.name} has {len(values):,} choices. Give at most {_MOST:,}, or a span: (low, high).")
     if any(value == other for at, value in enumerate(values) for other in values[:at]):
         raise OutOfBounds(f"{argument} has a choice twice.")
     for value in values if setting.name == "network" else ():
@@ -174,7 +177,11 @@ def to_json(space: Space) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> Space:
     """The space that `to_json` wrote. Raises StorageFailed for any other data."""
     try:
-        return {name: Choice(tuple(entry["choices"])) if "choices" in entry else Span(**entry)
-                for name, entry in data.items()}
-    except (TypeError, ValueError) as error:
+        space: Space = {name: Choice(tuple(entry["choices"])) if "choices" in entry else Span(**entry)
+                        for name, entry in data.items()}
+        if len(space) > _MOST or not all(2 <= len(_ends(entry)) <= _MOST and all(
+                0 <= entry.place(end) <= 1 for end in _ends(entry)) for entry in space.values()):
+            raise ValueError("it has too many fields or choices, or ends that are no numbers of its scale")
+        return space
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise StorageFailed(f"space={data!r:.100} is not the space of a sweep: {error!s:.100}.") from None

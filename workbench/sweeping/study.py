@@ -5,6 +5,7 @@ No other module imports Optuna at its top, and this one does so only when a swee
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import warnings
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from workbench import imports
 from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
 from workbench.metrics import check_tables
 from workbench.sweeping.objective import MARKS
-from workbench.sweeping.space import Choice, Space
+from workbench.sweeping.space import Choice, Space, from_json
 from workbench.sweeping.sweep_folder import SweepFolder
 
 if TYPE_CHECKING:
@@ -184,14 +185,15 @@ def under_way(study: Study, number: int, ranges: dict[str, BaseDistribution]) ->
 def trials(sweep: SweepFolder, study: Study) -> list[Trial]:
     """All trials that have begun, oldest first. Raises StorageFailed."""
     try:
-        total = sweep.read()["config"]["total_frames"]
-        return [_trial(sweep, frozen, total) for frozen in study.get_trials(deepcopy=False)
+        record = sweep.read()
+        total, space = record["config"]["total_frames"], from_json(record["space"])
+        return [_trial(sweep, frozen, total, space) for frozen in study.get_trials(deepcopy=False)
                 if frozen.state.name != "WAITING"]
     except (*ODD, optuna().exceptions.OptunaError) as error:
         raise StorageFailed(f"cannot read {sweep.study}: {error!s:.200}.") from None
 
 
-def _trial(sweep: SweepFolder, frozen: FrozenTrial, total_frames: int) -> Trial:
+def _trial(sweep: SweepFolder, frozen: FrozenTrial, total_frames: int, space: Space) -> Trial:
     states: dict[str, State] = {"RUNNING": "running", "COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed"}
     curve = dict(sorted(frozen.intermediate_values.items()))
     last = max(curve, default=0)
@@ -202,6 +204,8 @@ def _trial(sweep: SweepFolder, frozen: FrozenTrial, total_frames: int) -> Trial:
     numbers = [number for number in (value, *curve, *curve.values()) if number is not None]
     if type(frames) is not int or type(note) is not str or any(type(number) not in (int, float) for number in numbers):
         raise ValueError(f"trial {frozen.number} has values that no sweep writes")
+    if not all(math.isfinite(space[name].place(value)) for name, value in frozen.params.items()):
+        raise ValueError(f"trial {frozen.number} has fields that the sweep does not search")
     return Trial(frozen.number, sweep.run(frozen.number).name, states[frozen.state.name], value if value is not None
                  else curve.get(last), frames, duration, dict(frozen.params), note, curve)
 

@@ -116,7 +116,7 @@ class SweepFolder:
         try:
             record = read_record(self.record)
             check_fields(record, _FIELDS, self.record, needed=_FIELDS)
-            return record
+            return {"error": None, "parent": None, **record}
         except FileNotFoundError:
             raise RunNotFound(f"{self.path} is gone: there is no sweep in it. wb.sweeps() lists the sweeps.") from None
 

@@ -31,7 +31,8 @@ def figures(trials: Sequence[Trial], shares: Mapping[str, float], space: Space, 
     best_trial = best(trials, goal)
     number = None if best_trial is None else best_trial.number
     return {
-        "parallel": parallel(measured, space, metric=metric, best_number=number),
+        "parallel": parallel([trial for trial in measured if trial.fields.keys() >= space.keys()], space,
+                             metric=metric, best_number=number),
         "importance": importance(shares),
         "history": history(measured, metric=metric, goal=goal, best_number=number),
     }
