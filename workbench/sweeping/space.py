@@ -155,7 +155,8 @@ def _choice(setting: Setting, entry: Any) -> Choice:
     if len(values) < 2:
         raise OutOfBounds(f"{argument} leaves no choice. Give two or more, or fix the value: {setting.name}=....")
     if len(values) > _MOST:
-        raise OutOfBounds(f"{setting.name} has {len(values):,} choices. Give at most {_MOST:,}, or a span: (low, high).")
+        raise OutOfBounds(f"{setting.name} has {len(values):,} choices. Give at most {_MOST:,}, or a span: "
+                          "(low, high).")
     if any(value == other for at, value in enumerate(values) for other in values[:at]):
         raise OutOfBounds(f"{argument} has a choice twice.")
     for value in values if setting.name == "network" else ():
