@@ -66,7 +66,7 @@ def test_actions_and_parts_of_every_kind_reach_the_page(kind, parts, monkeypatch
     view.look()
     header = sent[-1][0]["header"]
     assert header["actions"] == kind and header["groups"] == [one._asdict() for one in groups(actions, ())]
-    seen = view._kept[-1].columns
+    seen = view._looks[-1].columns
     assert seen["action"].tolist() == [action.tolist()] * 5
     assert seen["action"].dtype == (np.float32 if kind == "tanh_normal" else np.int32)
     np.testing.assert_allclose(seen["scores"], [scores] * 5)
@@ -91,7 +91,7 @@ def test_of_observations_of_many_numbers_the_first_are_shown(shape):
     view.look()
     header = view._header()
     assert header is not None and header["shape"] == [32] and header["entries"] == [f"x[{at}]" for at in range(32)]
-    np.testing.assert_array_equal(view._kept[-1].columns["observation"], rows.reshape(5, -1)[:, :32])
+    np.testing.assert_array_equal(view._looks[-1].columns["observation"], rows.reshape(5, -1)[:, :32])
     assert "action" in view.still()["text/plain"] and "image/png" not in view.still()
     view.close()
 
