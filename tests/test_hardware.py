@@ -55,7 +55,7 @@ def test_bf16_of_this_cpu_is_what_torch_says():
 
 
 def test_the_build_of_torch_is_known_without_loading_it():
-    assert hardware.torch_build() == (torch.version.cuda or "")
+    assert hardware.torch_build() == (torch.version.cuda or torch.version.hip or "")
 
 
 def test_several_gpus_are_told_with_number_and_capability(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ import pytest
 from tests.conftest import mounted_disk
 from workbench.errors import ShapeMismatch, StorageFailed
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.metrics.history import History
 
 COLUMNS = ["frames", "steps", "updates", "time_s", "value"]
 
@@ -216,6 +217,34 @@ def test_rows_beyond_the_checkpoint_stay_after_a_resume_in_the_order_they_came(
     writer.commit()
     assert MetricsReader(path).series("loss")["updates"].tolist() == [1, 2, 3, 4, 3, 4, 5]
     assert MetricsReader(path).series("loss", since_update=4)["updates"].tolist() == [5]
+
+
+def restored(writer: MetricsWriter, path: Path, *, update: int) -> None:
+    writer.event("restore", "continues", progress=at(update), data={"rows": MetricsReader(path).lengths()})
+
+
+@pytest.mark.parametrize("max_points", [None, 200])
+def test_rows_that_a_restore_left_behind_stay_in_the_file_and_on_no_curve(
+    writer: MetricsWriter, path: Path, max_points: int | None
+) -> None:
+    history, reader = History(path, most_points=200), MetricsReader(path)
+    for life, (first, last) in enumerate([(0, 2_000), (1_000, 1_500), (1_200, 3_000)]):
+        if life:
+            restored(writer, path, update=first)
+        for update in range(first + 1, last + 1):
+            writer.scalars(at(update), {"loss": float(life), "new": 1.0} if life else {"loss": 0.0})
+        writer.commit()
+        history.series(["loss"])  # holds the rows that the next life leaves behind
+    expected = {**{update: 0.0 for update in range(1, 1_001)}, **{update: 1.0 for update in range(1_001, 1_201)},
+                **{update: 2.0 for update in range(1_201, 3_001)}}
+    for rows in (reader.series("loss", max_points=max_points), history.series(["loss"])["loss"]):
+        assert (np.diff(rows["updates"]) > 0).all() and rows["updates"][-1] == 3_000
+        assert rows["value"].tolist() == [expected[update] for update in rows["updates"].tolist()]
+    assert len(reader.series("loss")["value"]) == 3_000
+    assert reader.lengths() == {"loss": 2_000 + 500 + 1_800, "new": 500 + 1_800}
+    means = reader.means("loss", points=50)
+    assert (np.diff(means["frames"]) > 0).all() and means["value"].min() == 0.0
+    assert reader.series("new")["updates"].tolist() == list(range(1_001, 1_201)) + list(range(1_201, 3_001))
 
 
 @pytest.mark.parametrize("length", [500, 5_000, 30_000, 100_000])
@@ -518,6 +547,7 @@ import sys
 from pathlib import Path
 import workbench.checkpoints
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.metrics.history import History
 folder = Path(sys.argv[1])
 writer = MetricsWriter(folder / "metrics.sqlite", tensorboard=folder / "tensorboard")
 writer.scalars(Progress(1, 1, 1, 1.0), {"loss": 1.0})

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
-from workbench.config import NETWORKS
+from workbench.config import NETWORKS, hardware
 from workbench.errors import (
     CheckpointCorrupt,
     EnvironmentFailed,
@@ -57,6 +57,14 @@ def test_wrong_input_is_one_clear_error_and_starts_nothing(
         wb.launch(environment, **given)
     assert len(wb.runs()) == 0
     assert processes_of(home) == []
+
+
+@pytest.mark.parametrize("launcher", ["local", "inline"])
+def test_a_gpu_is_refused_at_once_where_torch_is_built_for_cpus(home: Path, monkeypatch, launcher: str) -> None:
+    monkeypatch.setattr(hardware, "torch_build", lambda: "")
+    with pytest.raises(OutOfBounds, match=r"device='cuda', but the torch that is installed here is built for CPUs"):
+        wb.launch("CartPole-v1", device="cuda", launcher=launcher)
+    assert len(wb.runs()) == 0
 
 
 def test_an_environment_that_exists_already_is_refused(home: Path) -> None:

@@ -120,6 +120,7 @@ def test_a_killed_learner_goes_on_from_its_checkpoint(run: wb.Run) -> None:
     )
     assert after.supervisor_pid == before.supervisor_pid
     assert after.frames > made.frames
+    assert run.metrics("loss")["updates"].is_monotonic_increasing, "its curve goes back to what was left behind"
     events = run.events
     assert "learner restarted after signal 9 (SIGKILL)" in set(events["message"])
 

@@ -94,10 +94,10 @@ def gpu_names(root: Path = ROOT) -> list[str]:
 
 
 def torch_build() -> str:
-    """The CUDA version of the installed torch; "" if torch is for CPUs only or missing. Does not load torch."""
+    """The version of CUDA or ROCm of the installed torch; "" if torch is for CPUs only or missing. Does not load it."""
     spec = importlib.util.find_spec("torch")
     places = (spec and spec.submodule_search_locations) or ()
-    return next((_first(Path(place, "version.py"), r"(?m)^cuda\b[^=\n]*=\s*'([\d.]+)'") for place in places), "")
+    return next((_first(Path(place, "version.py"), r"(?m)^(?:cuda|hip)\b[^=\n]*=\s*'([^']+)'") for place in places), "")
 
 
 def _tpu(environment: Mapping[str, str], root: Path) -> Accelerator | None:

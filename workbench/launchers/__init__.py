@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from workbench.config import RunConfig
-from workbench.errors import InvalidInput, UnknownName
+from workbench.config import RunConfig, hardware
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.launchers.contract import Launched, Launcher, Resources
 
 # Every folder here is a launcher: `<name>/`, with the class `<Name>Launcher` in its `__init__`, loaded on first
@@ -25,9 +25,15 @@ def by_name(name: str) -> Launcher:
 
 
 def checked(launcher: Launcher, config: RunConfig) -> Launcher:
-    """The launcher, if it can start a run of that configuration. Raises what `Launcher.check` raises."""
+    """The launcher, if it can start a run of that configuration.
+
+    Raises what `Launcher.check` raises, and OutOfBounds for a GPU that the torch of this machine cannot use.
+    """
     if config.address is not None and config.launcher != "ray":
         raise InvalidInput(f"address={config.address!r} is of a Ray cluster, and launcher={config.launcher!r} uses "
                            "none. Give launcher='ray', or leave the address out.")
+    if config.device == "cuda" and config.launcher != "ray" and not hardware.torch_build():
+        raise OutOfBounds("device='cuda', but the torch that is installed here is built for CPUs alone. Install a build "
+                          "for your GPU, or choose device='cpu' or 'auto'.")
     launcher.check(config)
     return launcher

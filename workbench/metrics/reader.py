@@ -53,6 +53,7 @@ class MetricsReader:
     ) -> dict[str, npt.NDArray[Any]]:
         """Arrays frames, steps, updates (int64), time_s, value (float64) of one metric, in order of arrival.
 
+        Rows that a learner left behind when it began again at an older checkpoint are not among them.
         `episode_return`, `episode_length`, `episode_score` (if the environment has one) and the same with
         `evaluation_` have a point per episode.
 
@@ -65,6 +66,12 @@ class MetricsReader:
             if connection is None:
                 return series.empty()
             return series.read(connection, name, since_update=since_update, max_points=max_points)
+
+    @_decoding
+    def lengths(self) -> dict[str, int]:
+        """How many rows each series has, those that were left behind too."""
+        with schema.reading(self._path) as connection:
+            return {} if connection is None else series.lengths(connection)
 
     @_decoding
     def newer(

@@ -3,6 +3,9 @@
 A rollup of level k holds the smallest and the largest of 64ᵏ consecutive rows (k = 1, 2) and their places; at level 1
 also the number and the sum of the finite ones. Reading N points of a long series reads at most about 64 N rollups,
 chooses rows by them, and then reads these rows alone. Counts and means come from rollups and the rows beside them.
+
+A learner that begins again at an older checkpoint leaves rows behind that do not lead to the run as it is now. They stay
+in the file, and its "restore" event says which they are (`lengths`); reading leaves them out, so that no curve goes back.
 """
 
 from __future__ import annotations
@@ -23,11 +26,16 @@ Range = tuple[int, int, int]  # place of a point, first and last row or rollup
 
 _WIDTH = 64  # rows, or rollups of the level below, per rollup
 _LEVELS = (1, 2)
+_MOST_RESTORES = 500  # newest ones; SQLite takes a condition of about a thousand parts
+_RESTORES = """SELECT event.frames, length.value FROM events AS event, json_each(event.data, '$.rows') AS length
+    WHERE event.kind = 'restore' AND length.key = ? AND typeof(event.frames) = 'integer' AND length.type = 'integer'
+    ORDER BY event.id DESC LIMIT ?"""
 _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
 _SUM_OF_ROLLUPS = """SELECT total(number), total(total) FROM rollups
     WHERE name_id = ? AND level = 1 AND bucket BETWEEN ? AND ?"""
 _SELECT = "SELECT frames, steps, updates, time_s, value FROM metrics WHERE name_id = ?"
+_IN = "row IN (SELECT value FROM json_each(?))"
 
 
 def append(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
@@ -72,16 +80,25 @@ def read(
     connection: sqlite3.Connection, name: str, *, since_update: int | None = None, max_points: int | None = None
 ) -> Series:
     """Arrays frames, steps, updates (int64), time_s, value (float64) by arrival; see `MetricsReader.series`."""
-    name_id = _name_id(connection, name)
+    name_id, on_course = _name_id(connection, name), _on_course(connection, name)
     first, last = _first_row(connection, name_id, since_update), _last_row(connection, name_id)
     if max_points is None or last - first < max_points:
-        rows = connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first))
-    else:
-        points = json.dumps(_pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1)))
-        rows = connection.execute(
-            f"{_SELECT} AND row IN (SELECT value FROM json_each(?)) ORDER BY row", (name_id, points)
-        )
-    return _arrays(rows)
+        return _arrays(connection.execute(f"{_SELECT} AND row >= ? {on_course} ORDER BY row", (name_id, first)))
+    points = _pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1))
+    return _arrays(connection.execute(f"{_SELECT} AND {_IN} {on_course} ORDER BY row", (name_id, json.dumps(points))))
+
+
+def lengths(connection: sqlite3.Connection) -> dict[str, int]:
+    """How many rows each series has: for the event of a restore, which leaves those of them behind that have more
+    frames than it."""
+    return {str(name): int(length) for name, length in connection.execute(
+        "SELECT name, max(row) + 1 FROM names, metrics WHERE metrics.name_id = names.name_id GROUP BY name")}
+
+
+def _on_course(connection: sqlite3.Connection, name: str) -> str:
+    """A condition of rows: none that a restore left behind; "" where nothing was restored."""
+    restores = connection.execute(_RESTORES, (name, _MOST_RESTORES))
+    return " ".join(f"AND NOT (row < {length:d} AND frames > {frames:d})" for frames, length in restores)
 
 
 def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: int) -> tuple[Series, Array]:
@@ -91,18 +108,24 @@ def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: 
     Each stands for itself and for the rows left out before it: `count` (int64) of them have a finite value, and `mean`
     (float64) is the mean of these, NaN without any.
     """
-    name_id = _name_id(connection, name)
+    name_id, on_course = _name_id(connection, name), _on_course(connection, name)
     last = _last_row(connection, name_id)
     if last - first < max_points:
-        numbers = np.arange(first, last + 1)
-        rows = _arrays(connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first)))
+        numbers = _numbers(connection, f"row >= ? {on_course}", name_id, first)
+        rows = _arrays(connection.execute(f"{_SELECT} AND row >= ? {on_course} ORDER BY row", (name_id, first)))
         finite = np.isfinite(rows["value"])
         return {**rows, "count": finite.astype(np.int64), "mean": np.where(finite, rows["value"], np.nan)}, numbers
     points = _pick(connection, name_id, first, last + 1, max(1, max_points // 4 - 1))
-    rows = _arrays(connection.execute(
-        f"{_SELECT} AND row IN (SELECT value FROM json_each(?)) ORDER BY row", (name_id, json.dumps(points))
-    ))
-    return {**rows, **_counts_and_means(connection, name_id, first, points)}, np.array(points, np.int64)
+    numbers = _numbers(connection, f"{_IN} {on_course}", name_id, json.dumps(points))
+    points = numbers.tolist()
+    rows = _arrays(connection.execute(f"{_SELECT} AND {_IN} ORDER BY row", (name_id, json.dumps(points))))
+    return {**rows, **_counts_and_means(connection, name_id, first, points)}, numbers
+
+
+def _numbers(connection: sqlite3.Connection, condition: str, *parameters: Any) -> Array:
+    """The numbers, int64, of a series' rows of that condition."""
+    rows = connection.execute(f"SELECT row FROM metrics WHERE name_id = ? AND {condition} ORDER BY row", parameters)
+    return np.array([number for (number,) in rows], np.int64)
 
 
 def _counts_and_means(connection: sqlite3.Connection, name_id: int | None, first: int, points: list[int]) -> Series:
@@ -150,8 +173,8 @@ def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
     """At most that many points, float64: the means of stretches of equally many rows."""
     name_id = _name_id(connection, name)
     rows = connection.execute(
-        """SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(value) FROM metrics
-           WHERE name_id = :id GROUP BY row * :points / :all ORDER BY min(row)""",
+        f"""SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(value) FROM metrics
+           WHERE name_id = :id {_on_course(connection, name)} GROUP BY row * :points / :all ORDER BY min(row)""",
         {"id": name_id, "points": points, "all": max(points, _last_row(connection, name_id) + 1)},
     )
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T

@@ -90,7 +90,10 @@ class Run:
         return hyperparameters(self.config)
 
     def metrics(self, name: str) -> pd.DataFrame:
-        """All of one metric: columns frames, steps, updates, time_s, value. Raises UnknownName with the nearest."""
+        """One metric up to now: columns frames, steps, updates, time_s, value. Raises UnknownName with the nearest.
+
+        What a killed learner did after its last checkpoint is not of it: that was trained anew.
+        """
         import pandas as pd
 
         known = self.metric_names

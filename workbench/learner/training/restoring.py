@@ -65,8 +65,9 @@ class Restoring:
         if wrong:
             raise CheckpointCorrupt("none of its checkpoints can be read, and it would begin at 0 frames. Put "
                                     f"one back, or launch a new run. {' '.join(wrong)}")
-        if MetricsReader(self._run.metrics).names():  # of a life that left no checkpoint
-            self._log.event("restore", "there is no checkpoint yet: begins again at 0 frames", progress=AT_THE_START)
+        if rows := MetricsReader(self._run.metrics).lengths():  # of a life that left no checkpoint
+            self._log.event("restore", "there is no checkpoint yet: begins again at 0 frames", progress=AT_THE_START,
+                            data={"rows": rows})
         parent = self._run.parent()
         if parent is None:
             return AT_THE_START
@@ -85,7 +86,8 @@ class Restoring:
         if not sampling_goes_on:
             self._generator.manual_seed(self._state.seed(1) + counters.updates)
             message += "; the device is of another kind, and the random numbers of actions begin anew"
-        self._log.event("fork" if forked else "restore", message, progress=counters, data=forked)
+        data = forked or {"rows": MetricsReader(self._run.metrics).lengths()}  # what it leaves behind
+        self._log.event("fork" if forked else "restore", message, progress=counters, data=data)
         return counters
 
     def _load(self, checkpoint: Checkpoint, *, weights_only: bool) -> tuple[Counters, bool]:
