@@ -201,8 +201,9 @@ def test_a_run_on_xla_learns_cartpole_and_compiles_nothing_after_its_first_check
         assert result.mean >= 475.0, (result, run.status)
         assert run.status.device == "xla"
         for name in ("xla_compilations", "xla_fallbacks"):
-            later = run.metrics(name).query("frames >= @compiled")["value"]
-            assert len(later) > 2 and later.nunique() == 1, (name, run.metrics(name))
+            rows = run.metrics(name)
+            later = rows["value"][rows["frames"] >= compiled]
+            assert len(later) > 2 and later.nunique() == 1, (name, rows)
         assert run.metrics("xla_compilations")["value"].iloc[-1] > 0
     finally:
         run.stop()

@@ -33,7 +33,7 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
         raise InvalidInput(f"address={config.address!r} is of a Ray cluster, and launcher={config.launcher!r} uses "
                            "none. Give launcher='ray', or leave the address out.")
     if config.device == "cuda" and config.launcher != "ray" and not hardware.torch_build():
-        raise OutOfBounds("device='cuda', but the torch that is installed here is built for CPUs alone. Install a build "
-                          "for your GPU, or choose device='cpu' or 'auto'.")
+        raise OutOfBounds("device='cuda', but the torch that is installed here is built for CPUs alone. Install a "
+                          "build for your GPU, or choose device='cpu' or 'auto'.")
     launcher.check(config)
     return launcher

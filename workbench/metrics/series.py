@@ -4,8 +4,8 @@ A rollup of level k holds the smallest and the largest of 64ᵏ consecutive rows
 also the number and the sum of the finite ones. Reading N points of a long series reads at most about 64 N rollups,
 chooses rows by them, and then reads these rows alone. Counts and means come from rollups and the rows beside them.
 
-A learner that begins again at an older checkpoint leaves rows behind that do not lead to the run as it is now. They stay
-in the file, and its "restore" event says which they are (`lengths`); reading leaves them out, so that no curve goes back.
+A learner that begins again at an older checkpoint leaves rows behind that do not lead to the run as it is now. They
+stay in the file, and its "restore" event says which they are (`lengths`); reading leaves them out: no curve goes back.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def read(
 def lengths(connection: sqlite3.Connection) -> dict[str, int]:
     """How many rows each series has: for the event of a restore, which leaves those of them behind that have more
     frames than it."""
-    return {str(name): int(length) for name, length in connection.execute(
-        "SELECT name, max(row) + 1 FROM names, metrics WHERE metrics.name_id = names.name_id GROUP BY name")}
+    return {str(name): _last_row(connection, name_id) + 1
+            for name_id, name in connection.execute("SELECT id, name FROM names").fetchall()}
 
 
 def _on_course(connection: sqlite3.Connection, name: str) -> str:
