@@ -5,7 +5,10 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
     WorkbenchError
     ├── InvalidInput (ValueError)
     │   ├── UnknownName          environment, algorithm, hyperparameter, network, option
-    │   ├── OutOfBounds          a value outside the field's bounds, or of the wrong type
+    │   ├── OutOfBounds          a value outside the field's bounds
+    │   │   └── WrongType (TypeError)       a value of another type than the field's
+    │   ├── WrongArguments (TypeError)      a call with a missing, misspelt or superfluous argument
+    │   ├── NoSuchIndex (IndexError)        a position beyond the end of a list or table
     │   ├── NotLive              a change of a field that is fixed once a run has started
     │   └── ShapeMismatch        spaces, shapes or dtypes that do not fit
     ├── EnvironmentFailed        an environment raised; carries its traceback
@@ -27,7 +30,13 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SHOWN = 12  # known names, if none is near
 
@@ -45,7 +54,7 @@ class InvalidInput(WorkbenchError, ValueError):
 
 def nearest(name: object, names: Iterable[str]) -> str:
     """" Did you mean 'pong'?" with the name among `names` that is like `name`; "" without one."""
-    matches = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(str(name), list(names), n=1)
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
@@ -63,7 +72,19 @@ class UnknownName(InvalidInput):
 
 
 class OutOfBounds(InvalidInput):
-    """A value outside its field's bounds, or of the wrong type."""
+    """A value outside its field's bounds."""
+
+
+class WrongType(OutOfBounds, TypeError):
+    """A value of another type than its field's."""
+
+
+class WrongArguments(InvalidInput, TypeError):
+    """A call with a missing, misspelt or superfluous argument."""
+
+
+class NoSuchIndex(InvalidInput, IndexError):
+    """A position beyond the end of a list or table."""
 
 
 class NotLive(InvalidInput):
@@ -128,6 +149,42 @@ class CheckpointCorrupt(WorkbenchError):
 
 class MissingPackage(WorkbenchError, ImportError):
     """An optional package is not installed; the message has the command that installs it."""
+
+
+def checked_arguments(**remedies: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator of functions that raise WrongArguments, with the nearest keyword, for Python's bare TypeError.
+
+    Args:
+        remedies: what to give for an argument that is missing, by its name.
+    """
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*positional: P.args, **keywords: P.kwargs) -> R:
+            try:
+                signature.bind(*positional, **keywords)
+            except TypeError as error:
+                reason = _misfit(signature, keywords, remedies, str(error))
+                raise WrongArguments(f"{function.__name__}(): {reason}") from None
+            return function(*positional, **keywords)
+
+        return checked
+
+    return decorate
+
+
+def _misfit(signature: inspect.Signature, keywords: Iterable[str], remedies: dict[str, str], python_says: str) -> str:
+    """Which argument does not fit a signature, and what to do."""
+    names = [name for name, parameter in signature.parameters.items() if name != "self"]
+    by_keyword = [name for name in names if signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY]
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+    if not takes_any and (unknown := [name for name in keywords if name not in names]):
+        hint = nearest(unknown[0], names) or f" Known: {', '.join(names) or 'none'}."
+        return f"there is no argument {unknown[0]!r}.{hint}"
+    if remedy := next((text for name, text in remedies.items() if repr(name) in python_says), ""):
+        return f"{python_says}. {remedy}"
+    return f"{python_says}. Give arguments by name: {', '.join(f'{name}=...' for name in by_keyword) or 'name=...'}."
 
 
 def by_name(name: str, message: str) -> WorkbenchError:

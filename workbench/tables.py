@@ -7,17 +7,36 @@ from __future__ import annotations
 
 import html
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
-from workbench.errors import UnknownName
+from workbench.errors import NoSuchIndex, UnknownName, WrongType
 
 SMALL = "font-family:sans-serif;font-size:13px"  # of a view with more than a table
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
+
+
+def named(name: str, kind: str, rows: Mapping[str, Row]) -> Row:
+    """The row of that name; `kind`: of what, such as "row". Raises UnknownName."""
+    if name not in rows:
+        raise UnknownName.among(kind, name, rows)
+    return rows[name]
+
+
+def check_index(at: object, length: int, kind: str) -> None:
+    """Raises NoSuchIndex or WrongType unless `at` is a slice, or a position in a sequence of that length."""
+    if isinstance(at, slice):
+        return
+    if not isinstance(at, SupportsIndex):
+        raise WrongType(f"[{at!r:.100}] finds no {kind}. Give a position, such as 0 or -1, or a name.")
+    if not -length <= operator.index(at) < length:
+        positions = f"positions go from 0 to {length - 1}, or from -{length} to -1" if length else "there is none yet"
+        raise NoSuchIndex(f"[{at!r:.100}] finds no {kind}: {positions}.")
 
 
 class Table(Sequence[Row], Generic[Row]):
@@ -39,12 +58,10 @@ class Table(Sequence[Row], Generic[Row]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Row]: ...
     def __getitem__(self, at: int | str | slice) -> Row | Sequence[Row]:
-        if not isinstance(at, str):
-            return self._rows[at]
-        by_name = {str(getattr(row, "name", "")): row for row in self._rows}
-        if at not in by_name:
-            raise UnknownName.among("row", at, by_name)
-        return by_name[at]
+        if isinstance(at, str):
+            return named(at, "row", {str(getattr(row, "name", "")): row for row in self._rows})
+        check_index(at, len(self._rows), "row")
+        return self._rows[at]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -92,6 +109,11 @@ def number(value: float) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:,.4g} M" if abs(value) < 1e9 else f"{value / 1e9:,.4g} G"
     return f"{value:,.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 actor, 1,200 actors."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

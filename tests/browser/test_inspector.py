@@ -64,7 +64,7 @@ def test_it_evaluates_with_an_interval(inspector: Locator) -> None:
     part(inspector, "evaluate-episodes").locator("input").fill("1")
     part(inspector, "evaluate-episodes").locator("input").press("Tab")
     part(inspector, "evaluate").click()
-    expect(part(inspector, "evaluate-message")).to_contain_text("playing 1 episodes")
+    expect(part(inspector, "evaluate-message")).to_contain_text("playing 1 episode")
     expect(said(inspector, "evaluate")).to_contain_text("mean return")
 
 

@@ -43,7 +43,7 @@ def exit_code(arguments: list[str]) -> int:
         (["launch", "CartPole-v1", "--learning-rat=1"], "unrecognized arguments: --learning-rat=1"),
         (["launch", "CartPole-v1", "--learning-rate=7"], "learning_rate=7.0 is out of bounds"),
         (["launch", "CartPole-v1", "--learning-rate", "-1e-3"], "learning_rate=-0.001 is out of bounds"),
-        (["launch", "CartPole-v1", "--actors=two"], "actors='two' must be of type int"),
+        (["launch", "CartPole-v1", "--actors=two"], "actors='two' must be a whole number, not text"),
         (["launch", "CartPole-v1", "--actors=0"], "actors=0 is out of bounds"),
         (["launch", "CartPole-v1", "--environment-option=fast"], "'fast' must look like name=value"),
         (["train", "CartPole-v1", "--algorithm=vtrac"], "Did you mean 'vtrace'"),

@@ -36,7 +36,7 @@ def test_a_space_is_read_as_it_is_typed() -> None:
 @pytest.mark.parametrize(("words", "error", "text"), [
     (["learning_rate"], InvalidInput, "'learning_rate' must look like field=values: LOW:HIGH"),
     (["learning_rat=1:2"], UnknownName, "Did you mean 'learning_rate'"),
-    (["learning_rate=0.1:x"], OutOfBounds, "learning_rate='x' must be of type float"),
+    (["learning_rate=0.1:x"], OutOfBounds, "learning_rate='x' must be a number, not text"),
     (["learning_rate=0.1,0.2", "learning_rate=0.3,0.4"], InvalidInput, "learning_rate is in the space twice"),
 ])  # fmt: skip
 def test_a_space_that_is_wrong_is_refused(words: list[str], error: type[Exception], text: str) -> None:

@@ -130,7 +130,7 @@ def test_a_run_that_several_kernels_resume_lives_once(run: wb.Run) -> None:
     told = at_once(RESUME)
     status = run.wait(updates=run.status.updates + 5, timeout_s=240)
     for one in told:
-        assert one == f"resumed {status.supervisor_pid}" or "is being started by somebody else" in one
+        assert one == f"resumed {status.supervisor_pid}" or "is being started by another process" in one
     assert any(one.startswith("resumed") for one in told)
     assert len(messages(run, "resume")) - lives == 1
 

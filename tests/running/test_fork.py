@@ -135,7 +135,7 @@ def looks(run: wb.Run) -> tuple[Any, ...]:
         ({"actors": 0}, OutOfBounds, "actors=0 is out of bounds"),
         ({"total_frames": 1}, InvalidInput, r"total_frames=1 is reached already: .* Give more: total_frames=\d+"),
         ({"replay": True}, InvalidInput, "the algorithm 'vtrace' has no replay to take along"),
-        ({"replay": 3}, OutOfBounds, "replay=3 must be of type bool"),
+        ({"replay": 3}, OutOfBounds, "replay=3 must be True or False, not a number"),
         ({"name": "old"}, RunExists, "there is a run 'old' already"),
         ({"name": "../old"}, InvalidInput, "cannot name a run"),
         ({"launcher": "lokal"}, UnknownName, "Did you mean 'local'"),

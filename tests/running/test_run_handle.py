@@ -23,6 +23,7 @@ from workbench.errors import (
     RunNotFound,
     UnknownName,
     WaitTimeout,
+    WrongType,
 )
 
 NAME = "counting-vtrace-1"
@@ -157,7 +158,7 @@ def test_tune_changes_the_run_and_is_an_event(run: wb.Run) -> None:
         ({"learning_rte": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
         ({"learning_rate": 7.0}, OutOfBounds, "learning_rate=7.0 is out of bounds"),
         ({"learning_rate": float("nan")}, OutOfBounds, "out of bounds"),
-        ({"learning_rate": "fast"}, OutOfBounds, "must be of type float"),
+        ({"learning_rate": "fast"}, WrongType, "learning_rate='fast' must be a number, not text"),
         ({"batch_size": 64}, NotLive, "batch_size is fixed once a run has started"),
         ({"entropy_cost": 0.02, "unroll_length": 5}, NotLive, "unroll_length is fixed"),
         ({}, InvalidInput, "nothing to change"),

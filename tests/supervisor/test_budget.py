@@ -54,7 +54,7 @@ def test_a_mean_of_few_episodes_ends_nothing_and_is_no_best_one() -> None:
     lucky = training(500.0, 10, episodes=19)
     assert reached(config(target_return=475.0), lucky) == ("", "")
     budget = Budget(Spent(), now=0.0)
-    budget.saw(config(), lucky)
+    budget.note_return(config(), lucky)
     assert budget.spent.best_return is None
     assert reached(config(target_return=475.0), replace(lucky, episodes_in_mean=20))[0] == "target_return"
 
@@ -69,7 +69,7 @@ def test_environments_that_evaluate_are_what_the_rules_go_by() -> None:
 def test_the_best_return_keeps_its_place_until_a_higher_one_comes() -> None:
     budget = Budget(Spent(), now=0.0)
     for mean, frames in ((None, 300), (5.0, 1000), (4.0, 2000), (5.0, 3000), (6.0, 4000), (5.5, 5000)):
-        budget.saw(config(), training(mean, frames))
+        budget.note_return(config(), training(mean, frames))
         if frames == 300:
             assert budget.spent.best_return_frames == 300, "a fork counts from where it begins"
     assert (budget.spent.best_return, budget.spent.best_return_frames) == (6.0, 4000)

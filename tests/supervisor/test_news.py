@@ -29,7 +29,7 @@ def test_an_actor_that_does_not_answer_its_actions_is_hung(clock: list[float]) -
     tracker = LearnerTracker()
     for second in range(31):
         clock[0] = float(second)
-        tracker.heard(*look(clock[0]), alive={0})
+        tracker.note_status(*look(clock[0]), alive={0})
     assert tracker.stalls.hung(30.0) == [("0", 30.0)]
 
 
@@ -37,15 +37,15 @@ def test_an_actor_that_waits_for_actions_is_not(clock: list[float]) -> None:
     tracker = LearnerTracker()
     for second in range(31):
         clock[0] = float(second)
-        tracker.heard(*look(clock[0], stepping=second == 30), alive={0})
+        tracker.note_status(*look(clock[0], stepping=second == 30), alive={0})
     assert tracker.stalls.hung(30.0) == []
 
 
 def test_what_stood_still_while_everything_slept_is_not_hung(clock: list[float]) -> None:
     tracker = LearnerTracker()
-    tracker.heard(*look(0.0), alive={0})
+    tracker.note_status(*look(0.0), alive={0})
     clock[0] = 3600.0
-    tracker.heard(*look(3600.0), alive={0})
+    tracker.note_status(*look(3600.0), alive={0})
     assert (tracker.stalls.hung(3600.0), tracker.stalls.frozen_s(3600.0)) == ([], 0.0)
 
 
@@ -53,7 +53,7 @@ def test_an_answer_with_an_old_look_is_no_new_look(clock: list[float]) -> None:
     tracker = LearnerTracker()
     for second in range(31):
         clock[0] = float(second)
-        tracker.heard(*look(0.0), alive={0})
+        tracker.note_status(*look(0.0), alive={0})
     clock[0] = 31.0
-    tracker.heard(*look(31.0), alive={0})
+    tracker.note_status(*look(31.0), alive={0})
     assert tracker.stalls.hung(31.0) == []

@@ -10,7 +10,8 @@ import pytest
 
 from tests.conftest import eventually
 from workbench.supervisor.hosts import local
-from workbench.supervisor.hosts.local import BackOff, Child, Ending, wait_for_all
+from workbench.supervisor.hosts.local import BackOff, Child, Ending
+from workbench.supervisor.process_group import wait_for_all
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_an_integer_in_a_narrow_range_has_a_slider_of_integers() -> None:
 def test_a_fraction_is_refused_where_an_integer_is_asked_for() -> None:
     control, asked = controlled(r2d2("target_update_period"))
     control.field.value = "2.5"
-    assert "target_update_period=2.5 must be of type int" in control.message.value
+    assert "target_update_period=2.5 must be a whole number" in control.message.value
     assert control.field.value == "2500" and asked.all == []
     control.field.value = "1e4"
     assert asked.all == [("target_update_period", 10_000)]

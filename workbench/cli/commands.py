@@ -206,7 +206,7 @@ def parse_value(setting: Setting, text: str) -> Any:
     except (ValueError, TypeError) as error:
         if isinstance(error, WorkbenchError):
             raise
-        raise OutOfBounds(f"{setting.name}={text!r} must be of type {setting.kind.__name__}.") from None
+        raise setting.wrong_type(text) from None
 
 
 def _number(text: str) -> float:

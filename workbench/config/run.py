@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
 from workbench.config.settings import Setting, setting, settings, validate
-from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
+from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError, nearest
 
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
 NETWORKS = (
@@ -153,9 +153,10 @@ class RunConfig:
             if name not in fields:
                 raise UnknownName.among("hyperparameter", name, fields)
             if not fields[name].live:
-                live = ", ".join(key for key, field in fields.items() if field.live)
-                raise NotLive(f"{name} is fixed once a run has started. Fork the run with {name}={changes[name]!r}, "
-                              f"or change a live field: {live}.")
+                method = "scale" if name == "actors" else "fork"
+                hint = nearest(name, (key for key, field in fields.items() if field.live))
+                raise NotLive(f"{name} is fixed once a run has started.{hint} Call run.{method}({name}="
+                              f"{changes[name]!r:.100}) instead. run.hyperparameters lists the live fields.")
         return self.replaced(**changes)
 
     def ending_warm_up(self, changes: dict[str, Any], updates: int) -> dict[str, Any]:

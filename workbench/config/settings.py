@@ -7,9 +7,12 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
-from workbench.errors import OutOfBounds, UnknownName
+from workbench.errors import OutOfBounds, UnknownName, WrongType
+
+_IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", dict: "a dict"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Setting:
     optional: bool = False
 
     def check(self, value: Any) -> Any:
-        """`value` in the field's type. Raises OutOfBounds with the name, the value and the bounds."""
+        """`value` in the field's type. Raises WrongType or OutOfBounds with the name, the value and the bounds."""
         if value is None and self.optional:
             return None
         value = self._typed(value)
@@ -57,11 +60,17 @@ class Setting:
         if self.kind is int and isinstance(value, float) and value.is_integer():
             value = int(value)  # total_frames=1e7
         if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
-            raise OutOfBounds(f"{self.name}={value!r} must be of type {self.kind.__name__}, "
-                              f"not {type(value).__name__}.")
+            raise self.wrong_type(value)
         if self.kind is float and isinstance(value, int) and abs(value) > sys.float_info.max:
             raise OutOfBounds(f"{self.name}={str(value)[:20]}... is an integer too large for a number of type float.")
         return self.kind(value)
+
+    def wrong_type(self, value: object) -> WrongType:
+        """The error for a value of another type than the field's."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        words = "a number" if is_number else {str: "text", NoneType: "None"}.get(type(value), type(value).__name__)
+        but = "" if is_number and self.kind is int else f", not {words}"
+        return WrongType(f"{self.name}={value!r:.100} must be {_IN_WORDS[self.kind]}{but}.")
 
     def _check_bounds(self, value: float) -> None:
         low = -math.inf if self.low is None else self.low
@@ -111,6 +120,6 @@ def check_known(config: type, names: Iterable[str], what: str) -> None:
 
 
 def validate(config: Any) -> None:
-    """Checks every field and converts it to its type. Raises OutOfBounds."""
+    """Checks every field and converts it to its type. Raises WrongType or OutOfBounds."""
     for name, field in settings(type(config)).items():
         object.__setattr__(config, name, field.check(getattr(config, name)))

@@ -11,7 +11,7 @@ from workbench.config import Setting
 from workbench.environments import atari_game
 from workbench.environments.atari.human_starts import ALL_ACTIONS, read_starts
 from workbench.environments.atari.protocols import Protocol, protocol_of
-from workbench.errors import InvalidInput
+from workbench.errors import InvalidInput, checked_arguments
 from workbench.playing import store, worker_process
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.rollout import Rollout, load
@@ -25,6 +25,7 @@ MAX_STEPS = 27_000  # the longest game of Atari: 108,000 frames
 _EPISODES = 10  # by default
 
 
+@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.")
 def evaluate(
     checkpoint: Checkpoint | Run | str | Path,
     *,
@@ -106,6 +107,7 @@ def _checked_starts(checkpoint: Checkpoint, rules: Protocol | None, starts: str 
     return len(read_starts(Path(starts), game=game).starts)
 
 
+@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.")
 def rollout(
     checkpoint: Checkpoint | Run | str | Path,
     *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
-from workbench.errors import InvalidInput
+from workbench.errors import InvalidInput, checked_arguments
 from workbench.playing import worker_process
 from workbench.running.handle import Run
 from workbench.running.starting import chosen_checkpoint
@@ -21,6 +21,8 @@ _ONNX_S = 600.0
 _OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", ".ckpt", ".json")
 
 
+@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.",
+                   target="Give a path: target='policy.zip'.")
 def export_policy(
     checkpoint: Checkpoint | Run | str | Path, *, target: str | Path, trust_code: bool = False
 ) -> Path:
@@ -52,6 +54,8 @@ def export_policy(
     return path
 
 
+@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.",
+                   env="Give the environment to act in: env=gymnasium.make('CartPole-v1').")
 def load_policy(
     checkpoint: Checkpoint | Run | str | Path, *, env: Any, greedy: bool = True, seed: int = 0, trust_code: bool = False
 ) -> Policy:

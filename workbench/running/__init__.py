@@ -1,1 +1,1 @@
-"""A run in the hands of its user: launch, handle, status, waiting, lists, forks."""
+"""What a user does with a run: launch, handle, status, waiting, lists, forks."""

@@ -1,15 +1,14 @@
-"""What `run.checkpoints` is: a list, which shows itself as a table, and in a notebook's cell as the inspector."""
+"""The list `run.checkpoints`. Its repr is a table; in a notebook's cell it shows the inspector."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, overload
 
 from workbench import imports
 from workbench.checkpoints import Checkpoint
-from workbench.errors import MissingPackage
-from workbench.tables import Columns, Table, duration
+from workbench.tables import Columns, Table, check_index, duration, named
 
 if TYPE_CHECKING:
     from workbench.rundir import RunDirectory
@@ -27,7 +26,7 @@ _COLUMNS: Columns = {
 
 
 class Owner(Protocol):
-    """Whose checkpoints they are: a run, or the package (see `pretrained`). Its directory keeps their evaluations."""
+    """A run, or the package (see `pretrained`), whose checkpoints they are. Its directory keeps their evaluations."""
 
     @property
     def name(self) -> str: ...
@@ -40,30 +39,34 @@ class Owner(Protocol):
 
 
 class Checkpoints(list[Checkpoint]):
-    """The checkpoints of a run as they are on disk now, oldest first."""
+    """The checkpoints of a run that are on disk now, oldest first."""
 
-    def __init__(self, found: Iterable[Checkpoint], owner: Owner) -> None:
-        super().__init__(found)
+    def __init__(self, checkpoints: Iterable[Checkpoint], owner: Owner) -> None:
+        super().__init__(checkpoints)
         self._owner = owner
+
+    @overload
+    def __getitem__(self, at: SupportsIndex | str) -> Checkpoint: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Checkpoint]: ...
+    def __getitem__(self, at: SupportsIndex | str | slice) -> Checkpoint | list[Checkpoint]:
+        """By position, or by the name of its folder. Raises NoSuchIndex, UnknownName, WrongType."""
+        if isinstance(at, str):
+            return named(at, "checkpoint", {checkpoint.path.name: checkpoint for checkpoint in self})
+        check_index(at, len(self), "checkpoint")
+        return super().__getitem__(at)
 
     @property
     def table(self) -> Table[Checkpoint]:
-        """The same as a table of text."""
+        """The checkpoints as a table of text."""
         return Table(self, _COLUMNS, empty=f"{self._owner.name} has no checkpoint yet")
 
     def inspect(self) -> Any:
-        """The inspector, also what a cell shows: layers, differences, evaluation, play, fork and export."""
+        """The inspector, as a cell shows it: layers, differences, evaluation, play, fork and export."""
         return imports.widget("inspector.inspector").CheckpointInspector(self._owner)
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        try:
-            shown: Any = self.inspect()
-        except MissingPackage as error:
-            print(f"{self!r}\n({error})")
-        else:
-            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+        imports.show(self, self.inspect)
 
     def __repr__(self) -> str:
         return repr(self.table)

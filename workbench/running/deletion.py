@@ -1,7 +1,7 @@
-"""Deleting a run: its directory goes to `$WORKBENCH_HOME/trash`, whole and in one step; nothing is erased.
+"""Deleting a run: one rename moves its directory to `$WORKBENCH_HOME/trash`; nothing is erased.
 
-Forks and runs that took its weights go on: a fork has the checkpoint that it began with as its own, and weights were
-read when the run started.
+Its forks, and runs that started from its weights, go on: a fork has its own copy of the checkpoint, and weights are
+read when a run starts.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from workbench.running.connection import checked, stored_status
 
 
 def delete(directory: RunDirectory) -> Path:
-    """Move a run's directory to the trash; where it is then, such as `trash/pong-vtrace-1-20261121-093100`.
+    """Move a run's directory to the trash; returns its new path, such as `trash/pong-vtrace-1-20261121-093100`.
 
-    Moved back, it is the run that it was. Raises RunNotFound, AccessDenied, RunAlive, or StorageFailed; nothing was
-    moved then.
+    Move it back, and the run is there again. Raises RunNotFound, AccessDenied, RunAlive or StorageFailed, and then
+    moves nothing.
     """
     checked(directory).check_own()
-    with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:  # so that nobody starts it meanwhile
+    with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:  # so that no process starts it meanwhile
         if not mine or lock.is_held(lock.of_supervisor(directory)):
             raise RunAlive(_refusal(directory))
         return moved(directory.path, rundir.trash())
 
 
 def moved(path: Path, trash: Path) -> Path:
-    """Move a folder into the trash under a name with the time in it; where it is then. Raises StorageFailed."""
+    """Move a folder into the trash under a name with the time in it; returns its new path. Raises StorageFailed."""
     stem = f"{path.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
-    there = next(one for name in names if not (one := trash / name).exists())
+    target = next(free for name in names if not (free := trash / name).exists())
     try:
         make_private(trash)
-        os.rename(path, there)
+        os.rename(path, target)
     except OSError as error:
-        other = error.errno == errno.EXDEV
-        remedy = f"It is on another disk. Move {path} away by hand." if other else "Make both folders writable."
-        raise StorageFailed(f"cannot move {path} to {there}: {error.strerror}. {remedy}") from None
-    return there
+        elsewhere = error.errno == errno.EXDEV
+        remedy = f"It is on another disk. Move {path} away by hand." if elsewhere else "Make both folders writable."
+        raise StorageFailed(f"cannot move {path} to {target}: {error.strerror}. {remedy}") from None
+    return target
 
 
 def _refusal(directory: RunDirectory) -> str:
     name = directory.name
     try:
         state = stored_status(directory).state
-    except WorkbenchError:  # damaged, but somebody runs it
+    except WorkbenchError:  # its files are damaged, but it has processes
         state = "alive"
     if state in ENDED:
         return f"{name} was not deleted: its processes are still ending. Try again in a moment."

@@ -1,9 +1,8 @@
 """`Run.fork`: a new run that goes on from a checkpoint of another, with fields changed.
 
-The checkpoint becomes the first of the new run's own (by hard links, so that it costs no space), with the new
-configuration in its meta.json and without what must not go on. To the learner the fork is therefore a run that is
-resumed, and neither pruning nor deleting the old run can take anything away from it. run.json appears last: a fork
-that was interrupted is no run.
+The new run gets the checkpoint as its first (by hard links, which take no space), with the new configuration in
+meta.json and without the groups that must not go on. To the learner a fork is therefore a resumed run, which keeps its
+checkpoint when the old run is pruned or deleted. run.json is written last: an interrupted fork is no run.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
-from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
 from workbench.running.connection import Control
@@ -27,14 +25,13 @@ from workbench.running.starting import (
     moved_to,
     new_record,
     newest_checkpoint,
-    started,
     with_opponent,
 )
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
 
-# What weights depend on, and what a stored unroll depends on besides.
+# Fields on which weights depend, and further ones on which stored unrolls depend.
 _WEIGHTS = (
     "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "network", "lstm_size",
     "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
@@ -42,38 +39,17 @@ _WEIGHTS = (
 _UNROLLS = ("unroll_length", "burn_in")
 
 
-def fork(
-    run: Run,
-    checkpoint: Checkpoint | str | Path | None,
-    *,
-    name: str | None,
-    replay: bool,
-    launcher: str | None,
-    address: str | None,
-    wait_ready: bool,
-    ready_timeout_s: float,
-    progress: bool | None,
-    trust_code: bool,
-    changes: dict[str, Any],
-) -> tuple[RunDirectory, RunStatus | None]:
-    """The new run, and what was seen of it last; see `Run.fork`."""
-    place = launchers.by_name(moved_to(run.config, launcher, address).launcher)
-    directory = forked(run, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
-                       trust_code=trust_code, changes=changes)
-    return directory, started(
-        directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress)
-
-
 def forked(
     run: Run, checkpoint: Checkpoint | str | Path | None, place: launchers.Launcher, *, name: str | None,
     replay: bool = False, launcher: str | None = None, address: str | None = None, state: str = "starting",
     trust_code: bool = False, changes: dict[str, Any],
 ) -> RunDirectory:
-    """The directory of a fork, which is not started; `state` as in `new_record`. Raises as `Run.fork`."""
+    """The directory of a fork that is not started; `state` as in `new_record`. Raises the errors of `Run.fork`."""
     changes = with_opponent(changes)
     if name is not None:
         check_name(name)
-        _check_free(name)
+        if (rundir.home() / "runs" / name).exists():  # checked before the old run writes a checkpoint in vain
+            raise RunExists(f"there is a run {name!r} already. Choose another name.")
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, replay=replay, changes=changes)
     before = source.config
@@ -97,17 +73,11 @@ def forked(
 
 
 def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:
-    """The same opponent by the run's own copy of it, which stays when the run that wrote it is pruned."""
+    """The configuration with the run's own copy of an unchanged opponent, which stays when its run is pruned."""
     copies = checkpoints.every(run.opponent.checkpoints)
     if not copies or config.opponent is None or config.opponent != before.opponent:
         return config
     return config.replaced(opponent=str(copies[-1].path))
-
-
-def _check_free(name: str) -> None:
-    """Raises RunExists; here so that the old run writes no checkpoint for nothing."""
-    if (rundir.home() / "runs" / name).exists():
-        raise RunExists(f"there is a run {name!r} already. Choose another name.")
 
 
 def _stem(name: str) -> str:
@@ -115,10 +85,12 @@ def _stem(name: str) -> str:
     return f"{re.sub(r'-fork-[0-9]+$', '', name)[:80]}-fork"
 
 
-def _source(run: Run, given: Checkpoint | str | Path | None, *, replay: bool, changes: dict[str, Any]) -> Checkpoint:
-    """The checkpoint to start from: as given, made now by a live run, or the newest good one. Raises InvalidInput."""
-    if given is not None:
-        return _own(run.directory, given)
+def _source(
+    run: Run, checkpoint: Checkpoint | str | Path | None, *, replay: bool, changes: dict[str, Any]
+) -> Checkpoint:
+    """The checkpoint of the fork: the user's, one that a live run writes now, or the newest good one."""
+    if checkpoint is not None:
+        return _own(run.directory, checkpoint)
     status = run.status
     if status.alive:
         config_of_fork(run.config, changes, frames=status.frames, replay=replay)  # before anything is written
@@ -130,29 +102,30 @@ def _source(run: Run, given: Checkpoint | str | Path | None, *, replay: bool, ch
     return newest_checkpoint(run.directory)
 
 
-def _own(directory: RunDirectory, given: Checkpoint | str | Path) -> Checkpoint:
-    """A checkpoint of that run: itself, by its folder, or by that folder's name. Raises InvalidInput."""
-    if not isinstance(given, Checkpoint | str | Path):
-        raise InvalidInput(f"checkpoint={given!r} is none. Give one of run.checkpoints, its folder, or that folder's "
+def _own(directory: RunDirectory, source: Checkpoint | str | Path) -> Checkpoint:
+    """The checkpoint of that run: itself, by its folder, or by that folder's name. Raises InvalidInput."""
+    if not isinstance(source, Checkpoint | str | Path):
+        raise InvalidInput(f"checkpoint={source!r} is none. Give one of run.checkpoints, its folder, or that folder's "
                            "name.")
-    named = directory.checkpoints / given if isinstance(given, (str, Path)) else given.path
-    found = checkpoints.at(named if named.exists() else Path(str(given)))
-    if found.path.parent.resolve() != directory.checkpoints.resolve():
-        raise InvalidInput(f"{found.path} is not a checkpoint of {directory.name}. Fork the run that wrote it, or "
+    path = directory.checkpoints / source if isinstance(source, (str, Path)) else source.path
+    checkpoint = checkpoints.at(path if path.exists() else Path(str(source)))
+    if checkpoint.path.parent.resolve() != directory.checkpoints.resolve():
+        raise InvalidInput(f"{checkpoint.path} is not a checkpoint of {directory.name}. Fork the run that wrote it, or "
                            "start from its weights: wb.launch(..., checkpoint=...).")
-    return found
+    return checkpoint
 
 
 def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, replay: bool) -> RunConfig:
-    """The fork's configuration. Raises InvalidInput for what a fork at `frames` frames cannot change."""
-    known = before.all_settings()
+    """The fork's configuration. Raises InvalidInput for changes that a fork at `frames` frames cannot make."""
+    settings = before.all_settings()
     for name in changes:
-        if name not in known:
-            raise UnknownName.among("hyperparameter", name, known)
-    moved = [name for name in changes if changes[name] != before.value(name)]
+        if name not in settings:
+            raise UnknownName.among("hyperparameter", name, settings)
     if replay and not before.replays:
         raise InvalidInput(f"the algorithm {before.algorithm!r} has no replay to take along. Leave replay=True out.")
-    for name in moved:
+    for name in changes:
+        if changes[name] == before.value(name):
+            continue
         what = f"{name} cannot change from {before.value(name)!r} to {changes[name]!r} in a fork"
         if name in _WEIGHTS:
             raise InvalidInput(f"{what}: the weights would not fit, or mean something else. Start a new run; "

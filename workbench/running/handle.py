@@ -1,4 +1,4 @@
-"""`Run`: the handle of a run. Dropping it, or the kernel that holds it, changes nothing for the run."""
+"""`Run`: the handle of a run. The run goes on when the handle, or the kernel that holds it, goes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from workbench import checkpoints, imports, rundir
+from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
-from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunNotAlive, UnknownName
+from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive, UnknownName, WorkbenchError, checked_arguments
 from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
@@ -18,7 +18,8 @@ from workbench.rundir import RunDirectory
 from workbench.running import deletion, waiting
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
-from workbench.running.fork import fork
+from workbench.running.fork import forked
+from workbench.running.starting import moved_to, started
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
+_FRESH_S = 2.0  # age below which a repr reads no newer status
 
 
 class Run:
@@ -41,7 +43,7 @@ class Run:
         self._directory = checked(directory)
         self._control = Control(directory)
         self._reader = MetricsReader(directory.metrics)
-        self._seen(status or stored_status(directory))
+        self._remember(status or stored_status(directory))
 
     @property
     def name(self) -> str:
@@ -53,12 +55,12 @@ class Run:
         """Where the run is on disk: its record, metrics, checkpoints and logs."""
         return self._directory
 
-    # --- looking ------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------
 
     @property
     def status(self) -> RunStatus:
-        """How the run is now: state, progress, speed, return, actors. Works for a dead or ended run as well."""
-        return self._seen(self._control.status())
+        """State, progress, speed, return and actors as they are now; also of a dead or ended run."""
+        return self._remember(self._control.status())
 
     @property
     def path(self) -> Path:
@@ -70,13 +72,13 @@ class Run:
         """starting, training, paused, stopping, stopped, finished, failed, or dead."""
         return self.status.state
 
-    def _seen(self, status: RunStatus) -> RunStatus:
+    def _remember(self, status: RunStatus) -> RunStatus:
         self._last, self._last_at = status, time.monotonic() - status.age_s
         return status
 
     @property
     def last_status(self) -> RunStatus:
-        """What this handle saw last; asks nobody."""
+        """The status that this handle read last; reads nothing."""
         return self._last
 
     @property
@@ -89,6 +91,7 @@ class Run:
         """The fields that `tune` can change, with value, default, bounds and unit."""
         return hyperparameters(self.config)
 
+    @checked_arguments(name="run.metric_names lists the names.")
     def metrics(self, name: str) -> pd.DataFrame:
         """One metric up to now: columns frames, steps, updates, time_s, value. Raises UnknownName with the nearest.
 
@@ -96,22 +99,22 @@ class Run:
         """
         import pandas as pd
 
-        known = self.metric_names
-        if name not in known:
-            raise UnknownName.among("metric", name, known, "" if known else f"{self.name} has none yet.")
+        names = self.metric_names
+        if name not in names:
+            raise UnknownName.among("metric", name, names, "" if names else f"{self.name} has none yet.")
         return pd.DataFrame(self._reader.series(name))
 
     @property
     def metric_names(self) -> list[str]:
-        """Names that `metrics` knows, sorted."""
+        """The names of the run's metrics, sorted."""
         checked(self._directory)
         return self._reader.names()
 
     @property
     def events(self) -> pd.DataFrame:
-        """What happened, oldest first: time, kind, message, frames, steps, updates, time_s, data.
+        """The run's events, oldest first: time, kind, message, frames, steps, updates, time_s, data.
 
-        What happens before a resumed learner has said where it stands has no frames, steps and updates.
+        An event before the first status of a resumed learner has no frames, steps and updates.
         """
         import pandas as pd
 
@@ -119,8 +122,7 @@ class Run:
         columns = ["time", "kind", "message", "frames", "steps", "updates", "time_s", "data"]
         table = pd.DataFrame(self._reader.events(), columns=columns)
         table["time"] = pd.to_datetime(table["time"], unit="s")
-        table = table.astype(dict.fromkeys(("frames", "steps", "updates"), "Int64"))  # some have no place yet
-        return table
+        return table.astype(dict.fromkeys(("frames", "steps", "updates"), "Int64"))  # which has missing values
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -129,20 +131,22 @@ class Run:
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """Rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first."""
+        """The rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first."""
         from workbench.playing.rollout import every
 
         return every(checked(self._directory))
 
     def card(self) -> Card:
-        """All that somebody needs to judge this run and to do it again, on one page: `.save("pong.md")` or .html.
+        """One page to judge this run by and to repeat it: `.save("pong.md")` or .html.
 
-        Environment and preprocessing, hyperparameters with units, changes, seed, machine, versions, results and curve.
+        It has environment, preprocessing, hyperparameters with units, changes, seed, machine, versions, results and
+        curve.
         """
         from workbench.running.card.card import card
 
         return card(self._directory)
 
+    @checked_arguments()
     def wait(
         self,
         *,
@@ -158,23 +162,23 @@ class Run:
     ) -> RunStatus:
         """The status when the first of the given targets is reached; without a target, when the run has ended.
 
-            run.wait(episode_return=475, seconds=60)    # as soon as it is that good, but not longer than a minute
+            run.wait(episode_return=475, seconds=60)    # at that return, or after a minute
 
-        Interrupting it leaves the run alone.
+        The run goes on when the wait is interrupted.
 
         Args:
             frames, updates: of the run since its beginning, not of this wait.
             episode_return, evaluation_return: mean of the last 100 episodes of environments that train, or that
                 evaluate (see `evaluation_envs_per_actor`), once there are 20 since the learner started.
-            episode_score, evaluation_score: likewise, of an environment that tells a score beside a shaped reward.
-            seconds: of waiting, on the clock, whatever the run does meanwhile; a target as the others are.
-            timeout_s: seconds after which to give up with an error; None: never.
-            progress: whether to show a bar; None: where a person looks on.
+            episode_score, evaluation_score: likewise, for an environment with a score beside a shaped reward.
+            seconds: of waiting; a target as the others are.
+            timeout_s: seconds after which WaitTimeout is raised; None: never.
+            progress: whether to show a bar; None: in a notebook and in a terminal.
 
         Raises:
             InvalidInput: `evaluation_return` or `evaluation_score` of a run in which no environment evaluates;
                 OutOfBounds for `seconds` below 0 or above 31 days.
-            RunFailed: the run failed; says why, with the traceback.
+            RunFailed: the run failed; the message has the traceback.
             RunNotAlive: it ended, or its supervisor died, before the target.
             WaitTimeout: `timeout_s` has passed; the run goes on.
         """
@@ -186,46 +190,47 @@ class Run:
             "frames": frames, "updates": updates, "episode_return": episode_return, "episode_score": episode_score,
             "evaluation_return": evaluation_return, "evaluation_score": evaluation_score, "seconds": seconds,
         }  # fmt: skip
-        return self._seen(waiting.until(self._control, targets, timeout_s=timeout_s, progress=progress))
+        return self._remember(waiting.until(self._control, targets, timeout_s=timeout_s, progress=progress))
 
     # --- steering -----------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop training until `resume`; processes and environments stay. Returns when training stands still."""
+        """Pause training until `resume`; processes and environments stay. Returns once no update runs."""
         self._control.call("pause", timeout_s=_COMMAND_S)
 
     def resume(self) -> None:
-        """Go on after `pause`. (`wb.resume(name)` starts a stopped run again.)"""
+        """Go on after `pause`. (`wb.resume(name)` restarts a stopped run.)"""
         self._control.call("resume", timeout_s=_COMMAND_S)
 
     @contextmanager
     def paused(self) -> Iterator[Run]:
-        """Paused within a `with` block; a run that was paused before stays so after it."""
-        before = self._directory.read().get("paused")  # not one that waits for its disk, and goes on by itself
+        """Pauses the run within a `with` block; a run that was paused before stays paused after it."""
+        reason_before = self._directory.read().get("paused")  # None also while it waits for its disk
         self.pause()
         try:
             yield self
         finally:
-            if before is None:
+            if reason_before is None:
                 self.resume()
 
+    @checked_arguments()
     def stop(self, *, timeout_s: float | None = None) -> RunStatus:
-        """End the run with a last checkpoint, and wait until all its processes are gone.
+        """End the run with a last checkpoint, and return its status once all its processes have ended.
 
         Args:
-            timeout_s: how long the learner may take; after it, it is killed without that checkpoint. None: a minute,
-                or half an hour where that checkpoint, or one that is being written, holds the replay.
+            timeout_s: seconds after which the learner is killed without that checkpoint. None: a minute, or half an
+                hour where that checkpoint, or one that is being written, holds the replay.
         """
         if self.status.alive:
-            with suppress(RunNotAlive):  # it ended in this moment
+            with suppress(RunNotAlive):  # it has just ended
                 self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
         longest_s = REPLAY_S if timeout_s is None else timeout_s
-        return self._seen(waiting.until_ended(self._control, longest_s + _STOP_MARGIN_S))
+        return self._remember(waiting.until_ended(self._control, longest_s + _STOP_MARGIN_S))
 
     def delete(self) -> Path:
-        """Move the directory of this run, which must have ended, to `$WORKBENCH_HOME/trash`; where it is then.
+        """Move the directory of this run, which must have ended, to `$WORKBENCH_HOME/trash`; returns its new path.
 
-        Nothing is erased: moved back, it is the run that it was. Its forks go on. Raises RunAlive, StorageFailed.
+        Nothing is erased: move it back, and the run is there again. Its forks go on. Raises RunAlive, StorageFailed.
         """
         self.close()
         return deletion.delete(self._directory)
@@ -234,15 +239,17 @@ class Run:
         """Drop this handle's connection; the run goes on."""
         self._control.close()
 
+    @checked_arguments(actors="run.scale(actors=4), for example.")
     def scale(self, *, actors: int) -> None:
-        """Run that many actors from now on. Raises OutOfBounds."""
+        """Change the number of actors. Raises OutOfBounds."""
         self.config.replaced(actors=actors)
         self._control.call("scale", timeout_s=_COMMAND_S, actors=actors)
 
+    @checked_arguments()
     def tune(self, **changes: Any) -> dict[str, Any]:
-        """Change live fields while the run learns; {"old", "new"}. See `hyperparameters`.
+        """Change live fields while the run learns; returns {"old", "new"}. `hyperparameters` lists the fields.
 
-        A learning rate holds at once: where the run still warms up, that ends (`warmup_updates` becomes 0).
+        A new learning rate holds at once: it ends a warm-up (`warmup_updates` becomes 0).
 
         Raises UnknownName, NotLive or OutOfBounds, and then changes nothing.
         """
@@ -256,28 +263,30 @@ class Run:
         changed: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
         return changed
 
+    @checked_arguments()
     def undo(self, name: str | None = None) -> dict[str, Any]:
-        """Take the last change back that `tune` or `scale` made and that was not taken back yet; {"old", "new"}.
+        """Undo the last change of `tune` or `scale` that was not undone yet; returns {"old", "new"}.
 
-        It is a change itself, recorded as an event that names the one it takes back; so undoing again goes further
-        back.
+        An undo is a change itself, recorded as an event that names the undone one. Undoing again goes further back.
 
         Args:
-            name: the last change of that field (or of "actors"); None: the last change of all.
+            name: the field ("actors" included) whose last change to undo; None: the last change of any.
 
-        Raises InvalidInput where there is none.
+        Raises InvalidInput where there is no such change.
         """
         return undo(self._control, self._reader.events(), name)
 
+    @checked_arguments()
     def checkpoint(self, *, replay: bool | None = None, timeout_s: float = REPLAY_S) -> Checkpoint:
-        """A checkpoint of now, on disk when this returns; it is never pruned.
+        """Write a checkpoint and return it; it is never pruned.
 
         Args:
-            replay: whether it holds the replay, too; None: as the run's `save_replay` says. A run that is resumed goes
-                on from its newest checkpoint, with a replay only if that one holds it.
+            replay: whether it holds the replay; None: as the run's `save_replay` says. A run that is resumed goes on
+                from its newest checkpoint, and has its replay only if that checkpoint holds it.
         """
         return waiting.written_checkpoint(self._control, "requested", replay=replay, timeout_s=timeout_s)
 
+    @checked_arguments()
     def fork(
         self,
         checkpoint: Checkpoint | str | Path | None = None,
@@ -292,39 +301,39 @@ class Run:
         trust_code: bool = False,
         **changes: Any,
     ) -> Run:
-        """A new run that goes on from a checkpoint of this one, with fields changed; this one is left as it is.
+        """Start a new run from a checkpoint of this one, with fields changed; this run is not changed.
 
-        It takes weights, optimizer, algorithm state, random numbers, code typed in cells, the configuration that the
-        checkpoint was written with, and the counters: its curves begin where the checkpoint was made. The checkpoint
-        becomes the first of its own, so that it stays when this run is pruned or deleted.
+        The fork takes weights, optimizer, algorithm state, random numbers, code typed in cells, the configuration of
+        the checkpoint, and the counters: its curves begin where the checkpoint was written. It has a copy of the
+        checkpoint, which stays when this run is pruned or deleted.
 
         Args:
-            checkpoint: one of this run's, its folder, or that folder's name; None: one that is made now if the run is
-                alive, else the newest good one.
+            checkpoint: one of this run's, its folder, or that folder's name; None: one that is written now if the run
+                is alive, else the newest good one.
             name: of the new run; None: the first free one, such as pong-r2d2-1-fork-1.
             replay: whether to take the replay along.
-            launcher, address: where it lives, see `wb.launch`; None: where this one does.
+            launcher, address: where the fork runs, see `wb.launch`; None: where this run does.
             trust_code: let code that was typed in a cell for this run execute as you, wherever the run comes from.
-            changes: any fields but those that the weights must fit (environment, algorithm, network and so on). With
-                another `optimizer`, the optimizer starts afresh.
+            changes: any fields except those that the weights must fit (environment, algorithm, network and so on).
+                With another `optimizer`, the optimizer's state starts afresh.
 
         Raises:
             InvalidInput, RunExists, CheckpointCorrupt, StorageFailed: nothing was started.
             AccessDenied: it needs code that no launch of yours on this machine wrote; nothing was started.
-            as `wb.launch` for what happens while it starts.
+            and, while it starts, the errors of `wb.launch`.
         """
-        return Run(*fork(
-            self, checkpoint, name=name, replay=replay, launcher=launcher, address=address,
-            wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress, trust_code=trust_code,
-            changes=changes,
-        ))  # fmt: skip
+        place = launchers.by_name(moved_to(self.config, launcher, address).launcher)
+        directory = forked(self, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
+                           trust_code=trust_code, changes=changes)
+        return Run(directory, started(
+            directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
+    @checked_arguments(index="run.status.actors lists the actors: run.restart_actor(0).")
     def restart_actor(self, index: int, *, kill: bool = False) -> None:
-        """End an actor's process; the supervisor starts it again. For one that hangs.
+        """End the process of an actor, such as one that hangs; the supervisor starts another.
 
         Args:
-            kill: end it as a crash would, to see how the run takes it: an error event names it, and it is started
-                again after a back-off, as after any other death.
+            kill: end it as a crash would, to test the run: an error event names it, and it restarts after a back-off.
         """
         by_force = {"kill": True} if kill else {}  # runs of older versions know no `kill`
         self._control.call("restart_actor", index=index, **by_force)
@@ -332,39 +341,46 @@ class Run:
     # --- showing ------------------------------------------------------------------------------------------------
 
     def dashboard(self) -> Any:
-        """A new live panel; a bare `run` shows one that its cells share. Raises MissingPackage without ipywidgets."""
+        """A new live panel; all cells with a bare `run` share another. Raises MissingPackage without ipywidgets."""
         return imports.widget("panel.panel").RunPanel(self)
 
+    @checked_arguments()
     def watch(self, env: int = 0) -> Any:
-        """What environment `env` sees now, live, with the policy beside it.
+        """A live view of environment `env`: what it sees, with the policy beside it.
 
         Args:
-            env: actor a's environments are a·envs_per_actor and those after it; the last ones of each actor evaluate,
-                if any do (`evaluation_envs_per_actor`).
+            env: the environments of actor a begin at a·envs_per_actor; the last ones of each actor evaluate, if any do
+                (`evaluation_envs_per_actor`).
 
-        Raises OutOfBounds for one that is not there, RunNotAlive, and MissingPackage without ipywidgets.
+        Raises OutOfBounds for an environment that the run does not have, RunNotAlive, and MissingPackage without
+        ipywidgets.
         """
         return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
 
-    _panel: Any = None  # that a bare `run` shows, in as many cells as it stands in
+    _panel: Any = None
+
+    def _shared_panel(self) -> Any:
+        """The panel that all cells with a bare `run` show."""
+        if self._panel is None or self._panel.closed:
+            self._panel = self.dashboard()
+        return self._panel
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        try:
-            if self._panel is None or self._panel.closed:
-                self._panel = self.dashboard()
-        except MissingPackage as error:
-            print(f"{self!r}\n({error})")
-        else:
-            display(self._panel)  # type: ignore[no-untyped-call, unused-ignore]
+        imports.show(self, self._shared_panel)
 
     def __repr__(self) -> str:
+        """The last known status with its age; an old one is first read again from the run's files, without network."""
+        if time.monotonic() - self._last_at > _FRESH_S:
+            with suppress(WorkbenchError):  # deleted or damaged: what was known, with its age
+                self._remember(stored_status(self._directory))
         age_s = time.monotonic() - self._last_at
-        return f"Run({self.name}: {self._last.line()}, {duration(age_s)} ago)"
+        return f"Run({self.name}: {self._last.line().rstrip('.')}, {duration(age_s)} ago)"
 
 
+@checked_arguments(name="wb.runs() lists the runs.")
 def attach(name: str | Path | Run) -> Run:
-    """The handle of a run, by name, directory or another handle; starts and stops nothing. Raises RunNotFound with the
-    nearest."""
+    """The handle of a run, by name, directory or another handle; starts and stops nothing.
+
+    Raises RunNotFound with the nearest name.
+    """
     return Run(rundir.find(name))

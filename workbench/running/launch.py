@@ -1,4 +1,4 @@
-"""`launch` and `resume`: a new run, and one that goes on. (`Run.fork` makes a new one that goes on from another's.)"""
+"""`launch` starts a new run, `resume` restarts a run. (`Run.fork` starts a new run from another's checkpoint.)"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.adapters.wrapping import Wrapper
+from workbench.errors import checked_arguments
 from workbench.rundir import sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
@@ -33,6 +34,7 @@ from workbench.running.starting import (
 )
 
 
+@checked_arguments(environment="Give its name: wb.launch('CartPole-v1').")
 def launch(
     environment: str | Factory,
     *,
@@ -49,43 +51,44 @@ def launch(
     progress: bool | None = None,
     **fields: Any,
 ) -> Run:
-    """A new run that learns in the background, once it trains (or at once, without `wait_ready`).
+    """Start a run that learns in the background; returns its handle once it trains (at once without `wait_ready`).
 
     Args:
         environment: a name such as "ALE/Pong-v5" or "CartPole-v1" (`wb.environments()` lists them), or a class or
             function that makes one; code typed in a cell travels by value.
         name: of the run; None: the first free one, such as pong-vtrace-1.
-        launcher: where its processes live: "local", on this machine; "ray", on a Ray cluster; "colab"; or "inline", as
+        launcher: where its processes run: "local", on this machine; "ray", on a Ray cluster; "colab"; or "inline", as
             threads of this process, for a debugger. See docs/scale.md.
         address: of the Ray cluster: "auto" (as None), "HOST:PORT", or "ray://HOST:PORT" for its client.
         network: a name such as "impala-deep-lstm", a function from EnvironmentSpec to nn.Module, or None: chosen by
             the preset or by the observations.
-        preset: whose fields to take where none are given; None: the environment's own, if it has one; "none": only the
-            algorithm's defaults. See `workbench.environments.presets`.
-        wrappers: what goes around each environment, such as subclasses of gymnasium.Wrapper, the first one innermost;
-            code typed in a cell travels by value.
-        checkpoint: whose weights to start from; of a run, its newest good one.
-        progress: whether to show a line while waiting; None: where a person looks on.
+        preset: its values hold for fields that are not given; None: the environment's own preset, if it has one;
+            "none": only the algorithm's defaults. See `workbench.environments.presets`.
+        wrappers: wrappers of each environment, such as subclasses of gymnasium.Wrapper, the first one innermost; code
+            typed in a cell travels by value.
+        checkpoint: the run starts from its weights; a run stands for its newest good checkpoint.
+        progress: whether to show a line while waiting; None: in a notebook and in a terminal.
         fields: of the run and of its algorithm (`actors=2`, `learning_rate=6e-4`), see `workbench.config`.
 
     Raises:
         InvalidInput: UnknownName, OutOfBounds and so on; nothing was started.
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
-        EnvironmentFailed, NetworkFailed, RunFailed: the run failed while it started; with the traceback.
-        WaitTimeout: it does not train after `ready_timeout_s`; it goes on.
+        EnvironmentFailed, NetworkFailed, RunFailed: the run failed while it started; the message has the traceback.
+        WaitTimeout: the run does not train after `ready_timeout_s`; it goes on.
     """
     place = launchers.by_name(launcher)
     fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
-    config, code, chosen = checked_config(environment, algorithm, network, preset, wrappers, fields)
+    config, code, preset_name = checked_config(environment, algorithm, network, preset, wrappers, fields)
     launchers.checked(place, config)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     stem = f"{stem_of(config.environment)}-{config.algorithm}"
-    record = new_record(config, parent=parent, code=code, preset=chosen)
+    record = new_record(config, parent=parent, code=code, preset=preset_name)
     directory = created(name, stem, record, code, place)
     return Run(directory, started(
         directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
 
+@checked_arguments(name="wb.runs() lists the runs.")
 def resume(
     name: str | Path | Run,
     *,
@@ -97,20 +100,20 @@ def resume(
     trust_code: bool = False,
     **changes: Any,
 ) -> Run:
-    """A stopped, failed, finished or dead run, started again from its newest good checkpoint; a live one as it is.
+    """Restart a stopped, failed, finished or dead run from its newest good checkpoint; a live run only gets `changes`.
 
     Args:
         launcher, address: where it goes on, see `launch`; None: where it was.
         trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
             it counts as yours.
-        changes: live fields and `actors`, to go on with; a learning rate ends a warm-up, as `Run.tune` says.
+        changes: new values of live fields and of `actors`; a learning rate ends a warm-up, see `Run.tune`.
 
     Raises:
         RunNotFound: with the nearest name.
-        InvalidInput: a change is wrong, the run has reached total_frames, or what it starts from was deleted before
-            it had a checkpoint of its own; nothing was started.
-        AccessDenied: it is somebody else's, or needs code that no launch of yours on this machine wrote.
-        as `launch` for what happens while it starts.
+        InvalidInput: a change is wrong, the run has reached total_frames, or it has no checkpoint and the one that it
+            starts from was deleted; nothing was started.
+        AccessDenied: it is another user's, or needs code that no launch of yours on this machine wrote.
+        and, while it starts, the errors of `launch`.
     """
     directory = rundir.find(name)
     directory.check_own()
@@ -134,7 +137,7 @@ def resume(
         record = directory.read()
         directory.write(
             state="starting", error=None, supervisor_pid=None, config=config.to_json(),
-            config_before=record.get("config_before") or record["config"],  # until a supervisor has told the change
+            config_before=record.get("config_before") or record["config"],  # until a supervisor has recorded the change
         )
 
     return Run(directory, started(
@@ -142,7 +145,7 @@ def resume(
 
 
 def _changed(run: Run, changes: dict[str, Any]) -> Run:
-    """A live run with the changes made."""
+    """A live run, after the changes."""
     with_changes(run.config, changes)
     live = {key: value for key, value in changes.items() if key != "actors"}
     if live:

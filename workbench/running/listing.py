@@ -1,4 +1,4 @@
-"""`runs()`: every run in the home, from its files alone; in a notebook a live table with buttons."""
+"""`runs()`: all runs in the home, read from their files; in a notebook a live table with buttons."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from workbench.tables import Columns, Table, duration
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of `runs()`.
+    """One row of `runs()`.
 
     Attributes:
         age_s: seconds since the run was launched.
-        created: when that was, in unix s.
+        created: unix time of the launch, s.
         state: as in `RunStatus`; or "damaged", where its files cannot be read.
-        problem: why they cannot.
+        problem: why they cannot be read.
     """
 
     name: str
@@ -50,24 +50,24 @@ _COLUMNS: Columns = {
 
 
 class Runs(Table[RunSummary]):
-    """The runs at one moment; shown in a notebook it follows them, and its rows have buttons."""
+    """The runs at one moment; in a notebook the table is updated, and its rows have buttons."""
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
         try:
-            shown = imports.widget("views.runs_table").RunsTable(bundle)
+            table = imports.widget("views.runs_table").RunsTable(bundle)
         except MissingPackage:
             display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
         else:
-            display(shown)  # type: ignore[no-untyped-call, unused-ignore]
+            display(table)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def runs() -> Runs:
-    """All runs, newest first, as a table; `runs()["name"]` finds one. Reads only files, so it works for dead runs.
+    """A table of all runs, newest first; `runs()["name"]` is the row of one. Dead runs are in it: it reads only files.
 
-    In a notebook it goes on following the runs, can be sorted, and stops, resumes, deletes or shows a run by a button.
+    In a notebook the table is updated and can be sorted, and buttons stop, resume, delete or show a run.
     """
     directories, damaged = rundir.listed()
     rows = [row for directory in (*directories, *damaged) if (row := summary(directory)) is not None]
@@ -75,12 +75,12 @@ def runs() -> Runs:
 
 
 def summary(directory: rundir.RunDirectory) -> RunSummary | None:
-    """How a run is, from its files alone; None: it was deleted in this moment. One damaged run hides no other."""
+    """The row of a run, from its files alone; None if it has just been deleted."""
     try:
         return _summary(directory)
     except RunNotFound:
         return None
-    except StorageFailed as error:
+    except StorageFailed as error:  # one damaged run must not hide the others
         return RunSummary(directory.name, "damaged", 0.0, "", "", 0, 0.0, None, problem=str(error))
 
 

@@ -1,7 +1,7 @@
-"""`wb.machine()`: what was found of this machine, and what a run that is launched here makes of it.
+"""`wb.machine()`: this machine's hardware, and what a run that is launched here chooses by it.
 
-Found by `hardware`, which reads files and loads no accelerator's library; decided by `config.chosen`, by which the
-learner decides too.
+`hardware` reads files and loads no accelerator's library; `config.chosen` has the rules by which the learner decides,
+too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workbench.tables import Columns, Table
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the table: what was found, or what follows for the field of that name."""
+    """A row of the table: a part of the hardware, or a field with the value that follows."""
 
     name: str
     value: str
@@ -30,17 +30,17 @@ _COLUMNS: Columns = {"": lambda row: row.name, "here": lambda row: row.value, "w
 
 @dataclass(frozen=True, repr=False)
 class Machine:
-    """This machine, and what a run launched here takes where nothing else is given.
+    """This machine, and what a run launched here chooses for fields that are not given.
 
     Attributes:
         system: operating system.
         processor: model of the CPU.
-        cores: that this process may use, by its affinity and its container's quota.
+        cores: those that this process may use, by its affinity and its container's quota.
         memory_gb: GiB of the machine.
-        instructions: instruction sets of the CPU, of those that decide how fast a network is.
-        accelerator: NVIDIA's GPUs or the TPU that are here, in words; "" without one.
-        device: what device="auto" trains on.
-        precision: what precision="auto" computes in, where our own network sees images.
+        instructions: the CPU's instruction sets that matter for the speed of a network.
+        accelerator: NVIDIA GPUs or the TPU of this machine, in words; "" without one.
+        device: the device that device="auto" stands for.
+        precision: the precision that precision="auto" stands for, where our own network sees images.
         learner_threads: threads of training on a CPU.
         actors: processes that step environments.
     """
@@ -65,26 +65,27 @@ class Machine:
 
 
 def machine() -> Machine:
-    """What this machine has (cores, instruction sets, accelerators), and what follows for the runs launched here.
+    """This machine (cores, instruction sets, accelerators), and what follows for runs launched here.
 
     Loads no torch and opens no device. `workbench machine` prints the same.
     """
-    there, cores, instructions = hardware.accelerator(), hardware.cores(), hardware.instructions()
-    has_cuda = there is not None and there.device == "cuda" and bool(hardware.torch_build())
+    accelerator, cores, instructions = hardware.accelerator(), hardware.cores(), hardware.instructions()
+    has_cuda = accelerator is not None and accelerator.device == "cuda" and bool(hardware.torch_build())
     device = chosen.device(has_cuda=has_cuda)
-    bf16 = chosen.has_bf16(device, instructions=instructions, capability=there.capability if there else None)
-    follows: dict[str, Any] = {
+    capability = accelerator.capability if accelerator else None
+    bf16 = chosen.has_bf16(device, instructions=instructions, capability=capability)
+    choices: dict[str, Any] = {
         "device": device, "precision": chosen.precision(images=True, own_network=False, bf16=bf16),
         "learner_threads": chosen.training_threads(cores=cores), "actors": RunConfig.actors,
     }
-    found: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()}", "processor": hardware.processor(), "cores": cores,
-        "memory_gb": hardware.memory_gb(), "instructions": instructions, "accelerator": there.name if there else "",
+        "memory_gb": hardware.memory_gb(), "instructions": instructions,
+        "accelerator": accelerator.name if accelerator else "",
     }
-    why = {"device": _why_device(device, there), "precision": _why_precision(bf16)}
-    rows = [*_found(found), *(Fact(name, str(value), why.get(name, _WHY.get(name, "")))
-                              for name, value in follows.items())]
-    return Machine(**found, **follows, facts=Table(rows, _COLUMNS, empty=""))
+    why = {**_WHY, "device": _why_device(device, accelerator), "precision": _why_precision(bf16)}
+    rows = [*_hardware_facts(parts), *(Fact(name, str(value), why[name]) for name, value in choices.items())]
+    return Machine(**parts, **choices, facts=Table(rows, _COLUMNS, empty=""))
 
 
 _WHY = {
@@ -94,31 +95,31 @@ _WHY = {
 
 
 def described() -> dict[str, Any]:
-    """What is kept of this machine with a run that it launches; asks no driver, so that it takes no time."""
-    told: dict[str, Any] = {
+    """The facts on this machine that run.json keeps; read quickly, without a driver."""
+    facts: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()}", "processor": hardware.processor(),
         "cores": hardware.cores(), "memory": f"{hardware.memory_gb():.1f} GiB",
         "instruction sets": ", ".join(hardware.instructions()), "GPUs": ", ".join(hardware.gpu_names()),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
-def _found(found: dict[str, Any]) -> Iterator[Fact]:
-    yield Fact("processor", found["processor"])
-    yield Fact("cores", str(found["cores"]), "that this process may use")
-    yield Fact("memory", f"{found['memory_gb']:.1f} GiB")
-    yield Fact("instruction sets", ", ".join(found["instructions"]) or "none of those that matter here")
-    yield Fact("accelerator", found["accelerator"] or "none")
+def _hardware_facts(parts: dict[str, Any]) -> Iterator[Fact]:
+    yield Fact("processor", parts["processor"])
+    yield Fact("cores", str(parts["cores"]), "those that this process may use")
+    yield Fact("memory", f"{parts['memory_gb']:.1f} GiB")
+    yield Fact("instruction sets", ", ".join(parts["instructions"]) or "none of those that matter here")
+    yield Fact("accelerator", parts["accelerator"] or "none")
 
 
-def _why_device(device: str, there: hardware.Accelerator | None) -> str:
-    told = os.environ.get(chosen.DEVICE_VARIABLE, "auto")
-    if told != "auto":
-        return f"{chosen.DEVICE_VARIABLE}={told}"
-    if there is None:
+def _why_device(device: str, accelerator: hardware.Accelerator | None) -> str:
+    variable = os.environ.get(chosen.DEVICE_VARIABLE, "auto")
+    if variable != "auto":
+        return f"{chosen.DEVICE_VARIABLE}={variable}"
+    if accelerator is None:
         return "there is no accelerator"
-    if there.device == "tpu":
-        return "a TPU is taken where it is asked for: device='tpu'"
+    if accelerator.device == "tpu":
+        return "a TPU is used where it is requested: device='tpu'"
     return "" if device == "cuda" else "the installed torch is built for CPUs: a build with CUDA would use the GPU"
 
 

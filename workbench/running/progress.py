@@ -1,16 +1,15 @@
-"""What a waiting cell or terminal shows: one line that is rewritten, or a progress bar. Nothing else is a display."""
+"""The progress of a wait in a cell or a terminal: a bar, or one line that is rewritten."""
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any
 
 from tqdm.std import tqdm
 
 
 def interactive() -> bool:
-    """Whether a person looks on: a notebook's cell or a terminal."""
+    """Whether a person sees the output: in a notebook's cell or a terminal."""
     if sys.stdout.isatty():
         return True
     ipython = sys.modules.get("IPython")
@@ -32,16 +31,16 @@ class Progress:
             unit_scale=True, mininterval=0.2, dynamic_ncols=True,
         )  # fmt: skip
         self._name = name
-        self._drawn: tuple[float, str] | None = None
+        self._last_drawing: tuple[float, str] | None = None
         self._has_bar = total is not None
 
-    def show(self, now: float, text: str) -> None:
-        """Draw the state of things."""
-        if self._bar.disable or (now, text) == self._drawn:
+    def show(self, value: float, text: str) -> None:
+        """Draw the bar at `value`, with the text, if either has changed."""
+        if self._bar.disable or (value, text) == self._last_drawing:
             return
-        self._drawn = (now, text)
+        self._last_drawing = (value, text)
         if self._has_bar:
-            self._bar.n = min(now, self._bar.total)
+            self._bar.n = min(value, self._bar.total)
             self._bar.set_postfix_str(text, refresh=False)
         else:
             self._bar.set_description_str(f"{self._name}: {text}", refresh=False)
@@ -50,7 +49,5 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.close()

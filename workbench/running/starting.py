@@ -1,5 +1,5 @@
-"""What launching, resuming and forking share: everything is checked here, in the caller's process, and only then is
-anything started."""
+"""Checks and starts of launching, resuming and forking. All input is checked in the caller's process before any process
+is started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -40,7 +40,7 @@ from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
 
-_SUPERVISOR_S = 180.0  # its start on a busy machine, and up to 10 s for the processes of a dead one to end
+_SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -51,7 +51,7 @@ def checked_config(
     environment: str | Factory, algorithm: str, network: str | Factory | None, preset: str | None,
     wrappers: Sequence[Wrapper], fields: dict[str, Any],
 ) -> tuple[RunConfig, dict[str, bytes], str | None]:
-    """The configuration, the code to ship by file name, and the name of the preset. Raises InvalidInput."""
+    """The configuration, the code of the run by file name, and the name of the preset. Raises InvalidInput."""
     factory = environment if callable(environment) else environments.registered_factory(str(environment))
     label = environment if isinstance(environment, str) else _label(environment)
     if isinstance(network, str) and network not in NETWORKS:
@@ -59,44 +59,44 @@ def checked_config(
     if algorithm not in ALGORITHMS:
         raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
     if factory is None:
-        environments.check_name(label, fields.get("environment_options"))  # before its preset is looked for
+        environments.check_name(label, fields.get("environment_options"))  # before its preset is read
     elif preset not in (None, NONE):
         raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
                            "Give the fields themselves: learning_rate=..., network=...")
-    chosen = None if factory is not None else preset_of(label, preset, algorithm=algorithm)
-    fields = with_preset(chosen, with_opponent(fields), algorithm=algorithm, wrapped=bool(wrappers))
+    used_preset = None if factory is not None else preset_of(label, preset, algorithm=algorithm)
+    fields = with_preset(used_preset, with_opponent(fields), algorithm=algorithm, wrapped=bool(wrappers))
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None
-    around = Wrapped(factory, checked_wrappers(wrappers))
-    config = RunConfig.build(label, algorithm=algorithm, wrappers=around.names, **fields)
+    wrapped = Wrapped(factory, checked_wrappers(wrappers))
+    config = RunConfig.build(label, algorithm=algorithm, wrappers=wrapped.names, **fields)
     if factory is None:
         environments.check_name(label, config.environment_options)
-        if around.wrappers:
+        if wrapped.wrappers:
             environments.check_wrappable(label)
-    made_by = around if around.wrappers else factory
+    maker = wrapped if wrapped.wrappers else factory
     if config.actor_processes > 1:
-        environments.check_processes(label, config.environment_options, made_by)
-    shipped = {"environment.pkl": made_by, "network.pkl": network if callable(network) else None}
-    code = {file: code_by_value.dumps(one) for file, one in shipped.items() if one is not None}
+        environments.check_processes(label, config.environment_options, maker)
+    objects = {"environment.pkl": maker, "network.pkl": network if callable(network) else None}
+    code = {file: code_by_value.dumps(value) for file, value in objects.items() if value is not None}
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
-    return config, code, None if chosen is None else chosen.name
+    return config, code, None if used_preset is None else used_preset.name
 
 
 def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
     """`fields` with the folder of the checkpoint that `opponent` stands for.
 
-    Raises InvalidInput, CheckpointCorrupt, and AccessDenied where its network was typed in a cell by somebody else.
+    Raises InvalidInput, CheckpointCorrupt, and AccessDenied where another user typed its network in a cell.
     """
     if fields.get("opponent") is None:
         return fields
-    found = chosen_checkpoint(fields["opponent"])
-    sealed.read(found.path.parents[1] / "code" / "network.pkl")
-    return {**fields, "opponent": str(found.path)}
+    path = chosen_checkpoint(fields["opponent"]).path
+    sealed.read(path.parents[1] / "code" / "network.pkl")
+    return {**fields, "opponent": str(path)}
 
 
 def _label(factory: Any) -> str:
-    """What a class or function is called in lists."""
+    """The name of a class or function in lists."""
     if not callable(factory):
         raise InvalidInput(
             f"environment={factory!r} must be a name or something that makes an environment, not a "
@@ -105,36 +105,36 @@ def _label(factory: Any) -> str:
     return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
 
 
-def chosen_checkpoint(given: Checkpoint | OfRun | str | Path, *, trust_code: bool = False) -> Checkpoint:
-    """The checkpoint itself, the one in a folder, or a run's newest good one; verified but for its replay.
+def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bool = False) -> Checkpoint:
+    """The checkpoint itself, the one in a folder, or a run's newest good one; verified, except its replay.
 
-    A run that lives and has none yet writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
+    A live run without a checkpoint writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
     """
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)
-    if not isinstance(given, Checkpoint | OfRun | str | Path):
-        raise InvalidInput(f"{given!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
-    if isinstance(given, OfRun):
-        found = _newest_or_first(given.directory)
-    elif not isinstance(given, Checkpoint) and not os.path.exists(Path(given) / "meta.json"):
-        found = _newest_or_first(_run_of(given))
+    if not isinstance(source, Checkpoint | OfRun | str | Path):
+        raise InvalidInput(f"{source!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
+    if isinstance(source, OfRun):
+        checkpoint = _newest_or_first(source.directory)
+    elif not isinstance(source, Checkpoint) and not os.path.exists(Path(source) / "meta.json"):
+        checkpoint = _newest_or_first(_run_of(source))
     else:
-        found = given if isinstance(given, Checkpoint) else checkpoints.at(Path(given))
-        found.verify(replay=False)
-    return replace(found, trust_code=trust_code)
+        checkpoint = source if isinstance(source, Checkpoint) else checkpoints.at(Path(source))
+        checkpoint.verify(replay=False)
+    return replace(checkpoint, trust_code=trust_code)
 
 
-def to_play(given: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Checkpoint:
-    """As `chosen_checkpoint`, for playing in its environment.
+def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Checkpoint:
+    """The `chosen_checkpoint`, to be played in its environment.
 
-    Raises AccessDenied for code that the process which plays would refuse (`rundir.sealed`), before there is one.
+    Raises AccessDenied, before a process is started, for code that this process would refuse (`rundir.sealed`).
     """
-    found = chosen_checkpoint(given, trust_code=trust_code)
-    run = RunDirectory(found.path.parents[1])
+    checkpoint = chosen_checkpoint(source, trust_code=trust_code)
+    run = RunDirectory(checkpoint.path.parents[1])
     if run.record.exists():
-        check_unlinked(run.path)  # rollouts are kept there
+        check_unlinked(run.path)  # rollouts are written there
         sealed.all_code(run.code, trust_code=trust_code)
-    sealed.check_module(run.code, found.config.environment, trust_code=trust_code)
-    return found
+    sealed.check_module(run.code, checkpoint.config.environment, trust_code=trust_code)
+    return checkpoint
 
 
 def _newest_or_first(run: RunDirectory) -> Checkpoint:
@@ -145,31 +145,31 @@ def _newest_or_first(run: RunDirectory) -> Checkpoint:
 
 
 def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
-    """A run's newest good checkpoint; its replay is not looked at. Raises InvalidInput."""
-    newest, wrong = checkpoints.newest_good(directory.checkpoints, replay=False)
+    """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput."""
+    newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
     if newest is None:
-        failed = directory.read().get("error")
-        why = f"It failed: {failed['type']}: {failed['message'].strip().splitlines()[0]}" if failed else ""
-        raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *wrong, why]).strip())
+        error = directory.read().get("error")
+        why = f"It failed: {error['type']}: {error['message'].strip().splitlines()[0]}" if error else ""
+        raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *problems, why]).strip())
     return newest
 
 
-def _run_of(given: str | Path) -> RunDirectory:
-    path = Path(os.path.expanduser(given))
+def _run_of(name: str | Path) -> RunDirectory:
+    path = Path(os.path.expanduser(name))
     if path.is_absolute() and not os.path.exists(path / "run.json"):
         raise InvalidInput(f"there is no checkpoint in {path}. Give a run, its name, or the folder of one of its "
                            "checkpoints, such as run.checkpoints[-1].path.")
-    return rundir.find(given)
+    return rundir.find(name)
 
 
 def check_parent(directory: RunDirectory) -> None:
-    """Raises InvalidInput if the run would start from weights that are gone."""
+    """Raises InvalidInput if the weights that the run starts from were deleted."""
     parent = directory.parent()
     if parent is None or Path(parent["checkpoint"]).exists() or checkpoints.every(directory.checkpoints):
         return
-    of = f" {parent['run']}" if parent["run"] else ""
+    run_name = f" {parent['run']}" if parent["run"] else ""
     raise InvalidInput(
-        f"{directory.name} starts from the checkpoint {parent['checkpoint']}, which is gone. If its run{of} was "
+        f"{directory.name} starts from the checkpoint {parent['checkpoint']}, which is gone. If its run{run_name} was "
         f"deleted, move it back from {rundir.trash()}; or launch a new run."
     )
 
@@ -184,7 +184,7 @@ def moved_to(config: RunConfig, launcher: str | None, address: str | None) -> Ru
 
 
 def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
-    """Raises InvalidInput if the run would end at once by a rule of its configuration."""
+    """Raises InvalidInput if a rule of the configuration would end the run at once."""
     name, status = directory.name, stored_status(directory)
     if status.state == "finished" and status.frames >= config.total_frames:
         raise InvalidInput(f"{name} has finished: it reached total_frames={config.total_frames}. Give a larger one: "
@@ -196,7 +196,7 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
-    """Changes to go on with: live fields, and `actors`. Raises UnknownName, NotLive, OutOfBounds."""
+    """The configuration with changes of live fields and of `actors`. Raises UnknownName, NotLive, OutOfBounds."""
     live = {key: value for key, value in changes.items() if key != "actors"}
     return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
 
@@ -205,7 +205,7 @@ def new_record(
     config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes], preset: str | None = None,
     state: str = "starting",
 ) -> dict[str, Any]:
-    """run.json of a run that is about to start; or, with the state "stopped", that waits for somebody to resume it."""
+    """run.json of a run that is about to start; or, with the state "stopped", of one that a user will resume."""
     return {
         "created": time.time(),
         "config": config.to_json(),
@@ -221,13 +221,11 @@ def new_record(
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in ("rl-workbench", "torch", "gymnasium"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------
@@ -237,7 +235,7 @@ def created(
     name: str | None, stem: str, record: dict[str, Any], code: Mapping[str, bytes], place: Launcher,
     prepare: Callable[[RunDirectory], object] = lambda run: None,
 ) -> RunDirectory:
-    """The new run's directory, by its name or the first one of `stem` that is free here and where `place` writes.
+    """The new run's directory: of that name, or of the first name with `stem` that is free here and in `place`.
 
     Raises RunExists, InvalidInput, HomeNotWritable, see `rundir.create`.
     """
@@ -277,13 +275,15 @@ def started(
     ready_timeout_s: float,
     progress: bool | None,
 ) -> RunStatus | None:
-    """Start the supervisor and wait for it; what was seen last. An interrupt leaves the run alone, and says its
-    name."""
+    """Start the supervisor and wait for it; returns the last status, if it waits for training.
+
+    After an interrupt the run goes on, and its name is printed.
+    """
     control = Control(directory)
-    with _leaving_it_alone(directory.name):
+    with _going_on(directory.name):
         with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:
-            if not mine or _came_up(control):
-                raise RunExists(f"{directory.name} is being started by somebody else. wb.attach({directory.name!r}).")
+            if not mine or _was_started(control):
+                raise RunExists(f"{directory.name} is being started by another process. wb.attach({directory.name!r}).")
             prepare()
             launched = launcher.start(directory)
             _await_supervisor(control, launched)
@@ -295,7 +295,8 @@ def started(
 
 
 @contextmanager
-def _leaving_it_alone(name: str) -> Iterator[None]:
+def _going_on(name: str) -> Iterator[None]:
+    """Prints how to find the run again where the block is interrupted."""
     try:
         yield
     except KeyboardInterrupt:
@@ -303,10 +304,10 @@ def _leaving_it_alone(name: str) -> Iterator[None]:
         raise
 
 
-def _came_up(control: Control) -> bool:
-    """Whether somebody else has started the run before this process got the lock; waits for what a former life left.
+def _was_started(control: Control) -> bool:
+    """Whether another process started the run before this one got the lock; waits until an earlier life has ended.
 
-    A second supervisor would wait for the first one's end, and start the run anew when somebody stops it.
+    A second supervisor would wait for the end of the first one, and restart the run when it is stopped.
     """
     deadline = time.monotonic() + lock.ORPHANS_LIVE_S
     while lock.is_held(lock.of_supervisor(control.directory)) and time.monotonic() < deadline:
@@ -317,23 +318,23 @@ def _came_up(control: Control) -> bool:
 
 
 def _await_supervisor(control: Control, launched: Launched) -> None:
-    """Wait until the supervisor answers, or has ended the run already."""
+    """Wait until the supervisor answers, or has already ended the run."""
     name, deadline = control.directory.name, time.monotonic() + _SUPERVISOR_S
     while time.monotonic() < deadline:
-        gone = launched.poll() is not None
+        has_ended = launched.poll() is not None
         if control.directory.read()["state"] in ENDED or answers(control):
             return
-        if gone:
+        if has_ended:
             raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
         time.sleep(0.05)
-    said = launched.logs()
+    logs = launched.logs()
     launched.stop()
-    raise WaitTimeout(f"the supervisor of {name} was silent for {_SUPERVISOR_S:g} s and is not waited for any longer. "
-                      f"Its log:\n{said}")
+    raise WaitTimeout(f"the supervisor of {name} did not answer for {_SUPERVISOR_S:g} s, and was stopped. "
+                      f"Its log:\n{logs}")
 
 
 def answers(control: Control) -> bool:
-    """Whether the run's supervisor does."""
+    """Whether the run's supervisor answers."""
     try:
         return bool(control.call("ping", timeout_s=2.0)["name"] == control.directory.name)
     except (RunNotAlive, ConnectionLost):

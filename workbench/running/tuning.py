@@ -1,7 +1,7 @@
-"""What can be changed while a run goes on, and what was: read from the run's configuration and events.
+"""The live fields of a run, from its configuration, and the history of their changes, from its events.
 
-A change is an event of `tune` or `scale`. One that takes an earlier change back is a change itself and names that
-event; so the history is whole for every kernel that reads it, and taking back again goes further back.
+A change is an event of `tune` or `scale`. An undo is a change itself, whose event names the undone one; so every kernel
+reads the same history, and undoing again goes further back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.running.connection import Control
 from workbench.tables import Columns, Table
 
 _KINDS = ("tune", "scale")
-_COMMAND_S = 40.0  # as for `tune`
+_COMMAND_S = 40.0  # as of `Run.tune`
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ _HYPERPARAMETER_COLUMNS: Columns = {
 
 
 def hyperparameters(config: RunConfig) -> Table[Hyperparameter]:
-    """The live fields of a configuration with their values now."""
+    """The live fields of a configuration with their present values."""
     rows = [
         Hyperparameter(
-            name, config.value(name), one.default, one.low, one.high, one.unit, one.scale, one.help, one.choices,
-            one.optional, one.kind.__name__,
+            name, config.value(name), setting.default, setting.low, setting.high, setting.unit, setting.scale,
+            setting.help, setting.choices, setting.optional, setting.kind.__name__,
         )
-        for name, one in config.all_settings().items()
-        if one.live
+        for name, setting in config.all_settings().items()
+        if setting.live
     ]  # fmt: skip
     return Table(rows, _HYPERPARAMETER_COLUMNS, empty="no live fields")
 
@@ -80,8 +80,8 @@ class Change:
         event: its id.
         name: of the field; "actors" for their number.
         time: unix time, s.
-        undoes: id of the event that this takes back, or None.
-        undone: whether it was taken back.
+        undoes: id of the event that this change undoes, or None.
+        undone: whether a later change undid it.
     """
 
     event: int
@@ -95,21 +95,21 @@ class Change:
 
     @property
     def stands(self) -> bool:
-        """Whether it can be taken back; what was set to the value that it had changed nothing."""
+        """Whether it can be undone; to set the value that a field has already changes nothing."""
         return self.undoes is None and not self.undone and self.old != self.new
 
 
 def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
-    """Every change, oldest first, of events as `MetricsReader.events` returns them."""
+    """All changes, oldest first, in events as `MetricsReader.events` returns them."""
     by_field: dict[tuple[int, str], Change] = {}
     for event in events:
         old, new_values, undoes = (event["data"].get(key) for key in ("old", "new", "undoes"))
         written = isinstance(old, dict) and isinstance(new_values, dict) and isinstance(undoes, int | NoneType)
-        if event["kind"] not in _KINDS or not written:  # whoever sends a run can write other events
+        if event["kind"] not in _KINDS or not written:  # the author of a foreign run can write any event
             continue
         for name, new in new_values.items():
-            if (back := by_field.get((undoes, name))) is not None:
-                by_field[undoes, name] = replace(back, undone=True)
+            if (earlier := by_field.get((undoes, name))) is not None:
+                by_field[undoes, name] = replace(earlier, undone=True)
             by_field[event["id"], name] = Change(
                 event["id"], name, old.get(name), new, event["time"], event["frames"], undoes
             )
@@ -117,18 +117,18 @@ def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
 
 
 def last(changes: Sequence[Change], name: str | None = None) -> list[Change]:
-    """What to take back next: the fields of the last event (that changed `name`) that still stand; [] if none."""
+    """The changes to undo next: those of the last event (that changed `name`) that still stand; [] if none do."""
     standing = [change for change in changes if change.stands and name in (None, change.name)]
     return [change for change in standing if change.event == standing[-1].event]
 
 
 def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None) -> dict[str, Any]:
-    """Take the last change back, of a field or of all; {"old", "new"}. Raises InvalidInput if none stands."""
-    back = last(changes(events), name)
-    if not back:
-        of = f" of {name!r}" if name else ""
-        raise InvalidInput(f"there is no change{of} to take back: this run's history has none that still stands.")
-    new = {change.name: change.old for change in back}
+    """Undo the last change, of a field or of any; returns {"old", "new"}. Raises InvalidInput if none stands."""
+    latest = last(changes(events), name)
+    if not latest:
+        of_field = f" of {name!r}" if name else ""
+        raise InvalidInput(f"there is no change{of_field} to take back: this run's history has none that still stands.")
+    new = {change.name: change.old for change in latest}
     method, arguments = ("scale", new) if "actors" in new else ("tune", {"changes": new})
-    answer: dict[str, Any] = control.call(method, timeout_s=_COMMAND_S, **arguments, undoes=back[0].event)
+    answer: dict[str, Any] = control.call(method, timeout_s=_COMMAND_S, **arguments, undoes=latest[0].event)
     return answer

@@ -1,4 +1,4 @@
-"""Why a run is not going at full speed, in plain words."""
+"""The reason, in words, why a run is not at full speed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import ProcessGroup
 from workbench.supervisor.stalls import HUNG_AFTER_S, STALLED_AFTER_S, explain
+from workbench.tables import counted
 
 
 def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Mapping[int | None, str]) -> str:
-    """What a person should know of a run that has not ended; "" if all is well.
+    """What a user should know of a run that has not ended; "" if all is well.
 
     Args:
         endings: how children last ended, by index of the actor; None: the learner.
@@ -19,7 +20,7 @@ def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Ma
     now = time.monotonic()
     training = state == "training"
     down = _learner_down(tracker, group, endings.get(None))
-    known = explain(
+    stalls = explain(
         paused=state == "paused",
         learner_down=down,
         learner_silent_s=tracker.silent_s(),
@@ -31,13 +32,13 @@ def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Ma
         late=_late(tracker, group, now) if training else [],
         frozen_s=tracker.stalls.frozen_s(now) if training else 0.0,
     )
-    return down or ", ".join(filter(None, (known, _actors_that_wait(group, now))))
+    return down or ", ".join(filter(None, (stalls, _actors_that_wait(group, now))))
 
 
 def _learner_down(tracker: LearnerTracker, group: ProcessGroup, ending: str | None) -> str:
     """Why no learner answers, or ""."""
     learner = group.learner
-    if learner.restarts < 0 or tracker.is_of(learner):
+    if learner.restarts < 0 or tracker.has_status_of(learner):
         return ""
     age_s = time.monotonic() - learner.started_at
     waits = f", waiting for {what}" if (what := learner.waits_for()) else ""
@@ -48,16 +49,17 @@ def _learner_down(tracker: LearnerTracker, group: ProcessGroup, ending: str | No
 
 
 def _late(tracker: LearnerTracker, group: ProcessGroup, now: float) -> list[tuple[str, float]]:
-    """Actors whose processes live, and have not come to the learner for HUNG_AFTER_S, with the seconds."""
+    """Actors whose processes live without a stream to the learner for HUNG_AFTER_S or longer, with the seconds."""
     since = {index: now - max(at, group.actors[index].started_at) for index, at in sorted(tracker.unconnected.items())
              if index in group.actors and group.actors[index].alive and not group.actors[index].waits_for()}
     return [(str(index), seconds) for index, seconds in since.items() if seconds >= HUNG_AFTER_S]
 
 
 def _actors_that_wait(group: ProcessGroup, now: float) -> str:
-    """Which actors have had no process for some seconds, and what for, or ""."""
+    """How many actors have had no process for STALLED_AFTER_S, and what they wait for; "" if none."""
     late = [actor for actor in group.actors.values() if now - actor.started_at > STALLED_AFTER_S and actor.waits_for()]
     if not late:
         return ""
     waited_s = now - min(actor.started_at for actor in late)
-    return f"{len(late)} of {len(group.actors)} actors waiting {waited_s:.0f} s for {late[0].waits_for()}"
+    actors = counted(len(group.actors), "actor")
+    return f"{len(late)} of {actors} waiting {waited_s:.0f} s for {late[0].waits_for()}"

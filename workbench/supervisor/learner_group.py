@@ -1,7 +1,7 @@
-"""The learners of a run as one child: they start together, and when one ends all do, with that one's reason.
+"""The learners of a run as one child: they start together, and the end of one ends all, with its exit as the reason.
 
-A learner that lost another one ends with PEERS_LOST, which is no reason: the one that it lost has it. If all that have
-ended say so, and some live on, those hang.
+A learner that loses its connection to another ends with PEERS_LOST, which is no reason: the other has it. If all ends
+so far are PEERS_LOST, the learners that still live hang.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from workbench.supervisor.hosts.host import Life
 from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.wire.lifeline import PEERS_LOST
 
-_SHOW_S = 3.0  # for the learner that the others lost to end as well
-_FOLLOW_S = 3.0  # for the others to end when the first one, which was asked to, has
+_SHOW_S = 3.0  # for the end of a learner after the others have lost it
+_FOLLOW_S = 3.0  # for the end of the others after a requested end of the first learner
 
 
 class LearnerGroup:
@@ -34,14 +34,13 @@ class LearnerGroup:
         self._begin = begin
         self._back_off = BackOff()
         self._asked_to_end = False
-        self._ended: list[tuple[Life, Ending]] = []  # in the order in which they were seen to
-        self._hung: list[Life] = []  # that the others lost and that live on
-        self._kill_at = float("inf")  # those
+        self._endings: list[tuple[Life, Ending]] = []  # in the order in which `poll` saw them
+        self._hung: list[Life] = []  # alive, though the others have lost them
+        self._kill_at = float("inf")  # monotonic time at which hung learners are killed
         self._alive = False
 
     @property
     def alive(self) -> bool:
-        """Whether a life goes on that `poll` has not told the end of."""
         return self._alive
 
     @property
@@ -50,11 +49,10 @@ class LearnerGroup:
         return self.members[0].pid
 
     def waiting_s(self) -> float:
-        """Seconds until the next start is due; 0: now."""
         return max(self._back_off.waiting_s(), *(member.waiting_s() for member in self.members))
 
     def waits_for(self) -> str:
-        """What a life that began still waits for before all learners have a process; empty: nothing."""
+        """What a life that began still waits for before all learners have a process; "": nothing."""
         return next((waits for member in self.members if (waits := member.waits_for())), "")
 
     def start_if_due(self) -> bool:
@@ -62,38 +60,37 @@ class LearnerGroup:
         if self.alive or self.waiting_s() > 0:
             return False
         self._begin()
-        started = [member.start_if_due() for member in self.members]  # all of them, also after one that could not
+        started = [member.start_if_due() for member in self.members]  # a list: the others start after a failure too
         if not any(started):
             return False
         self.name = self.members[0].name
         self.restarts += 1
         self.started_at = time.monotonic()
-        self._ended, self._hung, self._asked_to_end, self._alive = [], [], False, True
+        self._endings, self._hung, self._asked_to_end, self._alive = [], [], False, True
         self._kill_at = float("inf") if all(started) else 0.0
         return True
 
     def poll(self) -> Ending | None:
-        """How this life ended, once all learners have; None while it goes on or after that was told."""
+        """How this life ended, returned once, after the end of all learners; None otherwise."""
         if not self._alive:
             return None
         for member in self.members:
             if (ending := member.poll()) is not None:
-                self._saw(member, ending)
+                self._note_ending(member, ending)
         if time.monotonic() > self._kill_at:
             self._kill_at = float("inf")
-            self._hung = [member for member in self.members if member.alive and self._ended]
+            self._hung = [member for member in self.members if member.alive and self._endings]
             self._end_rest(0.0)
         if any(member.alive for member in self.members):
             return None
         self._alive = False
-        return self._ending()
+        return self._group_ending()
 
-    def _saw(self, member: Life, ending: Ending) -> None:
-        """One has ended: the others shall, unless it did its work; who lost it shows how it ended, and is waited for.
-        """
+    def _note_ending(self, member: Life, ending: Ending) -> None:
+        """End the others after a failure of `member`; after PEERS_LOST, wait _SHOW_S for the end of the lost one."""
         if member in self._hung:
             ending = replace(ending, lost="no answer to the other learners, and was killed")
-        self._ended.append((member, ending))
+        self._endings.append((member, ending))
         if ending.code not in (0, PEERS_LOST):
             self._end_rest(0.0)
         elif ending.code == PEERS_LOST:
@@ -106,23 +103,20 @@ class LearnerGroup:
             if member.alive:
                 (member.end if grace_s else member.expect_end)(grace_s)
 
-    def _ending(self) -> Ending:
-        """That of the learner that ended first of those that did not lose another one; the first one's if all finished.
-        """
+    def _group_ending(self) -> Ending:
+        """The earliest ending other than PEERS_LOST; that of the first learner if all have finished."""
         recent = 0 if self._asked_to_end else self._back_off.failed()
-        if not any(ending.code for _, ending in self._ended):
-            self._ended.sort(key=lambda ended: self.members.index(ended[0]))
-        culprit, ending = min(self._ended, key=lambda ended: _RANKS.get(ended[1].code, 0))
+        if not any(ending.code for _, ending in self._endings):
+            self._endings.sort(key=lambda pair: self.members.index(pair[0]))
+        culprit, ending = min(self._endings, key=lambda pair: _RANKS.get(pair[1].code, 0))
         self.name = culprit.name
         return replace(ending, recent=recent, first=self.restarts == 0)
 
     def end(self, grace_s: float) -> None:
-        """Ask this life to end; `poll` kills it after `grace_s` seconds."""
         self._asked_to_end = True
         self._end_rest(grace_s)
 
     def expect_end(self, grace_s: float) -> None:
-        """Somebody wants this life to end: that is no failure, and `poll` kills it after `grace_s` seconds."""
         self._asked_to_end = True
         for member in self.members:
             if member.alive:
@@ -134,8 +128,8 @@ class LearnerGroup:
             member.kill()
 
     def log_tail(self) -> str:
-        """The last lines of the log of the one that ended first, or of the first one."""
+        """The last lines of the log of the learner that ended first, or of the first learner."""
         return next(member for member in self.members if member.name == self.name).log_tail()
 
 
-_RANKS = {PEERS_LOST: 1, 0: 2}  # of exit codes as a reason: any other one comes before these
+_RANKS = {PEERS_LOST: 1, 0: 2}  # of exit codes as the reason of an end; any other code has rank 0

@@ -1,4 +1,4 @@
-"""What a supervisor knows of its learner's work: its last status, and when that came."""
+"""The learner's last status, with the time at which it came."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class LearnerTracker:
 
     Attributes:
         phase: what the learner did then.
-        status: its last one; counters and means stay when a learner is new and knows none yet. None: none has come in
+        status: its last status; counters and means stay while a new learner has none yet. None: no status has come in
             this life of the supervisor.
         at: when it came, on the monotonic clock.
         mute: why an answer was no status, or "".
         stepped: actors that made a step in this life of the supervisor.
-        fruitless: lives of the learner that ended since updates last went beyond all before.
-        unconnected: since when (monotonic) an actor's process lives that the learner has no stream of, by index.
+        fruitless: lives of the learner that ended since the number of updates was last a new maximum.
+        unconnected: monotonic time since which the learner has no stream of a live actor, by index.
     """
 
     def __init__(self) -> None:
@@ -37,41 +37,41 @@ class LearnerTracker:
         self.unconnected: dict[int, float] = {}
         self.stalls = Stalls(self.at)
         self._furthest = 0  # updates
-        self._looked_at = self.at  # when the learner last looked at its actors
+        self._actors_at = self.at  # when the learner last reported its actors
 
-    def heard(self, phase: LearnerPhase, status: LearnerStatus | None, *, alive: Set[int]) -> None:
-        """Take in a learner's answer, without a status where it knows none yet; `alive`: actors whose processes live.
-        """
+    def note_status(self, phase: LearnerPhase, status: LearnerStatus | None, *, alive: Set[int]) -> None:
+        """Take in a learner's answer. `status`: None before its first; `alive`: actors whose processes live."""
         before = self.status
         self.phase, self.at, self.mute = phase, time.monotonic(), ""
         self.status = status or (before and before.standing_still())
         if self.progress.updates > self._furthest:
             self._furthest, self.fruitless = self.progress.updates, 0
         if status is None or before is None or status.actors != before.actors:
-            self._look(() if status is None else status.actors, alive)
+            self._note_actors(() if status is None else status.actors, alive)
 
-    def _look(self, actors: Sequence[ActorStatus], alive: Set[int]) -> None:
-        """Take in what the learner saw of its actors. What stood still while nobody looked may have been meant to."""
-        if self.at - self._looked_at > STALLED_AFTER_S:
-            self.stalls.moved(self.at)
+    def _note_actors(self, actors: Sequence[ActorStatus], alive: Set[int]) -> None:
+        """Take in the learner's report of its actors. After a gap between reports, stalls are counted anew."""
+        if self.at - self._actors_at > STALLED_AFTER_S:
+            self.stalls.restart_clocks(self.at)
             self.unconnected = {}
-        self._looked_at = self.at
+        self._actors_at = self.at
         connected = {actor.index for actor in actors if actor.connected}
         self.unconnected = {index: self.unconnected.get(index, self.at) for index in alive - connected}
         steps = {actor.index: actor.steps for actor in actors if actor.index in alive}
-        self.stepped |= {index for index, made in steps.items() if made > 0}
+        self.stepped |= {index for index, count in steps.items() if count > 0}
         waiting = {str(actor.index) for actor in actors if not actor.stepping}
-        self.stalls.saw(self.at, self.progress.frames, {str(index): made for index, made in steps.items()}, waiting)
+        by_name = {str(index): count for index, count in steps.items()}
+        self.stalls.note_steps(self.at, self.progress.frames, by_name, waiting)
 
-    def has_come(self, index: int, started_at: float) -> bool:
-        """Whether what the learner said last of an actor is of the process that was started then."""
-        return index not in self.unconnected and started_at < self._looked_at
+    def is_connected(self, index: int, started_at: float) -> bool:
+        """Whether the learner's last report of an actor is about the process that was started at that time."""
+        return index not in self.unconnected and started_at < self._actors_at
 
-    def moved(self) -> None:
-        """Forget how long things stood still, because they were meant to."""
-        self.stalls.moved(time.monotonic())
+    def restart_clocks(self) -> None:
+        """Count stalls anew, after a pause or a restart."""
+        self.stalls.restart_clocks(time.monotonic())
 
-    def is_of(self, learner: Life) -> bool:
+    def has_status_of(self, learner: Life) -> bool:
         """Whether the last status came from this life of the learner."""
         return learner.alive and self.at > learner.started_at
 
@@ -80,12 +80,12 @@ class LearnerTracker:
         return time.monotonic() - self.at
 
     def current(self, learner: Life) -> LearnerStatus:
-        """The last status, without speeds if they may no longer be true."""
+        """The last status; with all speeds 0 if it is old, or of an earlier life."""
         status = self.status or LearnerStatus()
-        return status if self.is_of(learner) and self.silent_s() <= STALLED_AFTER_S else status.standing_still()
+        return status if self.has_status_of(learner) and self.silent_s() <= STALLED_AFTER_S else status.standing_still()
 
     @property
     def progress(self) -> Progress:
-        """How far the run is."""
+        """The run's counters in the last status."""
         status = self.status or LearnerStatus()
         return Progress(int(status.frames), int(status.steps), int(status.updates), float(status.time_s))

@@ -21,61 +21,61 @@ from workbench.wire.lifeline import end_with_parent
 
 
 def _lock(run: RunDirectory) -> int | None:
-    """The run's lock; waits for children of a dead supervisor, and kills those that do not end in time."""
+    """The descriptor of the run's lock; None if the run has another supervisor.
+
+    Orphans of a dead supervisor hold the lock until they end; those that do not end in time are killed.
+    """
     path = lock.of_supervisor(run)
-    held = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
-    if held is None and not _supervisors(run):
+    descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
+    if descriptor is None and not _processes(run, "_supervisor"):
         for orphan in _processes(run, "_learner", "_actor"):
             orphan.kill()
-        held = lock.hold(path, wait_s=1.0)
-    return held
+        descriptor = lock.hold(path, wait_s=1.0)
+    return descriptor
 
 
 def _processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
-    """Processes of this user that were started as one of `entries` of this very run."""
-    found = []
+    """Other processes of this user that were started as one of `entries` of this run."""
+    processes = []
     for process in psutil.process_iter(["cmdline", "uids"]):
         command, uids = process.info["cmdline"] or [], process.info["uids"]
         if uids and uids.real == os.getuid() and command[1:4] == ["-P", "-m", "workbench"]:
             entry, directory = (command[4:6] + ["", ""])[:2]
             if entry in entries and directory == str(run.path) and process.pid != os.getpid():
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
-def _supervisors(run: RunDirectory) -> list[psutil.Process]:
-    return _processes(run, "_supervisor")
-
-
-def _place(run: RunDirectory, held: int) -> Place:
-    """Where the run's launcher wants its processes."""
+def _place(run: RunDirectory, lock_descriptor: int) -> Place:
+    """The place of the run's processes, by its launcher."""
     if run.config().launcher != "ray":
-        return ThisMachine(run, keep_open=held)
+        return ThisMachine(run, keep_open=lock_descriptor)
     from workbench.supervisor.hosts.ray import RayPlace
 
-    end_with_parent()  # Ray starts another where this one's host, or node, is lost
+    end_with_parent()  # Ray starts another supervisor when the host or node of this one is lost
     return RayPlace(run)
 
 
 def main(run_dir: str, starting: int | None = None) -> int:
-    """Supervise the run in `run_dir` until it ends. The exit code.
+    """Supervise the run in `run_dir` until it ends; returns the exit code.
 
     Args:
-        starting: descriptor of `start.lock`, which whoever starts this process has handed on; so nobody takes the run
-            for dead if that one is killed meanwhile.
+        starting: descriptor of `start.lock`, inherited from the launching process; so the run does not look dead if
+            that process is killed before this one has the supervisor's lock.
     """
     run = RunDirectory(Path(run_dir))
-    held = _lock(run)
+    lock_descriptor = _lock(run)
     if starting is not None:
         os.close(starting)
-    if held is None:
+    if lock_descriptor is None:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1
-    supervisor = Supervisor(run, MetricsWriter(run.metrics, wait_s=run_record.WAIT_S), place=_place(run, held))
+    writer = MetricsWriter(run.metrics, wait_s=run_record.WAIT_S)
+    supervisor = Supervisor(run, writer, place=_place(run, lock_descriptor))
 
     def on_signal(number: int, _: FrameType | None) -> None:
         outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")
-        threading.Thread(target=supervisor.end, args=[outcome]).start()  # a lock taken here could be this thread's own
+        threading.Thread(target=supervisor.end, args=[outcome]).start()  # this thread may hold the lock already
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)

@@ -6,19 +6,19 @@ Only the supervisor's main thread uses a `ProcessGroup`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.supervisor.hosts.host import Life, Place
-from workbench.supervisor.hosts.local import POLL_S, Ending, wait_for_all
+from workbench.supervisor.hosts.local import POLL_S, Ending
 from workbench.supervisor.learner_group import LearnerGroup
 
 ACTOR_GRACE_S = 3.0
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A child whose life ended without being asked to."""
+class EndedChild:
+    """A child whose life has ended, and how."""
 
     child: Life
     index: int | None  # of an actor; None: the learner
@@ -32,8 +32,8 @@ class ProcessGroup:
         begin: called before several learners are started together.
 
     Attributes:
-        learner: the learner, or all of several as one; learners: each, by rank.
-        actors: by index, those that belong to the run; one that is scaled away leaves at once and ends in the back.
+        learner: the learner, or several as one child; learners: each, by rank.
+        actors: those of the run, by index; one that is scaled away leaves at once, and its process ends later.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ProcessGroup:
         self.actors: dict[int, Life] = {}
 
     def resize(self, actors: int) -> None:
-        """Make it `actors` actors: the ones with the highest indices go."""
+        """Change the number of actors; those with the highest indices leave."""
         for index in [index for index in self.actors if index >= actors]:
             child = self.actors.pop(index)
             child.end(ACTOR_GRACE_S)
@@ -59,15 +59,15 @@ class ProcessGroup:
         return any(child.name == f"actor-{index}" for child in self._leaving)
 
     def start_due(self) -> Iterator[tuple[Life, int | None]]:
-        """Start every child that is down and whose back-off is over; yields those started, None for the learner."""
+        """Start every child that is down and whose back-off is over; yields it with its index, None for the learner."""
         if self.learner.start_if_due():
             yield self.learner, None
         for index, child in sorted(self.actors.items()):
             if child.start_if_due():
                 yield child, index
 
-    def poll(self) -> Iterator[Ended]:
-        """Children that ended since the last poll."""
+    def poll(self) -> Iterator[EndedChild]:
+        """Children of the run that have ended since the last poll."""
         for child in list(self._leaving):
             child.poll()
             if not child.alive:
@@ -75,10 +75,10 @@ class ProcessGroup:
         for index, child in [(None, self.learner), *sorted(self.actors.items())]:
             ending = child.poll()
             if ending is not None:
-                yield Ended(child, index, ending)
+                yield EndedChild(child, index, ending)
 
     def end_learner(self, grace_s: float) -> Ending | None:
-        """Wait for the learner, which was told to stop, and kill it after `grace_s`; how it ended, if it lived."""
+        """Wait for a learner that is stopping, kill it after `grace_s`, and return its ending; None if it was down."""
         if not self.learner.alive:
             return None
         self.learner.expect_end(grace_s)
@@ -87,25 +87,33 @@ class ProcessGroup:
         return ending
 
     def end_actors(self) -> None:
-        """End all actors and wait for them, which takes ACTOR_GRACE_S at most."""
+        """End all actors and wait for them, ACTOR_GRACE_S at most."""
         children: list[Life] = [*self.actors.values(), *self._leaving]
         for child in children:
             child.end(ACTOR_GRACE_S)
         wait_for_all(children)
 
     def replace_actor(self, index: int) -> None:
-        """Let an actor's process end at once, if there is one; another one starts, and that is no failure."""
+        """End an actor's process at once, if there is one, without counting a failure; another one starts."""
         if index in self.actors:
             self.actors[index].expect_end(0.0)
 
     def kill_actor(self, index: int) -> None:
-        """Kill an actor's process, if there is one; that counts as any other death of it."""
+        """Kill an actor's process, if there is one, which counts as a failure."""
         if index in self.actors:
             self.actors[index].kill()
 
     def kill(self) -> None:
-        """Kill everything at once and reap it."""
+        """Kill all children at once and reap them."""
         children: list[Life] = [self.learner, *self.actors.values(), *self._leaving]
         for child in children:
             child.kill()
         wait_for_all(children)
+
+
+def wait_for_all(children: Sequence[Life]) -> None:
+    """Poll until every child has ended; each must have been asked to end or killed."""
+    while any(child.alive for child in children):
+        for child in children:
+            child.poll()
+        time.sleep(POLL_S)

@@ -1,6 +1,6 @@
-"""What a supervisor keeps on disk of its run: run.json, the status row, events, and its own log.
+"""The files that a supervisor writes: run.json, the status row, events, and its own log.
 
-A full disk ends no run: what cannot be written is told in `warning` while that lasts, and written later.
+A full disk ends no run: `warning` says what cannot be written, and it is written later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import to_append
 
-WAIT_S = 2.0  # for other writers of the metrics: meanwhile the supervisor answers nobody
+WAIT_S = 2.0  # for other writers of the metrics; meanwhile the supervisor answers no call
 
 
 def log(text: str) -> None:
@@ -27,7 +27,7 @@ def log(text: str) -> None:
 
 
 class RunRecord:
-    """The files that the supervisor of one run writes; nothing raises here because a disk does."""
+    """The files that the supervisor of one run writes. An error of the disk becomes `warning` and is not raised."""
 
     def __init__(self, run: RunDirectory, writer: MetricsWriter) -> None:
         self._run, self._writer = run, writer
@@ -40,32 +40,33 @@ class RunRecord:
         return ", ".join(list(self._problems.values()))
 
     def record(self, facts: dict[str, Any]) -> None:
-        """Write `facts` into run.json if they differ from those that it holds already."""
+        """Write `facts` into run.json if they have changed."""
         if facts != self._recorded:
-            with self._tried("run.json"):
+            with self._attempt("run.json"):
                 self._run.write(**facts)
                 self._recorded = facts
 
     def status(self, status: RunStatus) -> None:
-        """Write the status row, and whatever events wait."""
-        with self._tried("metrics"):
+        """Write the status row and pending events."""
+        with self._attempt("metrics"):
             self._writer.status(status.to_json())
             self._writer.commit()
 
     def event(self, kind: str, message: str, *, progress: Progress | None, data: dict[str, Any] | None = None) -> None:
         """Write an event, and a line in the run's log."""
-        with suppress(OSError), to_append(self._run.logs / "supervisor.log") as file:  # ours, whoever's thread this is
+        with suppress(OSError), to_append(self._run.logs / "supervisor.log") as file:  # in any thread
             file.write(f"{time.strftime('%F %T')} {kind}: {message}\n".encode())
-        with self._tried("metrics"):
+        with self._attempt("metrics"):
             self._writer.event(kind, message, progress=progress, data=data)
 
     def close(self) -> None:
-        """Write what waits, and close."""
-        with self._tried("metrics"):
+        """Write pending entries, and close."""
+        with self._attempt("metrics"):
             self._writer.close()
 
     @contextmanager
-    def _tried(self, file: str) -> Iterator[None]:
+    def _attempt(self, file: str) -> Iterator[None]:
+        """Turns an error of the disk in the block into the problem of `file`."""
         try:
             yield
         except (OSError, RunNotFound) as error:

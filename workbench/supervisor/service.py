@@ -1,4 +1,4 @@
-"""The supervisor's control calls: plain functions from JSON to JSON, each checked here before anything changes."""
+"""The supervisor's control calls: functions from JSON to JSON that check their input before anything changes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
 from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.tables import counted
 from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.rpc import Handler
 
 CHECKPOINT_S = 300.0
-WATCH_S = 5.0  # for the learner to tell what an environment saw
+WATCH_S = 5.0  # for the learner's answer
 
 
 def serve(run: RunDirectory, supervisor: Supervisor) -> None:
@@ -27,7 +28,7 @@ def serve(run: RunDirectory, supervisor: Supervisor) -> None:
 
 
 class Service:
-    """What a client may ask of a run."""
+    """The calls that a client can make."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -38,11 +39,11 @@ class Service:
         return {name: getattr(self, name) for name in names}
 
     def ping(self) -> dict[str, Any]:
-        """Who answers: proof that the supervisor of this run lives."""
+        """The supervisor's pid and run, which show that it lives."""
         return {"pid": os.getpid(), "name": self._supervisor.run.name}
 
     def status(self) -> dict[str, Any]:
-        """How the run is."""
+        """The run's status."""
         return self._supervisor.status().to_json()
 
     def pause(self) -> None:
@@ -56,11 +57,11 @@ class Service:
         self._supervisor.set_paused(False)
 
     def stop(self, grace_s: float | None = None) -> None:
-        """End the run: a last checkpoint, which may take `grace_s`, then all processes. Returns at once."""
+        """Begin the end of the run: a last checkpoint, within `grace_s`, then the end of all processes."""
         self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=grace_s))
 
     def scale(self, actors: int, undoes: int | None = None) -> dict[str, Any]:
-        """Run `actors` actors from now on; {"old", "new"}. `undoes`: the event that this takes back.
+        """Change the number of actors; returns {"old", "new"}. `undoes`: id of the event that this undoes.
 
         Raises OutOfBounds.
         """
@@ -73,12 +74,12 @@ class Service:
             return self._supervisor.changed("scale", before, after, ["actors"], undoes=undoes)
 
     def tune(self, changes: dict[str, Any], undoes: int | None = None) -> dict[str, Any]:
-        """Change live fields; {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds and then changes nothing.
+        """Change live fields; returns {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds, and changes nothing.
 
-        A learning rate that is set is the one in use: a warm-up that still goes on ends, by the same event.
+        A new learning rate holds at once: the same event ends a warm-up that still goes on.
 
         Args:
-            undoes: id of the event that this takes back.
+            undoes: id of the event that this undoes.
         """
         if not isinstance(changes, dict):
             raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
@@ -95,10 +96,10 @@ class Service:
     def checkpoint(
         self, reason: str = "requested", replay: bool | None = None, wait_s: float = CHECKPOINT_S
     ) -> dict[str, Any]:
-        """Write a checkpoint now; {"path", "frames"} once it is on disk.
+        """Write a checkpoint now; returns {"path", "frames"} once it is on disk.
 
         Args:
-            reason: one that is "requested" is never pruned.
+            reason: a checkpoint that is "requested" is never pruned.
             replay: whether it holds the replay; None: as the run's `save_replay` says. Raises InvalidInput where there
                 is no replay.
         """
@@ -115,22 +116,22 @@ class Service:
         """End an actor's process; the supervisor starts another. Raises InvalidInput.
 
         Args:
-            kill: let it look like a crash: an error event, and a start after a back-off.
+            kill: count it as a crash, with an error event and a back-off before the restart.
         """
-        known = self._supervisor.actor_indices()
-        if index not in known:
-            raise InvalidInput(f"there is no actor {index!r}: this run has actors 0 to {len(known) - 1}.")
+        actors = self._supervisor.actor_indices()
+        if index not in actors:
+            raise InvalidInput(f"there is no actor {index!r}: this run has {counted(len(actors), 'actor')}, from 0 on.")
         self._supervisor.restart_actor(index, kill=kill)
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
-        """What environment `env` saw since the answer with the cursor `since`, as the learner's tap tells it, and the
-        run's state and reason. Raises OutOfBounds for an environment that the run has not."""
+        """The new steps of environment `env` since the answer with the cursor `since`, from the learner's tap, with the
+        run's state and reason. Raises OutOfBounds for an environment that the run does not have."""
         self._refuse_if_ending()
         config = self._supervisor.config
         number = config.actors * config.envs_per_actor
         if type(env) is not int or not 0 <= env < number:
             raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
-                              f"({config.actors} actors with {config.envs_per_actor} each).")
+                              f"({counted(config.actors, 'actor')} with {config.envs_per_actor} each).")
         steps: dict[str, Any] = self._supervisor.ask_learner(
             "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
         status = self._supervisor.status()

@@ -1,49 +1,52 @@
-"""What stands still: names the actor that makes no step though it has its actions, and tells how long no frame came.
+"""Stalls: actors that make no step though they have their actions, and the time since the last frame of the run.
 
-Pure bookkeeping on numbers and times (seconds of a monotonic clock).
+Times are seconds of a monotonic clock, which callers pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from workbench.tables import counted
+
 HUNG_AFTER_S = 10.0
 STALLED_AFTER_S = 5.0
 
 
 class Stalls:
-    """When each actor, and the whole run, last moved."""
+    """The times of the last step of each actor and of the last frame of the run."""
 
     def __init__(self, now: float) -> None:
         self._actors: dict[str, tuple[int, float]] = {}
         self._frames = (0, now)
 
-    def saw(self, now: float, frames: int, actor_steps: Mapping[str, int], waiting: Collection[str] = ()) -> None:
-        """Note a report of the learner; `waiting`: actors that wait for it, and not it for them."""
+    def note_steps(
+        self, now: float, frames: int, actor_steps: Mapping[str, int], waiting: Collection[str] = ()
+    ) -> None:
+        """Take in a report of the learner; `waiting`: actors that wait for actions."""
         if frames != self._frames[0]:
             self._frames = (frames, now)
-        gone = set(self._actors) - set(actor_steps)
-        for actor in gone:
+        for actor in set(self._actors) - set(actor_steps):
             del self._actors[actor]
         for actor, steps in actor_steps.items():
             if actor in waiting or actor not in self._actors or self._actors[actor][0] != steps:
                 self._actors[actor] = (steps, now)
 
-    def moved(self, now: float) -> None:
-        """Forget how long things stood still, because they were meant to: a pause, a restart."""
+    def restart_clocks(self, now: float) -> None:
+        """Count all times from now, after a pause or a restart."""
         self._frames = (self._frames[0], now)
         self._actors = {actor: (steps, now) for actor, (steps, _) in self._actors.items()}
 
     def forget(self, actor: str) -> None:
-        """Know nothing of that actor any more: it is being ended."""
+        """Remove an actor that is being ended."""
         self._actors.pop(actor, None)
 
     def frozen_s(self, now: float) -> float:
-        """Seconds since the run's frames last grew."""
+        """Seconds since the number of frames last grew."""
         return now - self._frames[1]
 
     def hung(self, now: float) -> list[tuple[str, float]]:
-        """Actors that made no step for HUNG_AFTER_S though none waits for actions, with the seconds."""
+        """Actors without a step for HUNG_AFTER_S or longer that do not wait for actions, with the seconds."""
         return [(actor, now - at) for actor, (_, at) in sorted(self._actors.items()) if now - at >= HUNG_AFTER_S]
 
 
@@ -60,13 +63,13 @@ def explain(
     late: Sequence[tuple[str, float]],
     frozen_s: float,
 ) -> str:
-    """In plain words, why a run is not going at full speed; "" if it is.
+    """Why a run is not at full speed, in words; "" if it is.
 
     Args:
         learner_down: why no learner lives, or "".
-        learner_mute: what it answers instead of its status, or "".
-        dead_actors: (index, how it ended) of actors that do not live.
-        hung, late: (index, seconds) of actors that make no step, and of those that have not come to the learner.
+        learner_mute: its answer instead of a status, or "".
+        dead_actors: (index, how it ended) of actors without a process.
+        hung, late: (index, seconds) of actors that make no step, and of those that are not connected to the learner.
     """
     if learner_down:
         return learner_down
@@ -76,7 +79,7 @@ def explain(
         parts.append(f"the learner has not answered for {learner_silent_s:.0f} s{mute}")
     if dead_actors:
         last = dead_actors[-1][1]
-        parts.append(f"{len(dead_actors)} of {actors} actors dead" + (f" ({last})" if last else ""))
+        parts.append(f"{len(dead_actors)} of {counted(actors, 'actor')} dead" + (f" ({last})" if last else ""))
     parts += [f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in hung]
     parts += [f"actor {actor} has been starting for {seconds:.0f} s" for actor, seconds in late]
     if frozen_s > STALLED_AFTER_S and not paused:

@@ -1,8 +1,8 @@
-"""The supervisor of one run: keeps learner and actors alive, knows how the run is, and ends it.
+"""The supervisor of one run: keeps learner and actors alive, publishes the run's status, and ends the run.
 
-The main thread turns in `serve`: it polls the children, starts those that are due, asks the learner how it is and
-publishes the answer. RPC threads only read what it knows, talk to the learner, and leave wishes (scale, stop) that
-the next turn fulfils. Each way in which a run can end is one `Outcome`.
+The main thread takes turns in `serve`: it polls the children, starts those that are due, polls the learner's status and
+publishes it. RPC threads read the state, call the learner, and leave requests (scale, stop) for the next turn. Each way
+in which a run can end is one `Outcome`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import stopping_rules
 from workbench.supervisor.diagnosis import reason
 from workbench.supervisor.hosts.host import Place
+from workbench.supervisor.hosts.local import Ending
 from workbench.supervisor.learner_status import LearnerTracker
-from workbench.supervisor.process_group import Ended, ProcessGroup
+from workbench.supervisor.process_group import EndedChild, ProcessGroup
 from workbench.supervisor.run_record import RunRecord, log
 from workbench.supervisor.stopping_rules import Budget
+from workbench.tables import counted
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
@@ -39,16 +41,19 @@ TURN_S = 0.1
 POLL_LEARNER_S = 0.5
 PUBLISH_S = 1.0
 COMMAND_S = 30.0  # the learner obeys between two updates
-_TURN_TO_COMMAND_S = 8.0  # with the learner's own limit, less than a client waits for its answer
-_EXIT_S = 1.0  # for a learner that could not be told to stop
+_TURN_TO_COMMAND_S = 8.0  # with COMMAND_S less than the time that a client waits
+_EXIT_S = 1.0  # for the end of a learner that did not answer the call to stop
 _MAX_FAILURES = 5  # of one child within a minute
-_OUTCOME_S = 10.0  # for a full disk to take the run's outcome
+_OUTCOME_S = 10.0  # for attempts to write the run's outcome to a full disk
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ends: "stopped", "finished" or "failed", and how long the learner may take for its last checkpoint;
-    None: as the configuration says."""
+    """How a run ends: the state is "stopped", "finished" or "failed".
+
+    Attributes:
+        timeout_s: for the learner's last checkpoint; None: as the configuration says.
+    """
 
     state: str
     message: str
@@ -74,25 +79,25 @@ class Supervisor:
         self._run_record = RunRecord(run, writer)
         record = run.read()
         self._life = int(record.get("lives", 0)) + 1
-        self._config_before: dict[str, Any] | None = record.get("config_before")  # of the last life, until it is told
+        self._config_before: dict[str, Any] | None = record.get("config_before")  # until the changes are recorded
         self._resumed_with = self.config
         self._group = ProcessGroup(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
-                          begin=partial(run.rendezvous.unlink, missing_ok=True))
+                                   begin=partial(run.rendezvous.unlink, missing_ok=True))
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
         self._commanding = threading.Lock()
-        self._paused: str | None = None  # why; run.json has it too, for a learner that starts anew
-        self._to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # actor, whether by force
+        self._paused: str | None = None  # the reason, which run.json has, too
+        self._actors_to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # index, whether by force
         self._tracker = LearnerTracker()
         self._budget = Budget(_spent(run) if self._life > 1 else Spent(), time.monotonic())
-        self._asked_at = self._published_at = 0.0
+        self._polled_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
 
     # --- what RPC threads use -----------------------------------------------------------------------------------
 
     def status(self) -> RunStatus:
-        """What the learner last said, with the run's state, the reason for it, and the processes."""
+        """The learner's last status, with the run's state, its reason, and the processes."""
         with self._guard:
             status, outcome = self._counted(), self._outcome
             error = outcome.error if outcome else None
@@ -105,23 +110,23 @@ class Supervisor:
                 actors=tuple(self._actors(status)))
 
     def _counted(self) -> RunStatus:
-        """What the learner last said, and what was spent."""
+        """The learner's last status, with hours, cost and best return."""
         learner = self._tracker.current(self._group.learner)
         return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent))
 
     def _actors(self, status: RunStatus) -> Iterator[ActorStatus]:
-        """What the learner last said of each actor, if that is of its process, with that process."""
-        seen = {actor.index: actor for actor in status.actors}
+        """The learner's last report of each actor, if it is about the present process, with that process."""
+        reports = {actor.index: actor for actor in status.actors}
         for index, child in sorted(self._group.actors.items()):
-            known = index in seen and self._tracker.has_come(index, child.started_at)
-            yield replace(seen[index] if known else ActorStatus(index), pid=child.pid, alive=child.alive,
+            is_current = index in reports and self._tracker.is_connected(index, child.started_at)
+            yield replace(reports[index] if is_current else ActorStatus(index), pid=child.pid, alive=child.alive,
                           restarts=max(0, child.restarts))
 
     def _pid(self) -> int | None:
         return None if self.state in ENDED else os.getpid()
 
     def ask_learner(self, method: str, *, timeout_s: float = COMMAND_S, rank: int = 0, **arguments: Any) -> Any:
-        """The answer of the learner of that rank. Raises what it raised, or ConnectionLost if it does not answer."""
+        """The answer of the learner of that rank. Raises the learner's error, or ConnectionLost without an answer."""
         try:
             return self._learners[rank].call(method, timeout_s=timeout_s, **arguments)
         except ConnectionLost as error:
@@ -132,7 +137,7 @@ class Supervisor:
 
     @contextmanager
     def commanding(self) -> Iterator[None]:
-        """Held by whoever changes learner and run.json together. Raises WorkbenchError while another one does."""
+        """Held while learner and run.json change together. Raises WorkbenchError if another call holds it too long."""
         if not self._commanding.acquire(timeout=_TURN_TO_COMMAND_S):
             raise WorkbenchError("the learner is busy with an earlier command; nothing was changed. Try again soon.")
         try:
@@ -144,30 +149,30 @@ class Supervisor:
         """Pause or resume training; a learner that restarts meanwhile starts paused."""
         with self.commanding():
             self.ask_learner("pause" if paused else "resume")
-            self._poll_learner()  # whoever asks next is told where it stands, not what was true a moment ago
+            self._poll_learner()  # so that the next status is not of the time before
             with self._guard:
                 self._hold("paused by hand" if paused else None)
             self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
         self._wake.set()
 
     def _hold(self, why: str | None) -> None:
-        """Note why training is paused, or (None) that it goes on; on disk too."""
+        """Set the reason why training is paused, or (None) that it goes on; on disk, too."""
         self._paused = why
         if self._outcome is None:
             self.state = "training" if why is None else "paused"
-        self._tracker.moved()
+        self._tracker.restart_clocks()
         self._record()
 
     def change(self, config: RunConfig) -> None:
-        """Make `config` the run's configuration, on disk too; the next turn starts or ends actors by it."""
+        """Make `config` the run's configuration, on disk, too; the next turn starts or ends actors by it."""
         with self._guard:
             self.config = config
             self._record()
         self._wake.set()
 
     def restart_actor(self, index: int, *, kill: bool = False) -> None:
-        """Replace the process of an actor in the next turn; `kill`: as if it had died, with back-off."""
-        self._to_end.put((index, kill))
+        """Replace the process of an actor in the next turn; `kill`: after a back-off, as after a crash."""
+        self._actors_to_end.put((index, kill))
         self._wake.set()
 
     def actor_indices(self) -> list[int]:
@@ -176,27 +181,28 @@ class Supervisor:
             return sorted(self._group.actors)
 
     def end(self, outcome: Outcome) -> None:
-        """Ask for the run's end; the first outcome counts."""
+        """Request the run's end; the first outcome counts."""
         with self._guard:
             self._outcome = self._outcome or outcome
         self._wake.set()
 
     def event(self, kind: str, message: str, **data: Any) -> None:
-        """Record an event at the progress that the learner told last; at none if a resumed one told none yet."""
-        known = self._tracker.status is not None or self._life == 1
-        self._run_record.event(kind, message, progress=self._tracker.progress if known else None, data=data or None)
+        """Record an event at the progress of the last status; without progress before a resumed learner's first."""
+        has_progress = self._tracker.status is not None or self._life == 1
+        progress = self._tracker.progress if has_progress else None
+        self._run_record.event(kind, message, progress=progress, data=data or None)
 
     def changed(
         self, kind: str, before: RunConfig, after: RunConfig, names: Sequence[str], **more: Any
     ) -> dict[str, dict[str, Any]]:
-        """Record that these fields changed, as an event of `tune`, `scale` or `move`; {"old", "new"}."""
-        self._tell_resumed()
+        """Record changes of these fields as an event of `tune`, `scale` or `move`; returns {"old", "new"}."""
+        self._record_resumption()
         old, new = ({name: config.value(name) for name in names} for config in (before, after))
         self.event(kind, ", ".join(f"{name} {old[name]} → {new[name]}" for name in names), old=old, new=new, **more)
         return {"old": old, "new": new}
 
-    def _tell_resumed(self) -> None:
-        """Record once what `wb.resume` changed."""
+    def _record_resumption(self) -> None:
+        """Record the changes of `wb.resume`, once."""
         with self._guard:
             config_before, self._config_before = self._config_before, None
         if config_before is None:
@@ -213,7 +219,7 @@ class Supervisor:
     # --- the main thread ----------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Keep the run alive until its outcome, then end all its processes and record the outcome."""
+        """Keep the run alive until it has an outcome, then end all its processes and record the outcome."""
         try:
             self._begin()
             while self._outcome is None:
@@ -229,13 +235,13 @@ class Supervisor:
             raise
 
     def close(self) -> None:
-        """Write what waits to be written; after `serve`, when nobody calls any more."""
+        """Write pending entries; called after `serve`, when no more calls come."""
         self._run_record.close()
 
     def _begin(self) -> None:
         self._record()
         if self._life == 1:
-            self.event("launch", f"launched with {self.config.actors} actors")
+            self.event("launch", f"launched with {counted(self.config.actors, 'actor')}")
         else:
             self.event("resume", "started again", life=self._life)
 
@@ -245,23 +251,23 @@ class Supervisor:
             for child, index in self._group.start_due():
                 if child.restarts > 0:
                     self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
-            while not self._to_end.empty():
-                index, by_force = self._to_end.get()
+            while not self._actors_to_end.empty():
+                index, by_force = self._actors_to_end.get()
                 (self._group.kill_actor if by_force else self._group.replace_actor)(index)
             self._end_hung()
-            for ended in self._group.poll():
-                self._after_ending(ended)
+            for ended_child in self._group.poll():
+                self._after_ending(ended_child)
         now = time.monotonic()
-        if now - self._asked_at >= POLL_LEARNER_S and self._group.learner.alive:
+        if now - self._polled_at >= POLL_LEARNER_S and self._group.learner.alive:
             self._poll_learner()
-            self._asked_at = now
-        self._go_by_rules(now)
+            self._polled_at = now
+        self._apply_stopping_rules(now)
         if now - self._published_at >= PUBLISH_S:
             self._publish()
             self._published_at = now
 
-    def _go_by_rules(self, now: float) -> None:
-        """Count what was spent, and end the run if a rule of its configuration says so."""
+    def _apply_stopping_rules(self, now: float) -> None:
+        """Update hours and cost, and end the run if a rule of its configuration says so."""
         with self._guard:
             self._budget.spend(now, self.config.price_per_hour)
             _, why = stopping_rules.reached(self.config, self._counted())
@@ -269,7 +275,7 @@ class Supervisor:
             self.end(Outcome("finished", why))
 
     def _end_hung(self) -> None:
-        """End actors whose environments hang; as after any other death, others follow them."""
+        """Kill actors whose environments hang; they restart as after a crash."""
         limit_s = self.config.step_timeout_s
         hung = self._tracker.stalls.hung(time.monotonic()) if limit_s and self.state == "training" else []
         for index, seconds in hung:
@@ -280,36 +286,37 @@ class Supervisor:
                 self._tracker.stalls.forget(index)
 
     def _poll_learner(self) -> None:
-        """Hear how the learner is. Its state counts only if no command was under way, which may take COMMAND_S."""
-        quiet = self._commanding.acquire(blocking=False)
+        """Read the learner's status. Its state counts only if no command, which may take COMMAND_S, is under way."""
+        is_idle = self._commanding.acquire(blocking=False)
         try:
             answer = self.learner.call("status", timeout_s=1.0)
             phase = LearnerPhase.from_json(answer)
-            if quiet and self._paused is not None and phase.state in ("waiting", "training"):
-                self.learner.call("pause", timeout_s=1.0)  # it was starting when it was told to
+            if is_idle and self._paused is not None and phase.state in ("waiting", "training"):
+                self.learner.call("pause", timeout_s=1.0)  # it has restarted since the pause
                 phase = replace(phase, state="paused")
-            self._hear(phase, LearnerStatus.from_json(answer) if "frames" in answer else None, follow=quiet)
+            self._note_status(phase, LearnerStatus.from_json(answer) if "frames" in answer else None, follow=is_idle)
         except ConnectionLost:
             self._tracker.mute = ""
         except WorkbenchError as error:
             if str(error) != self._tracker.mute:
-                log(f"the learner cannot tell how it is: {error}")
+                log(f"the learner gives no status: {error}")
             self._tracker.mute = str(error)
         finally:
-            if quiet:
+            if is_idle:
                 self._commanding.release()
 
-    def _hear(self, phase: LearnerPhase, status: LearnerStatus | None, *, follow: bool) -> None:
-        """Take in a learner's answer, and, to `follow`, its state; nobody sees one without the other."""
+    def _note_status(self, phase: LearnerPhase, status: LearnerStatus | None, *, follow: bool) -> None:
+        """Take in a learner's answer and, to `follow`, its state, in one step for other threads."""
         with self._guard:
             floods = self._tracker.phase.floods
-            self._tracker.heard(phase, status, alive={at for at, child in self._group.actors.items() if child.alive})
+            alive = {index for index, child in self._group.actors.items() if child.alive}
+            self._tracker.note_status(phase, status, alive=alive)
             for flood in phase.floods:
                 if flood not in floods:
                     self.event("error", flood)
             if status is not None:
-                self._budget.saw(self.config, status)
-                self._tell_resumed()  # the event has its place
+                self._budget.note_return(self.config, status)
+                self._record_resumption()  # now that events have a progress
             if follow:
                 self._follow(phase)
 
@@ -323,24 +330,24 @@ class Supervisor:
             elif self._paused is None:
                 self._hold(phase.reason or "the learner paused itself")
                 self.event("pause", self._paused or "")
-            self._tracker.moved()
+            self._tracker.restart_clocks()
         elif phase.state == "training":
             if self.state == "starting":
-                self._tracker.moved()
+                self._tracker.restart_clocks()
             elif self.state == "paused":
                 self.event("resume", "the disk takes what the run makes again; training goes on")
             self.state = "training"
 
-    def _after_ending(self, ended: Ended) -> None:
-        """Decide whether a child's end is the run's end; if not, its back-off starts it again."""
-        ending, child = ended.ending, ended.child
+    def _after_ending(self, ended_child: EndedChild) -> None:
+        """Decide whether a child's end is the run's end; otherwise it restarts after its back-off."""
+        child, index, ending = ended_child.child, ended_child.index, ended_child.ending
         if ending.recent == 0:
-            self._endings[ended.index] = "a request"
+            self._endings[index] = "a request"
             return
-        self._endings[ended.index] = str(ending)
-        if ended.index is None and ending.code == 0 and self._reached_total():
+        self._endings[index] = str(ending)
+        if index is None and ending.code == 0 and self._has_reached_total():
             self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}"))
-        elif self._is_hopeless(ended):
+        elif self._is_hopeless(ending, index):
             log_tail = f"{child.name} ended with {ending} {ending.recent} times. Its log ends:\n{child.log_tail()}"
             error = ending.error or {"type": "RunFailed", "message": log_tail}
             self.end(Outcome("failed", f"{child.name}: {ending}", error))
@@ -348,18 +355,18 @@ class Supervisor:
             detail = ending.error["message"] if ending.error else ""
             self.event("error", f"{child.name} ended with {ending}", traceback=detail, failures=ending.recent)
 
-    def _is_hopeless(self, ended: Ended) -> bool:
-        """Whether starting this child again would not help."""
-        ending, often = ended.ending, ended.ending.recent > _MAX_FAILURES
-        if ended.index is None:
+    def _is_hopeless(self, ending: Ending, index: int | None) -> bool:
+        """Whether it is useless to restart the child, an actor or (None) the learner."""
+        often = ending.recent > _MAX_FAILURES
+        if index is None:
             self._tracker.fruitless += 1
             return ending.error is not None or (often and self._tracker.fruitless > _MAX_FAILURES)
-        stepped = ended.index in self._tracker.stepped
+        stepped = index in self._tracker.stepped
         if ending.error is None:
             return often and not stepped
         return often or (ending.first and not stepped and self.state == "starting")
 
-    def _reached_total(self) -> bool:
+    def _has_reached_total(self) -> bool:
         if self._tracker.phase.state == "finished":
             return True
         newest = self._newest_checkpoint()
@@ -372,14 +379,16 @@ class Supervisor:
             return None
 
     def _publish(self) -> None:
-        """The status row each second; run.json only when it changed, and after the row: who reads there that the run
-        has ended finds the counters of its end."""
+        """Write the status row, then run.json if it has changed.
+
+        A reader who finds in run.json that the run has ended therefore finds its last counters in the row.
+        """
         with self._guard:
             self._run_record.status(self.status())
             self._record()
 
     def _record(self) -> None:
-        """Write what run.json says of the run, if that has changed."""
+        """Write the supervisor's fields of run.json if they have changed."""
         with self._guard:
             self._run_record.record({
                 "state": self.state, "error": self._outcome.error if self._outcome else None,
@@ -388,7 +397,7 @@ class Supervisor:
             })
 
     def _wind_up(self, outcome: Outcome) -> None:
-        """End the learner, which writes a last checkpoint, then the actors, in bounded time."""
+        """End the learner, which writes a last checkpoint, then the actors, each within a bounded time."""
         with self._guard:
             self.state = "stopping"
         self._publish()
@@ -397,7 +406,7 @@ class Supervisor:
         self._close(outcome)
 
     def _last_checkpoint_s(self) -> float:
-        """Seconds for the learner to end, when nobody said how long: more if it is writing a replay just now."""
+        """Seconds for the learner's end without an explicit limit: more if it is writing a replay now."""
         return REPLAY_S if self._tracker.phase.writing_replay else self.config.last_checkpoint_s
 
     def _end_learner(self, timeout_s: float) -> None:
@@ -430,10 +439,10 @@ class Supervisor:
 
 
 def _spent(run: RunDirectory) -> Spent:
-    """In the run's lives before this one; nothing where that cannot be read, which the log says."""
+    """Hours, cost and best return of the run's earlier lives; 0 if they cannot be read, which the log says."""
     try:
         row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
         return Spent.from_json(row)
     except WorkbenchError as error:
-        log(f"what the run spent so far is not known, and is counted from 0: {error}")
+        log(f"hours and cost of the run's earlier lives cannot be read, and are counted from 0: {error}")
         return Spent()

@@ -18,7 +18,15 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, StorageFailed, UnknownName
+from workbench.errors import (
+    InvalidInput,
+    OutOfBounds,
+    RunExists,
+    RunNotFound,
+    StorageFailed,
+    UnknownName,
+    checked_arguments,
+)
 from workbench.running import starting
 from workbench.running.handle import Run
 from workbench.supervisor import stopping_rules
@@ -47,6 +55,8 @@ _COLUMNS: Columns = {
 }
 
 
+@checked_arguments(environment="Give its name: wb.sweep('CartPole-v1', space={'learning_rate': (1e-4, 1e-2)}).",
+                   space="Give the fields to search: space={'learning_rate': (1e-4, 1e-2)}.")
 def sweep(
     environment: str | starting.Factory,
     *,

@@ -1,1 +1,1 @@
-"""A run's card: what it was, how it went, and what to call to have it again."""
+"""A run's card: its configuration, its results, and the calls that repeat it."""

@@ -1,6 +1,6 @@
-"""`Run.card`: all that somebody needs to judge a run and to do it again, on one page of Markdown or HTML.
+"""`Run.card`: one page of Markdown or HTML to judge a run by and to repeat it.
 
-It is read from the run's directory alone, so it can be made of a run that trains, has ended or is dead.
+It is read from the run's directory alone, whether the run trains, has ended or is dead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ POINTS = 300  # of a curve, at most: each is a mean
 
 @dataclass(frozen=True)
 class Section:
-    """A table of a card: a name, a value, and what is to be said of it, "" for nothing."""
+    """A table of a card; its rows are (name, value, remark)."""
 
     title: str
     rows: tuple[Row, ...]
@@ -39,14 +39,14 @@ class Section:
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """What a run was, on one page. Shows itself in a cell; `print(card)` is its Markdown.
+    """A run on one page. A cell shows it; `print(card)` prints its Markdown.
 
     Attributes:
         name: of the run.
         summary: in one sentence.
         sections: tables, in the order of the page.
-        curve: the learning curve as SVG; "" before there is one.
-        code: what starts such a run again.
+        curve: the learning curve as SVG; "" before its second point.
+        code: Python that starts such a run again.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Card:
 
     @property
     def html(self) -> str:
-        """The page as HTML that needs nothing else."""
+        """The page as HTML, without other files."""
         return ('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
                 f"<title>{html.escape(self.name)}</title>\n"
                 "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
@@ -85,7 +85,7 @@ class Card:
         return tables.output("\n".join([*parts, f"<h2>Again</h2>\n<pre>{html.escape(self.code)}</pre>"]))
 
     def save(self, path: str | Path) -> Path:
-        """Write the card as .md or .html, and return where. Raises InvalidInput, StorageFailed."""
+        """Write the card as .md or .html, and return its path. Raises InvalidInput, StorageFailed."""
         if not isinstance(path, str | Path):
             raise InvalidInput(f"{path!r} is no path. Give one such as 'pong.md'.")
         target = Path(path).expanduser().absolute()
@@ -110,24 +110,25 @@ def card(directory: RunDirectory) -> Card:
     """The card of a run. Raises RunNotFound, StorageFailed."""
     record, status = checked(directory).read(), stored_status(directory)
     reader = MetricsReader(directory.metrics)
-    now, events = directory.config(), reader.events()
+    config, events = directory.config(), reader.events()
     newest = next(reversed(checkpoints.every(directory.checkpoints)), None)
-    first = _as_launched(now, events)
+    launched = _as_launched(config, events)
     sections = (
-        Section("Result", tuple(card_sections.result(status, now, directory))),
-        Section("Environment and preprocessing", tuple(card_sections.environment(first, newest))),
-        Section("Run", tuple(card_sections.run(record, first, newest, directory))),
-        Section("Hyperparameters as launched", tuple(card_sections.hyperparameters(first))),
+        Section("Result", tuple(card_sections.result(status, config, directory))),
+        Section("Environment and preprocessing", tuple(card_sections.environment(launched, newest))),
+        Section("Run", tuple(card_sections.run(record, launched, newest, directory))),
+        Section("Hyperparameters as launched", tuple(card_sections.hyperparameters(launched))),
         Section("What happened", tuple(card_sections.happened(events))),
         Section("Machine and versions", tuple(card_sections.machine(record, status))),
         Section("Units", card_sections.UNITS),
     )
     filled = tuple(section for section in sections if section.rows)
-    return Card(directory.name, _summary(status, first), filled, _curve(reader, now), _code(record, first, events))
+    return Card(
+        directory.name, _summary(status, launched), filled, _curve(reader, config), _code(record, launched, events))
 
 
 def _as_launched(config: RunConfig, events: Sequence[Mapping[str, Any]]) -> RunConfig:
-    """The configuration before anything was tuned."""
+    """The configuration before the first change."""
     before: dict[str, Any] = {}
     for change in changes(events):
         before.setdefault(change.name, change.old)
@@ -137,7 +138,7 @@ def _as_launched(config: RunConfig, events: Sequence[Mapping[str, Any]]) -> RunC
 
 
 def _changed(config: RunConfig, name: str, value: Any) -> RunConfig | None:
-    """With a field set live, as a run writes it; None for what none writes. Whoever sends a run can write others."""
+    """The configuration after a live change; None for one that no run makes, which a stranger's events can hold."""
     with suppress(InvalidInput):
         return config.replaced(actors=value) if name == "actors" else config.with_live(**{name: value})
     return None
@@ -150,24 +151,24 @@ def _summary(status: RunStatus, config: RunConfig) -> str:
 
 def _curve(reader: MetricsReader, config: RunConfig) -> str:
     names = {"episode_return": "training episodes", "evaluation_return": "evaluation episodes"}
-    known, lines = reader.names(), {}
+    recorded, lines = reader.names(), {}
     for name, title in names.items():
-        if name in known:
+        if name in recorded:
             points = reader.means(name, points=POINTS)
             lines[title] = (points["frames"], points["value"])
     return card_curve.curve(lines, x_title="frames", y_title="return")
 
 
 def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping[str, Any]]) -> str:
-    """Python that launches such a run, and changes it as it was changed."""
+    """Python that launches such a run and repeats its changes."""
     defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
     fields = {"algorithm": config.algorithm, "seed": config.seed}
     if record.get("preset"):
-        fields["preset"] = "none"  # its fields stand here
+        fields["preset"] = "none"  # its values follow as fields
     fields |= {name: config.value(name) for name in config.all_settings()
                if name not in (*fields, "environment", "wrappers") and config.value(name) != defaults.value(name)}
-    typed = [kind for kind in ("environment", "network") if record.get("code", {}).get(kind)]
-    lines = [f"# {' and '.join(typed)} typed in a cell: give your own code again"] if typed else []
+    kinds = [kind for kind in ("environment", "network") if record.get("code", {}).get(kind)]
+    lines = [f"# {' and '.join(kinds)} typed in a cell: give your own code again"] if kinds else []
     lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
     lines += [f"                {name}={value!r}," for name, value in fields.items()]
     lines[-1] = lines[-1].removesuffix(",") + ")"
@@ -179,13 +180,12 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     return "\n".join(lines)
 
 
-# What Markdown would read as its own: a mark anywhere, an underscore at the edge of a word, and at the beginning what
-# opens a list or draws a line.
+# Markup of Markdown: a mark anywhere, an underscore at the edge of a word, and the beginning of a list or a line.
 _MARKUP = re.compile(r"[\\`*\[\]|~#$]|(?<![^\W_])_|_(?![^\W_])|^[-+=:]")
 _NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](?: |$))")
 
 
 def _escaped(text: str) -> str:
-    """Text for a title or a cell of a table in Markdown, which shows it letter by letter."""
+    """Text for a title or a table's cell in Markdown, which then shows it unchanged."""
     text = _MARKUP.sub(r"\\\g<0>", tables.plain(" ".join(text.split())))
     return html.escape(_NUMBERED.sub(r"\1\\", text), quote=False)

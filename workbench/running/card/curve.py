@@ -1,4 +1,4 @@
-"""A learning curve as a small SVG that stands in a page by itself: no script, no style sheet, colours of the page."""
+"""A learning curve as a small SVG, without script and style sheet; its axes have the colour of the page's text."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 24, 40
 _LARGEST = 1e300
 _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c")
 
-Points = tuple[Array, Array]  # x and y, as long as each other
+Points = tuple[Array, Array]  # x and y, of the same length
 
 
 def curve(lines: Mapping[str, Points], *, x_title: str, y_title: str) -> str:
-    """Lines by name over common axes; "" where no line has two points."""
+    """Lines by name over common axes as SVG; "" where no line has two points."""
     finite = {name: (np.abs(x) < _LARGEST) & (np.abs(y) < _LARGEST) for name, (x, y) in lines.items()}
-    drawn = {name: (x[finite[name]], y[finite[name]]) for name, (x, y) in lines.items() if finite[name].sum() > 1}
-    if not drawn:
+    curves = {name: (x[finite[name]], y[finite[name]]) for name, (x, y) in lines.items() if finite[name].sum() > 1}
+    if not curves:
         return ""
-    xs, ys = (_ends([points[axis] for points in drawn.values()]) for axis in (0, 1))
+    xs, ys = (_ends([points[axis] for points in curves.values()]) for axis in (0, 1))
     parts = [_axis_x(xs, x_title), _axis_y(ys, y_title)]
-    for at, (name, points) in enumerate(drawn.items()):
-        colour = _COLOURS[at % len(_COLOURS)]
+    for number, (name, points) in enumerate(curves.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
         path = " ".join(f"{_at_x(x, xs):.1f},{_at_y(y, ys):.1f}" for x, y in zip(*points, strict=True))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-        parts.append(_text(_LEFT + 8 + 150 * at, 14, name, colour=colour))
+        parts.append(_text(_LEFT + 8 + 150 * number, 14, name, colour=colour))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
             f'height="{_HEIGHT}" role="img" font-family="sans-serif" font-size="11" color="#555">\n'
             f"<title>{html.escape(y_title)} over {html.escape(x_title)}</title>\n" + "\n".join(parts) + "\n</svg>")
 
 
 def _ends(arrays: Sequence[Array]) -> tuple[float, float]:
-    low, high = min(float(one.min()) for one in arrays), max(float(one.max()) for one in arrays)
+    low, high = min(float(array.min()) for array in arrays), max(float(array.max()) for array in arrays)
     largest = max(abs(low), abs(high))
-    if high - low > max(1e-9 * largest, 1e-300):  # else ticks would fall together
+    if high - low > max(1e-9 * largest, 1e-300):  # else all ticks would have one label
         return low, high
-    room = max(0.5, 1e-3 * largest)
-    return low - room, high + room
+    margin = max(0.5, 1e-3 * largest)
+    return low - margin, high + margin
 
 
 def _at_x(x: float, ends: tuple[float, float]) -> float:

@@ -1,4 +1,4 @@
-"""What stands on a run's card: the rows of its tables, each a name, a value, and what is to be said of it or ""."""
+"""The rows of the tables on a run's card: (name, value, remark)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from workbench.metrics.status_facts import FACTS
 from workbench.playing.evaluating import evaluation_log
 from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor import stopping_rules
+from workbench.tables import counted
 
 Row = tuple[str, str, str]
 
@@ -37,31 +38,32 @@ UNITS = (
 
 
 def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Iterator[Row]:
-    """How far the run came, and how it does."""
+    """State, counters, returns and evaluations."""
     yield "state", status.state, next(iter((status.error or status.reason).splitlines()), "")
     beside = {"frames": f"of {config.total_frames:,}", "episodes": "of training"}
     for fact in map(FACTS.__getitem__, _RESULT):
         if value := fact.shown(status):
             episodes = fact.episodes(status)
-            yield fact.title, value, beside.get(fact.name, f"last {episodes} episodes" if episodes else "")
+            last = f"last {counted(episodes, 'episode')}" if episodes else ""
+            yield fact.title, value, beside.get(fact.name, last)
     for rule in stopping_rules.spent(config, status):
         yield "rule", rule, ""
     if best := FACTS["best_return"].shown(status):
         at = FACTS["frames"].written(status.best_return_frames or 0, unit=True)
         yield FACTS["best_return"].title, best, f"at {at}"
-    for kept in evaluation_log.kept(directory):
-        result = kept.evaluation
+    for entry in evaluation_log.kept(directory):
+        result = entry.evaluation
         low, high = result.confidence_interval
         sure = f", no interval: {result.no_interval}" if result.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"
         human = "" if result.human_normalized is None else f", {100 * result.human_normalized:.3g} % human-normalized"
         how = f", {result.protocol}{f' with {result.differs}' if result.differs else ''}" if result.protocol else ""
         yield (f"evaluated at {result.checkpoint_frames:,} frames", f"{result.mean:.4g}{sure}{human}",
-               f"{len(result.returns)} episodes, IQM {result.iqm:.4g}, seed {result.seed}, "
+               f"{counted(len(result.returns), 'episode')}, IQM {result.iqm:.4g}, seed {result.seed}, "
                f"{'likeliest actions' if result.greedy else 'sampled actions'}{how}")
 
 
 def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
-    """What the agent plays, and what is made of it before the network sees it."""
+    """The environment, and the preprocessing of its observations and rewards."""
     yield "environment", config.environment, ""
     options = _options(config)
     for name, (value, about) in options.items():
@@ -77,15 +79,15 @@ def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
         yield "frames stacked", str(spec.frame_stack), ""
         if spec.agents > 1:
             yield "agents in a game", str(spec.agents), ""
-    known = config.all_settings()
+    fields = config.all_settings()
     for name in _PREPROCESSING:
-        yield name, str(config.value(name)), known[name].help
+        yield name, str(config.value(name)), fields[name].help
     if (scores := scores_of(config.environment)) is not None:
         yield "human-normalized", f"random play {scores.random:g}, human {scores.human:g}", "arXiv 1511.06581, table 2"
 
 
 def _options(config: RunConfig) -> dict[str, tuple[str, str]]:
-    """Options of the environment, those of Atari with their defaults: value, and what it is."""
+    """The options of the environment, (value, help) by name; those of Atari include the defaults."""
     changed = config.environment_options
     spec = known_ids().get(config.environment)
     if spec is None or not str(spec.entry_point).startswith("ale_py.env"):
@@ -98,7 +100,7 @@ def _options(config: RunConfig) -> dict[str, tuple[str, str]]:
 def run(
     record: Mapping[str, Any], config: RunConfig, newest: Checkpoint | None, directory: RunDirectory
 ) -> Iterator[Row]:
-    """What the run is."""
+    """Launch, algorithm, network, seed, origin and code of the run."""
     yield "launched", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(record.get("created", 0.0))), ""
     yield "algorithm", config.algorithm, ""
     meta = {} if newest is None else newest.meta
@@ -114,7 +116,7 @@ def run(
 
 
 def hyperparameters(config: RunConfig) -> Iterator[Row]:
-    """Every field that stands nowhere else, with its unit; and its default, where that is another one."""
+    """The fields without a row elsewhere, with unit, and with the default where the value differs."""
     defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
     for name, setting in config.all_settings().items():
         if name in _ELSEWHERE:
@@ -125,21 +127,21 @@ def hyperparameters(config: RunConfig) -> Iterator[Row]:
 
 
 def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    """What was changed, and what else there is to know, oldest first."""
-    shown = [event for event in events if event["kind"] in (*_EVENTS, *_STEERING)]
-    left_out = len(shown) - _MOST_EVENTS
+    """Changes and other events, oldest first."""
+    rows = [event for event in events if event["kind"] in (*_EVENTS, *_STEERING)]
+    left_out = len(rows) - _MOST_EVENTS
     if left_out > 0:
-        steering = [event for event in shown if event["kind"] in _STEERING]
-        rest = [event for event in shown if event["kind"] not in _STEERING][-_MOST_EVENTS:]
-        shown = sorted([*steering, *rest], key=lambda event: int(event["id"]))
+        steering = [event for event in rows if event["kind"] in _STEERING]
+        rest = [event for event in rows if event["kind"] not in _STEERING][-_MOST_EVENTS:]
+        rows = sorted([*steering, *rest], key=lambda event: int(event["id"]))
         yield "", f"{left_out} earlier events are left out", "see run.events"
-    for event in shown:
+    for event in rows:
         where = "" if event["frames"] is None else f"at {FACTS['frames'].written(event['frames'], unit=True)}"
         yield event["kind"], (event["message"].splitlines() or [""])[0], where
 
 
 def machine(record: Mapping[str, Any], status: RunStatus) -> Iterator[Row]:
-    """Where it ran, and with which versions."""
+    """The machine of the run, and the versions of its software."""
     yield "device of the learner", FACTS["device"].shown(status) or "not known", ""
     yield from ((name, str(value), "where it was launched") for name, value in record.get("machine", {}).items())
     yield from ((name, str(version), "") for name, version in record.get("versions", {}).items())

@@ -1,6 +1,6 @@
 """Where the processes of a run live: on this machine, or wherever another place puts them.
 
-A place makes children; the process group starts, polls and ends them without knowing where they are.
+A place makes children; the process group starts, polls and ends them wherever they are.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from workbench.rundir import RunDirectory
 from workbench.supervisor.hosts.local import Child, Ending
 from workbench.wire.endpoints import learner_name
 
-# glibc gives every block of some 100 kB back to the system when it is freed, and messages and training ask for the same
-# ones again and again: with these bounds (bytes) a process keeps them. A learner then spends a third of the time in the
-# kernel.
+# glibc returns each freed block above some 100 kB to the system, though messages and training often allocate such
+# blocks. With these bounds (bytes) a process keeps them, and a learner spends a third of the time in the kernel.
 _LIBC = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
 _OLD = _LIBC is None or tuple(map(int, _LIBC.split()[-1].split(".")[:2])) < (2, 35)  # takes at most 32 MiB
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25 if _OLD else 2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
@@ -25,9 +24,9 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 
 @dataclass(frozen=True)
 class Resources:
-    """What one process of a run needs, in words that every place understands; 0: as much as there is.
+    """The resources of one process of a run; 0: without a reservation.
 
-    Only a place that chooses among machines reserves them; on one machine they are the system's to share out.
+    Only a place that chooses among machines reserves them; on one machine the operating system shares them out.
     """
 
     cpus: float
@@ -36,24 +35,24 @@ class Resources:
 
     @classmethod
     def of_learner(cls, config: RunConfig, *, spare_gpus: float = 0.0) -> Resources:
-        """Of each learner. `spare_gpus`: there are that many for each, which device="auto" takes one of."""
-        wanted = config.device == "cuda" or (config.device == "auto" and spare_gpus >= 1)
-        gpus = float(wanted) if config.learner_gpus is None else config.learner_gpus
+        """Those of each learner. `spare_gpus`: GPUs for each learner, of which device="auto" takes one."""
+        uses_gpu = config.device == "cuda" or (config.device == "auto" and spare_gpus >= 1)
+        gpus = float(uses_gpu) if config.learner_gpus is None else config.learner_gpus
         return cls(config.learner_cpus, gpus, config.learner_memory_gb)
 
     @classmethod
     def of_actor(cls, config: RunConfig) -> Resources:
-        """Of each actor."""
+        """Those of each actor."""
         return cls(config.actor_cpus, 0.0, config.actor_memory_gb)
 
     def __str__(self) -> str:
-        said = [f"{value:g} {unit[:-1] if value == 1 and unit.endswith('s') else unit}" for value, unit in
-                ((self.cpus, "CPUs"), (self.gpus, "GPUs"), (self.memory_gb, "GB of memory")) if value]
-        return ", ".join(said) or "nothing"
+        parts = [f"{value:g} {unit[:-1] if value == 1 and unit.endswith('s') else unit}" for value, unit in
+                 ((self.cpus, "CPUs"), (self.gpus, "GPUs"), (self.memory_gb, "GB of memory")) if value]
+        return ", ".join(parts) or "nothing"
 
 
 class Life(Protocol):
-    """What a process group needs of a child, wherever it lives; `Child` says more.
+    """A child as the process group uses it, wherever its processes live; `Child` says more.
 
     Attributes:
         name: "learner", "learner-1" or "actor-3".
@@ -67,7 +66,7 @@ class Life(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether a life goes on that `poll` has not told the end of."""
+        """Whether a life goes on whose end `poll` has not returned."""
 
     @property
     def pid(self) -> int | None:
@@ -80,16 +79,16 @@ class Life(Protocol):
         """Seconds until the next start is due; 0: now."""
 
     def waits_for(self) -> str:
-        """What a life that began still waits for before there is a process, in words; empty: nothing."""
+        """What a life that began still waits for before it has a process, in words; "": nothing."""
 
     def poll(self) -> Ending | None:
-        """How this life ended, once; None while it goes on or after that was told."""
+        """How this life ended, returned once; None otherwise."""
 
     def end(self, grace_s: float) -> None:
-        """Ask this life to end; `poll` kills it after `grace_s` seconds."""
+        """Request the end of this life; `poll` kills it after `grace_s` seconds."""
 
     def expect_end(self, grace_s: float) -> None:
-        """Somebody wants this life to end: that is no failure, and `poll` kills it after `grace_s` seconds."""
+        """Count the coming end of this life as requested, no failure; `poll` kills it after `grace_s` seconds."""
 
     def kill(self) -> None:
         """Kill this life and what it started."""
@@ -119,11 +118,9 @@ class ThisMachine:
         self._run, self._keep_open = run, keep_open
 
     def learner(self, rank: int, *, threads: int) -> Child:
-        """See `Place`."""
         return self._child(learner_name(rank), ["_learner", str(self._run.path), "--rank", str(rank)], threads=threads)
 
     def actor(self, index: int) -> Child:
-        """See `Place`."""
         return self._child(f"actor-{index}", ["_actor", str(self._run.path), "--index", str(index)], threads=1)
 
     def _child(self, name: str, arguments: list[str], *, threads: int) -> Child:

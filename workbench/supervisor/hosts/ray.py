@@ -1,9 +1,9 @@
 """A run's learner and actors on a Ray cluster.
 
-The supervisor is a Ray driver of its own: the hosts that it makes belong to its job and go when it goes. Learners are
-placed together (`learners_group`), or none of them, and the supervisor beside the first; each actor has a placement of
-its own, which is given back when it is scaled away.
-A host that is lost with its node is made anew, wherever there is room, when its process's back-off is over.
+The supervisor is a Ray driver of its own: the hosts that it makes belong to its job and end with it. All learners are
+placed together (`learners_group`), with the supervisor beside the first; each actor has a placement of its own, which
+is returned when it is scaled away. A host that is lost with its node is made again, wherever there is room, when the
+back-off of its process is over.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.supervisor.hosts.ray_actor import ADDRESS, NAMESPACE, Task, host_options, inherited
 from workbench.wire.endpoints import learner_name
 
-_LOOK_S = 0.5  # for new addresses of learners
-_KILLED_S = 5.0  # for a host to say that its process is dead, before it is killed itself
-_LOST_S = 15.0  # for Ray to say that a killed host is dead
+_ADDRESSES_S = 0.5  # between two reads of the addresses of learners
+_KILLED_S = 5.0  # for a host to report the death of its process, before the host is killed
+_LOST_S = 15.0  # for Ray to report the death of a killed host
 _GB = 10**9
 _TAIL_BYTES = 4000
 
@@ -44,53 +44,46 @@ class RayPlace:
 
     def __init__(self, run: RunDirectory) -> None:
         connected(os.environ[ADDRESS])
-        self._run = run
+        self.run = run
         self._config = run.config()
         self._learners = get_group(group_name(run))
         self._published: dict[str, bytes] = {}
-        self._looked_at = 0.0
+        self._published_at = 0.0
 
     def learner(self, rank: int, *, threads: int) -> RemoteChild:
-        """See `Place`."""
-        digest = hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
-        task = Task(learner_name(rank), str(self._run.path), ("_learner", "RUN", "--rank", str(rank)), digest, threads,
+        digest = hashlib.sha256((self.run.path / "token").read_bytes()).hexdigest()
+        task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", "--rank", str(rank)), digest, threads,
                     inherited())
         return RemoteChild(task, self, lambda: self._learners, rank, _granted(self._learners, rank))
 
     def actor(self, index: int) -> RemoteChild:
-        """See `Place`."""
-        task = Task(f"actor-{index}", str(self._run.path), ("_actor", "RUN", "--index", str(index)), None, 1,
+        task = Task(f"actor-{index}", str(self.run.path), ("_actor", "RUN", "--index", str(index)), None, 1,
                     {name: value for name, value in inherited().items() if name != "WORKBENCH_HOME"})
         resources = Resources.of_actor(self._config)
         return RemoteChild(task, self, lambda: _group([resources]), 0, resources, own_group=True)
 
     def bundle(self) -> dict[str, bytes]:
-        """What an actor needs of the run directory, by path in it."""
-        run = self._run
+        """The files of the run directory that an actor needs, by path in it."""
+        run = self.run
         code = [path for path in sealed.files_in(run.code) if path.name != sealed.ADDRESS]
         paths = [run.record, run.path / "token", run.certificate, *code]
         return {str(path.relative_to(run.path)): path.read_bytes() for path in paths} | self.published()
 
     def published(self) -> dict[str, bytes]:
-        """Where learners listen, as files of the bundle; looked up every half second."""
-        if time.monotonic() - self._looked_at >= _LOOK_S:
-            self._looked_at = time.monotonic()
+        """The addresses of the learners, as files of the bundle; read again every half second."""
+        if time.monotonic() - self._published_at >= _ADDRESSES_S:
+            self._published_at = time.monotonic()
             with suppress(OSError):
                 self._published = {f"endpoints/{path.name}": path.read_bytes()
-                                   for path in sorted(self._run.endpoints.glob("learner*.json"))}
+                                   for path in sorted(self.run.endpoints.glob("learner*.json"))}
         return self._published
-
-    @property
-    def run(self) -> RunDirectory:
-        """The run whose children these are."""
-        return self._run
 
 
 class RemoteChild:
-    """One process of a run in a host somewhere, through all its lives; see `Life`. Nothing here waits for the cluster.
+    """One process of a run in a host on some node, through all its lives; see `Life`. No method waits for the cluster.
 
     Attributes:
-        host: the address of its node; empty while that is not known.
+        host: the address of its node; "" while that is not known.
     """
 
     def __init__(self, task: Task, place: RayPlace, group: Callable[[], Any], bundle: int, resources: Resources, *,
@@ -107,41 +100,37 @@ class RemoteChild:
         self._life: Any = None  # the reference to this life's end
         self._where: Any = None
         self._pid: int | None = None
-        self._told: dict[str, bytes] = {}
+        self._sent_addresses: dict[str, bytes] = {}
         self._tail = ""
         self._asked_to_end = self._leaves = False
         self._kill_at = self._give_up_at = float("inf")
 
     @property
     def alive(self) -> bool:
-        """See `Life`."""
         return self._life is not None
 
     @property
     def pid(self) -> int | None:
-        """See `Life`; None until its node has said so."""
+        """See `Life`; None until its node has reported it."""
         if self._life is not None and self._pid is None and _is_ready(self._where):
             with suppress(Exception):
-                told = _got(self._where)
-                self._pid, self.host = told["pid"], told["host"]
+                answer = _result(self._where)
+                self._pid, self.host = answer["pid"], answer["host"]
         return self._pid if self.alive else None
 
     def waiting_s(self) -> float:
-        """See `Life`."""
         return self.back_off.waiting_s()
 
     def waits_for(self) -> str:
-        """See `Life`."""
         waits = self.alive and self.pid is None
         return f"a start on a node of the cluster with {self._resources} to spare" if waits else ""
 
     def start_if_due(self) -> bool:
-        """See `Life`."""
         if self.alive or self.back_off.waiting_s() > 0:
             return False
         try:
             self._start()
-        except Exception:  # files or cluster not to be had now: as any failure
+        except Exception:  # no files or no cluster now: a failure like any other
             traceback.print_exc()
             self.back_off.failed()
             return False
@@ -153,7 +142,7 @@ class RemoteChild:
             self._placed = self._group()
             self._actor = _options(self._resources, self._placed, self._bundle).remote(self._task)
         (self._place.run.logs / f"{self.name}.log").touch(mode=0o600)  # an actor's comes from its node when a life ends
-        self._told = self._place.published()
+        self._sent_addresses = self._place.published()
         self._life = self._actor.live.remote(files)
         self._where, self._pid, self.host = self._actor.where.remote(), None, ""
         self.restarts += 1
@@ -162,31 +151,30 @@ class RemoteChild:
         self._kill_at = self._give_up_at = float("inf")
 
     def poll(self) -> Ending | None:
-        """See `Life`."""
         if self._life is None:
             return None
         now = time.monotonic()
         if now > self._kill_at:
             self.kill()
         if not _is_ready(self._life) and now <= self._give_up_at:
-            self._tell_addresses()
+            self._send_addresses()
             return None
-        return self._over()
+        return self._finish_life()
 
-    def _tell_addresses(self) -> None:
-        new = self._place.published()
-        if self._task.token is None and new != self._told:
-            self._told = new
-            self._actor.put.remote(new)
+    def _send_addresses(self) -> None:
+        addresses = self._place.published()
+        if self._task.token is None and addresses != self._sent_addresses:
+            self._sent_addresses = addresses
+            self._actor.put.remote(addresses)
 
-    def _over(self) -> Ending:
-        """How this life ended; what it leaves is put away."""
+    def _finish_life(self) -> Ending:
+        """How this life ended; its log is stored, and its host is released where it does not stay."""
         try:
-            told = _got(self._life)
-            code, error, lost = told["code"], told["error"], ""
-            self._keep_log(told["log"])
-        except Exception as gone:
-            code, error, lost = -signal.SIGKILL, None, _loss(gone, self.host)
+            answer = _result(self._life)
+            code, error, lost = answer["code"], answer["error"], ""
+            self._store_log(answer["log"])
+        except Exception as loss:
+            code, error, lost = -signal.SIGKILL, None, _loss(loss, self.host)
         self._life = None
         if lost or self._leaves:
             self._release()
@@ -194,26 +182,25 @@ class RemoteChild:
         return Ending(code, error, recent, first=self.restarts == 0, lost=lost)
 
     def _release(self) -> None:
-        """Give the host and its place back."""
+        """End the host, and return its place."""
         import ray
 
         actor, self._actor = self._actor, None
         with suppress(Exception):
             actor.close.remote()
-            actor.__ray_terminate__.remote()  # after what it was told before
+            actor.__ray_terminate__.remote()  # after the calls before
         if self._own_group and self._placed is not None:
             with suppress(Exception):
                 ray.util.remove_placement_group(self._placed)
         self._placed = None
 
-    def _keep_log(self, new: bytes) -> None:
+    def _store_log(self, new: bytes) -> None:
         if new:
             self._tail = new[-_TAIL_BYTES:].decode(errors="replace")
             with suppress(OSError), to_append(self._place.run.logs / f"{self.name}.log") as file:
                 file.write(new)
 
     def end(self, grace_s: float) -> None:
-        """See `Life`."""
         if self._life is None or self._asked_to_end:
             return
         self.expect_end(grace_s)
@@ -224,14 +211,12 @@ class RemoteChild:
             self._actor.end.remote(grace_s)
 
     def expect_end(self, grace_s: float) -> None:
-        """See `Life`."""
         if self._life is None:
             return
         self._asked_to_end = True
         self._kill_at = time.monotonic() + grace_s
 
     def kill(self) -> None:
-        """See `Life`."""
         if self._life is None:
             return
         if self.pid is None or self._give_up_at < float("inf"):
@@ -242,7 +227,7 @@ class RemoteChild:
         self._give_up_at = time.monotonic() + _LOST_S
 
     def _kill_host(self) -> None:
-        """Kill the host, and with it our process, which sees that: for one that waits for a place or is silent."""
+        """Kill a host that waits for a place or does not answer; its process notices that, and ends."""
         import ray
 
         self._kill_at = float("inf")
@@ -251,21 +236,20 @@ class RemoteChild:
             ray.kill(self._actor)
 
     def log_tail(self) -> str:
-        """See `Life`."""
         if self._task.token is None:
             return self._tail
         return tail(self._place.run.logs / f"{self.name}.log", _TAIL_BYTES)
 
 
 def group_name(run: RunDirectory) -> str:
-    """What the placement group of the run's supervisor and learners is called, in our namespace."""
+    """The name of the placement group of the run's supervisor and learners, in our namespace."""
     return f"learners of {run.name} {hashlib.sha256(run.token().encode()).hexdigest()[:16]}"
 
 
 def learners_group(run: RunDirectory) -> tuple[Any, Resources]:
-    """The placement group of supervisor and learners, asked for, and what it has for each learner.
+    """The requested placement group of supervisor and learners, and its resources for each learner.
 
-    It stays when whoever asks for it goes; the supervisor's host removes it at the run's end.
+    It outlives the process that requests it; the supervisor's host removes it at the run's end.
     """
     config = run.config()
     resources = Resources.of_learner(config, spare_gpus=_gpus() / config.learners)
@@ -287,21 +271,23 @@ def in_group(group: Any, bundle: int) -> Any:
 
 
 def _group(bundles: list[Resources], **more: Any) -> Any:
-    """A placement group, asked for: the cluster grants all of it or makes it wait."""
+    """A requested placement group: the cluster grants all of it at once, sooner or later."""
     import ray
 
-    return ray.util.placement_group([_asked(one) or {"CPU": 0.001} for one in bundles], strategy="PACK", **more)
+    requests = [_request(resources) or {"CPU": 0.001} for resources in bundles]
+    return ray.util.placement_group(requests, strategy="PACK", **more)
 
 
 def _granted(group: Any, bundle: int) -> Resources:
-    """What a bundle of the group has."""
-    has = group.bundle_specs[bundle]
-    return Resources(has.get("CPU", 0.0), has.get("GPU", 0.0), has.get("memory", 0.0) / _GB)
+    """The resources of a bundle of the group."""
+    spec = group.bundle_specs[bundle]
+    return Resources(spec.get("CPU", 0.0), spec.get("GPU", 0.0), spec.get("memory", 0.0) / _GB)
 
 
-def _asked(resources: Resources) -> dict[str, float]:
-    asked = {"CPU": resources.cpus, "GPU": resources.gpus, "memory": resources.memory_gb * _GB}
-    return {name: value for name, value in asked.items() if value}
+def _request(resources: Resources) -> dict[str, float]:
+    """Resources in Ray's names and units, without those that are 0."""
+    request = {"CPU": resources.cpus, "GPU": resources.gpus, "memory": resources.memory_gb * _GB}
+    return {name: value for name, value in request.items() if value}
 
 
 def _options(resources: Resources, group: Any, bundle: int) -> Any:
@@ -321,7 +307,7 @@ def _is_ready(reference: Any) -> bool:
     return bool(ray.wait([reference], timeout=0)[0])
 
 
-def _got(reference: Any) -> Any:
+def _result(reference: Any) -> Any:
     import ray
 
     return ray.get(reference, timeout=0.5)

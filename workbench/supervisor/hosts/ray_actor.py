@@ -1,8 +1,8 @@
-"""What runs inside Ray: an actor that starts one of a run's processes on its node, and watches over it.
+"""A Ray actor that starts one of a run's processes on its node, and watches over it.
 
-Ray decides where a `ProcessHost` lives and notices when its node is lost; the process itself is the same as on one
-machine, with the same pipe: when the host's process dies, however, our process sees that and ends. A process that
-needs no shared storage (an actor) gets a bundle of files instead, in a folder of its own that goes with its host.
+Ray chooses the node of a `ProcessHost` and notices when the node is lost. The process is the same as on one machine: by
+its pipe it notices the death of its host, and ends. A process that needs no shared storage (an actor of the run) gets a
+bundle of files instead, in a folder that is removed with its host.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from workbench.wire.lifeline import FATAL
 
 NAMESPACE = "workbench"
 ADDRESS = "WORKBENCH_RAY_ADDRESS"  # of the cluster that a supervisor is part of
-CALLS_AT_ONCE = 6  # of a host: one waits for the process's end all the time
-_LOCK_S = 12.0  # a process of a life before ends itself within 10 s
+CALLS_AT_ONCE = 6  # of a host; one of them always waits for the process's end
+_LOCK_S = 12.0  # a process of an earlier life ends itself within 10 s
 _BUNDLE = "rl-workbench-bundle-"
-_LOG_BYTES = 64 * 1024  # of an actor's log, which travel when it ends
-_LINGER_S = 3.0  # of a supervisor's host, for whoever launched it to hear how it ended
-_TRIES = 12  # of a supervisor that Ray moves, while the storage still holds the lock of the lost one
+_LOG_BYTES = 64 * 1024  # of an actor's log that are sent when it ends
+_LINGER_S = 3.0  # of a supervisor's host, so that the launching process can read how it ended
+_TRIES = 12  # of a supervisor that Ray moves, while the storage still has the lock of the lost one
 
 
 @dataclass(frozen=True)
 class Task:
-    """One process of a run, as a host is told of it.
+    """One process of a run, for its host.
 
     Attributes:
         name: "supervisor", "learner", "learner-1", "actor-3".
         run: the run's directory on storage that its machines share.
         arguments: of `python -m workbench`, with "RUN" for the directory.
         token: SHA-256 of the run's token, by which a node shows that it sees the directory; None: it gets a bundle.
-        threads: of its arithmetic, 0: chosen by itself.
-        environment: variables that it gets besides its node's.
+        threads: of its arithmetic; 0: it chooses.
+        environment: variables in addition to its node's.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ProcessHost:
         self._run = RunDirectory(self._bundle or Path(task.run))
         self._guard = threading.RLock()
         self._child: Child | None = None
-        self._sent = 0  # bytes of the log that have travelled
+        self._log_position = 0  # bytes of the log that were sent
         if task.name == SUPERVISOR:
             threading.Thread(target=self._supervise, name="supervise", daemon=True).start()
 
@@ -79,7 +79,7 @@ class ProcessHost:
             self._start()
         except WorkbenchError as error:
             return {"code": FATAL, "error": {"type": type(error).__name__, "message": str(error)}, "log": b""}
-        return self._ended()
+        return self._outcome_of_life()
 
     def where(self) -> dict[str, Any]:
         """The process and its machine, once it lives: {"pid", "host"}."""
@@ -88,7 +88,7 @@ class ProcessHost:
         return {"pid": self._child.pid, "host": _host()}
 
     def put(self, files: Mapping[str, bytes]) -> None:
-        """Write files of the bundle, by their paths in it. Does nothing where there is none."""
+        """Write files of the bundle, by their paths in it. Does nothing without a bundle."""
         if self._bundle is None:
             return
         for name, data in files.items():
@@ -115,7 +115,7 @@ class ProcessHost:
                 self._child.kill()
 
     def close(self) -> None:
-        """Leave nothing on this node, before the host itself is ended."""
+        """Kill the process and remove the bundle, before the host itself ends."""
         self.kill()
         if self._bundle is not None:
             shutil.rmtree(self._bundle, ignore_errors=True)
@@ -123,19 +123,20 @@ class ProcessHost:
     # --- one life ---------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Begin a life. Raises StorageFailed if this node does not see what it must, or cannot start processes."""
+        """Begin a life. Raises StorageFailed if this node does not see the run, or cannot start processes."""
         self._check_storage()
         self._run.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        arguments = [str(self._run.path) if one == "RUN" else one for one in self._task.arguments]
-        held = self._hold()
-        child = Child(self._task.name, arguments, logs=self._run.logs, environment=self._environment(), keep_open=held)
+        arguments = [str(self._run.path) if word == "RUN" else word for word in self._task.arguments]
+        lock_descriptor = self._lock()
+        child = Child(self._task.name, arguments, logs=self._run.logs, environment=self._environment(),
+                      keep_open=lock_descriptor)
         try:
             child.start()
         except OSError as error:
             raise StorageFailed(f"{_host()} cannot start {self._task.name}: {error}.") from None
         finally:
-            if held is not None:
-                os.close(held)  # the process has it now, and keeps it as long as it lives
+            if lock_descriptor is not None:
+                os.close(lock_descriptor)  # the process has inherited it, and holds the lock to its end
         with self._guard:
             self._child = child
 
@@ -143,34 +144,36 @@ class ProcessHost:
         if self._task.token is None:
             return
         try:
-            seen = hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
+            digest = hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
         except OSError as error:
-            seen = error.strerror or "not there"
-        if seen != self._task.token:
+            digest = error.strerror or "not there"
+        if digest != self._task.token:
             raise StorageFailed(
-                f"{_host()} does not see the run directory {self._run.path} ({seen[:40]}), which its {self._task.name} "
-                "needs. Set WORKBENCH_HOME to a folder on storage that the notebook and the nodes of the cluster "
-                "share, at the same path.")
+                f"{_host()} does not see the run directory {self._run.path} ({digest[:40]}), which its "
+                f"{self._task.name} needs. Set WORKBENCH_HOME to a folder on storage that the notebook and the nodes "
+                "of the cluster share, at the same path.")
 
-    def _hold(self) -> int | None:
-        """The lock of a learner, so that there is one of each rank, wherever the one before has lived."""
+    def _lock(self) -> int | None:
+        """The descriptor of a learner's lock, which keeps a second learner of its rank from starting; else None."""
         if self._task.token is None or self._task.name == SUPERVISOR:
             return None
-        held = lock.hold(self._run.path / f"{self._task.name}.lock", wait_s=_LOCK_S)
-        if held is None:
+        descriptor = lock.hold(self._run.path / f"{self._task.name}.lock", wait_s=_LOCK_S)
+        if descriptor is None:
             raise StorageFailed(f"another {self._task.name} of {self._run.name} still lives after {_LOCK_S:g} s.")
-        return held
+        return descriptor
 
     def _environment(self) -> dict[str, str]:
-        """This node's variables without Ray's own, which would mislead a process that is none of its workers."""
+        """This node's variables without those of Ray, which are for Ray's own workers."""
         drives = self._task.name == SUPERVISOR  # and needs Ray's password, if there is one
-        kept = {name: value for name, value in os.environ.items()
+        node = {name: value for name, value in os.environ.items()
                 if not name.startswith("RAY_") or (drives and name.startswith("RAY_AUTH_"))}
-        path = [one for one in self._task.environment.get("PYTHONPATH", "").split(os.pathsep) if Path(one).is_dir()]
-        return {**kept, **variables(self._task.threads), **self._task.environment, HOST: _host(),
-                "PYTHONPATH": os.pathsep.join(path), ADDRESS: _cluster()}
+        folders = self._task.environment.get("PYTHONPATH", "").split(os.pathsep)
+        return {**node, **variables(self._task.threads), **self._task.environment, HOST: _host(),
+                "PYTHONPATH": os.pathsep.join(folder for folder in folders if Path(folder).is_dir()),
+                ADDRESS: _cluster()}
 
-    def _ended(self) -> dict[str, Any]:
+    def _outcome_of_life(self) -> dict[str, Any]:
+        """Waits for the end of the process."""
         child = self._child
         assert child is not None
         while True:
@@ -181,19 +184,19 @@ class ProcessHost:
             time.sleep(POLL_S)
 
     def _new_log(self, path: Path) -> bytes:
-        """What the log says since the last time, at most its last 64 kB; nothing where everybody sees it anyway."""
+        """New bytes of the log, the last 64 kB at most; none of a log on shared storage."""
         if self._bundle is None or not path.exists():
             return b""
         with open(path, "rb") as file:
-            file.seek(max(self._sent, path.stat().st_size - _LOG_BYTES))
+            file.seek(max(self._log_position, path.stat().st_size - _LOG_BYTES))
             new = file.read()
-            self._sent = file.tell()
+            self._log_position = file.tell()
         return new
 
-    # --- a supervisor's host, which nobody watches over but Ray -------------------------------------------------------
+    # --- a supervisor's host, which only Ray watches over -------------------------------------------------------
 
     def _supervise(self) -> None:
-        """Run the supervisor till the run's end, also where Ray has moved this host to; then give its place back."""
+        """Run the supervisor to the run's end, also after Ray has moved this host; then return its place."""
         import ray
 
         try:
@@ -218,24 +221,24 @@ class ProcessHost:
         return _host()
 
     def until_over(self) -> dict[str, Any]:
-        """How the supervisor ended, once it has."""
+        """How the supervisor ended, after its end."""
         while self.outcome is None:
             time.sleep(POLL_S)
         return self.outcome
 
 
 def _new_bundle() -> Path:
-    """A private folder for a bundle, which this process holds locked; those whose process is gone are removed."""
+    """A private folder for a bundle, locked by this process; removes those of processes that have ended."""
     for old in Path(tempfile.gettempdir()).glob(f"{_BUNDLE}*"):
         with suppress(OSError, WorkbenchError):
-            mine = (old / "lock").stat().st_uid == os.getuid()  # one that is being made has none yet
-            held = lock.hold(old / "lock", wait_s=0) if mine else None
-            if held is not None:
+            mine = (old / "lock").stat().st_uid == os.getuid()  # raises for a new folder, before it has its lock
+            descriptor = lock.hold(old / "lock", wait_s=0) if mine else None
+            if descriptor is not None:
                 shutil.rmtree(old, ignore_errors=True)
-                os.close(held)
-    made = Path(tempfile.mkdtemp(prefix=_BUNDLE))
-    lock.hold(made / "lock", wait_s=0)  # till the end of this process
-    return made
+                os.close(descriptor)
+    folder = Path(tempfile.mkdtemp(prefix=_BUNDLE))
+    lock.hold(folder / "lock", wait_s=0)  # to the end of this process
+    return folder
 
 
 def host_options(**more: Any) -> Any:
@@ -246,7 +249,7 @@ def host_options(**more: Any) -> Any:
 
 
 def inherited() -> dict[str, str]:
-    """Variables that a run's processes take along to other nodes."""
+    """Variables of this process for the run's processes on other nodes."""
     return {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "WORKBENCH_HOME", VOUCHED)}
 
 

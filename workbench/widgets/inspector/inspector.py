@@ -28,7 +28,7 @@ from workbench.metrics import MetricsReader
 from workbench.playing.episodes import MAX_STEPS, evaluate, rollout
 from workbench.playing.evaluating import evaluation_log
 from workbench.running.checkpoint_list import Owner
-from workbench.tables import number
+from workbench.tables import counted, number
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.task_form import TaskForm, box, keywords, text, whole
@@ -263,7 +263,7 @@ class CheckpointInspector:
             interval = figures.interval(evaluation)
             return f"{first.path.name}: mean return {number(evaluation.mean)}, 95 % interval {interval}"
 
-        return f"playing {options['episodes']} episodes with {first.path.name}", do
+        return f"playing {counted(options['episodes'], 'episode')} with {first.path.name}", do
 
     def _play(self) -> tuple[str, Callable[[], str]]:
         first, second = self._needed(), self._pair()[1]

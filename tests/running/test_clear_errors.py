@@ -1,0 +1,141 @@
+"""Calls whose arguments do not fit are errors of the project; no run is started."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.widgets import recorded
+from workbench.config import RunConfig
+from workbench.errors import (
+    NoSuchIndex,
+    NotLive,
+    OutOfBounds,
+    RunNotAlive,
+    RunNotFound,
+    UnknownName,
+    WrongArguments,
+    WrongType,
+)
+from workbench.metrics import MetricsWriter
+from workbench.metrics.status import RunStatus
+from workbench.metrics.status_facts import FACTS
+from workbench.rundir import lock
+from workbench.running.checkpoint_list import Checkpoints
+from workbench.running.connection import stored_status
+from workbench.tables import counted
+
+
+@pytest.fixture
+def run(home: Path) -> wb.Run:
+    return wb.attach(recorded.vtrace("pole").path)
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda run: run.metrics(), r"^metrics\(\): missing .*'name'\. run\.metric_names lists the names\.$"),
+    (lambda run: run.wait(second=3), r"^wait\(\): there is no argument 'second'\. Did you mean 'seconds'\?$"),
+    (lambda run: run.wait(3), r"^wait\(\): too many positional arguments\. Give arguments by name: frames=\.\.\., "),
+    (lambda run: run.checkpoint(colour=3), r"there is no argument 'colour'\. Known: replay, timeout_s\.$"),
+    (lambda run: run.scale(), r"run\.scale\(actors=4\), for example\.$"),
+    (lambda run: run.tune(3e-4), r"^tune\(\): too many positional arguments\. Give arguments by name: name=\.\.\.\.$"),
+    (lambda run: wb.launch(), r"^launch\(\): missing .*'environment'\. Give its name: wb\.launch\('CartPole-v1'\)\.$"),
+    (lambda run: wb.load_policy("nope"), r"^load_policy\(\): missing .*'env'\. Give the environment to act in: env="),
+    (lambda run: wb.evaluate(run, episode=1), r"^evaluate\(\): there is no argument 'episode'.* 'episodes'\?$"),
+    (lambda run: wb.sweep("CartPole-v1"), r"^sweep\(\): missing .*'space'\. Give the fields to search: space="),
+])  # fmt: skip
+def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], object], text: str) -> None:
+    with pytest.raises(WrongArguments, match=text) as refusal:
+        call(run)
+    assert isinstance(refusal.value, TypeError)
+
+
+def test_an_error_inside_a_call_is_not_taken_for_its_arguments(run: wb.Run) -> None:
+    with pytest.raises(UnknownName):
+        run.metrics("los")
+
+
+def test_a_checkpoint_is_found_by_position_and_by_the_name_of_its_folder(run: wb.Run) -> None:
+    first, last = (SimpleNamespace(path=run.directory.checkpoints / name) for name in ("000000000100", "000000000200"))
+    checkpoints: Any = Checkpoints([first, last], run)  # type: ignore[list-item]
+    assert checkpoints[last.path.name] is checkpoints[-1] is last and checkpoints[-1:] == [last]
+    text = r"^\[99\] finds no checkpoint: positions go from 0 to 1, or from -2 to -1\.$"
+    with pytest.raises(NoSuchIndex, match=text) as refusal:
+        checkpoints[99]
+    assert isinstance(refusal.value, IndexError)
+    with pytest.raises(UnknownName, match="unknown checkpoint 'x'. Known: 000000000100, 000000000200."):
+        checkpoints["x"]
+    with pytest.raises(WrongType, match=r"^\[1\.5\] finds no checkpoint\. Give a position, such as 0 or -1, or a name"):
+        checkpoints[1.5]
+    with pytest.raises(NoSuchIndex, match=r"^\[-1\] finds no checkpoint: there is none yet\.$"):
+        run.checkpoints[-1]
+
+
+def test_a_row_beyond_the_end_of_a_table_is_named(run: wb.Run) -> None:
+    rows = run.hyperparameters
+    assert rows[-1] is list(rows)[-1] and list(reversed(rows))[0] is rows[-1] and rows["learning_rate"] in rows
+    with pytest.raises(NoSuchIndex, match=r"^\[99\] finds no row: positions go from 0 to"):
+        rows[99]
+
+
+@pytest.mark.parametrize(("changes", "text"), [
+    ({"learning_rate": "x"}, "^learning_rate='x' must be a number, not text.$"),
+    ({"learning_rate": None}, "^learning_rate=None must be a number, not None.$"),
+    ({"learning_rate": True}, "^learning_rate=True must be a number, not bool.$"),
+    ({"max_batch": 1.5}, "^max_batch=1.5 must be a whole number.$"),
+    ({"max_batch": [1]}, r"^max_batch=\[1\] must be a whole number, not list.$"),
+])  # fmt: skip
+def test_a_value_of_another_type_is_an_error_that_speaks_of_types(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(WrongType, match=text) as refusal:
+        RunConfig.build("CartPole-v1", **changes)
+    assert isinstance(refusal.value, OutOfBounds) and isinstance(refusal.value, TypeError)
+
+
+def test_a_fixed_field_comes_with_the_nearest_live_one_and_not_with_all_of_them() -> None:
+    config = RunConfig.build("CartPole-v1")
+    with pytest.raises(NotLive) as refusal:
+        config.with_live(learning_rate_schedule="linear")
+    assert str(refusal.value) == (
+        "learning_rate_schedule is fixed once a run has started. Did you mean 'learning_rate'? Call "
+        "run.fork(learning_rate_schedule='linear') instead. run.hyperparameters lists the live fields.")
+    with pytest.raises(NotLive, match=r"Call run\.scale\(actors=4\) instead"):
+        config.with_live(actors=4)
+
+
+def test_only_a_near_name_of_a_run_is_suggested(run: wb.Run) -> None:
+    with pytest.raises(RunNotFound, match=r"there is no run 'nope' in [^ ]*\. wb\.runs\(\) lists the runs\.$"):
+        wb.attach("nope")  # not "pole", which has half of its letters
+    with pytest.raises(RunNotFound, match="Did you mean 'pole'"):
+        wb.attach("pol")
+
+
+def test_a_wait_for_a_dead_run_says_why_it_is_dead(run: wb.Run) -> None:
+    text = r"^pole is dead at .* frames, before seconds=3: its supervisor is gone\. wb\.resume\('pole'\)"
+    with pytest.raises(RunNotAlive, match=text):
+        run.wait(seconds=3)
+
+
+def test_numbers_have_their_nouns() -> None:
+    status = RunStatus("one", "training", frames=1, episode_return=2.0, episodes_in_mean=1)
+    assert (FACTS["frames"].said(status), FACTS["episode_return"].named(status)) == (
+        "1 frame", "mean return (1 episode)")
+    assert [counted(number, "actor") for number in (0, 1, 1200)] == ["0 actors", "1 actor", "1,200 actors"]
+
+
+def test_the_text_of_a_handle_is_what_the_files_say_now(run: wb.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = run.directory
+    directory.write(state="training")
+    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
+        row = stored_status(directory).to_json()
+        for frames in (111, 222):
+            writer = MetricsWriter(directory.metrics)
+            writer.status({**row, "state": "training", "frames": frames})
+            writer.close()
+            monkeypatch.setattr(run, "_last_at", time.monotonic() - 60.0)  # as if nobody had looked for a minute
+            assert re.fullmatch(rf"Run\(pole: training, {frames} frames.*, \d s ago\)", repr(run))
