@@ -32,7 +32,7 @@ def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Ma
         late=_late(tracker, group, now) if training else [],
         frozen_s=tracker.stalls.frozen_s(now) if training else 0.0,
     )
-    return down or ", ".join(filter(None, (stalls, _actors_that_wait(group, now))))
+    return down or ", ".join(filter(None, (stalls, _actors_that_wait(group, now), _repeats(tracker))))
 
 
 def _learner_down(tracker: LearnerTracker, group: ProcessGroup, ending: str | None) -> str:
@@ -63,3 +63,9 @@ def _actors_that_wait(group: ProcessGroup, now: float) -> str:
     waited_s = now - min(actor.started_at for actor in late)
     actors = counted(len(group.actors), "actor")
     return f"{len(late)} of {actors} waiting {waited_s:.0f} s for {late[0].waits_for()}"
+
+
+def _repeats(tracker: LearnerTracker) -> str:
+    """How many frames are made a second time, or ""."""
+    frames = tracker.to_repeat
+    return f"the learner began again at its last checkpoint, {frames:,} frames ago" if frames else ""

@@ -23,6 +23,7 @@ class LearnerTracker:
         at: when it came, on the monotonic clock.
         mute: why an answer was no status, or "".
         stepped: actors that made a step in this life of the supervisor.
+        to_repeat: frames that the last learner made after the checkpoint at which this one began, and that are to come.
         fruitless: lives of the learner that ended since the number of updates was last a new maximum.
         unconnected: monotonic time since which the learner has no stream of a live actor, by index.
     """
@@ -36,7 +37,9 @@ class LearnerTracker:
         self.fruitless = 0
         self.unconnected: dict[int, float] = {}
         self.stalls = Stalls(self.at)
+        self.to_repeat = 0
         self._furthest = 0  # updates
+        self._most_frames = 0
         self._actors_at = self.at  # when the learner last reported its actors
 
     def note_status(self, phase: LearnerPhase, status: LearnerStatus | None, *, alive: Set[int]) -> None:
@@ -44,6 +47,8 @@ class LearnerTracker:
         before = self.status
         self.phase, self.at, self.mute = phase, time.monotonic(), ""
         self.status = status or (before and before.standing_still())
+        self._most_frames = max(self._most_frames, self.progress.frames)
+        self.to_repeat = self._most_frames - self.progress.frames
         if self.progress.updates > self._furthest:
             self._furthest, self.fruitless = self.progress.updates, 0
         if status is None or before is None or status.actors != before.actors:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus
 from workbench.supervisor import learner_status
+from workbench.supervisor.diagnosis import reason
 from workbench.supervisor.learner_status import LearnerTracker
+from workbench.supervisor.process_group import ProcessGroup
 
 
 @pytest.fixture
@@ -57,3 +60,15 @@ def test_an_answer_with_an_old_look_is_no_new_look(clock: list[float]) -> None:
     clock[0] = 31.0
     tracker.note_status(*look(31.0), alive={0})
     assert tracker.stalls.hung(31.0) == []
+
+
+def test_a_learner_that_begins_again_says_how_many_frames_it_repeats() -> None:
+    tracker = LearnerTracker()
+    group = cast(ProcessGroup, SimpleNamespace(
+        actors={}, learner=SimpleNamespace(restarts=1, alive=True, started_at=0.0, waits_for=lambda: "")))
+    reasons = []
+    for frames in (5_000, 7_000, 4_000, 6_999, 7_001):
+        tracker.note_status(LearnerPhase("training"), LearnerStatus(frames=frames), alive=set())
+        reasons.append(reason("training", tracker, group, {}))
+    again = "the learner began again at its last checkpoint, {} frames ago"
+    assert reasons == ["", "", again.format("3,000"), again.format("1"), ""]
