@@ -86,6 +86,13 @@ def output(body: str, style: str = "") -> str:
     return f'<div class="mathjax_ignore" style="{style}">{body}</div>'
 
 
+def counted(count: int | str, nouns: str) -> str:
+    """A count before its noun, which is singular after "1": "1 frame", "2,000 frames", "1 frame/s"."""
+    text = count if isinstance(count, str) else f"{count:,}"
+    noun, slash, per = nouns.partition("/")
+    return f"{text} {noun.removesuffix('s') if text == '1' else noun}{slash}{per}"
+
+
 def number(value: float) -> str:
     """A number as people read it: 950, 12,400, 1.25 M."""
     value = float(value)

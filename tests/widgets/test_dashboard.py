@@ -150,7 +150,7 @@ def test_a_new_run_says_what_its_charts_wait_for() -> None:
     def said(directory: RunDirectory) -> dict[str, str]:
         return {one.title: " ".join(one.spec()["mark"]["text"]) for one in figures(directory).values()}
 
-    waiting = {"Episode return": "no episode has ended yet", "Speed": "nothing was measured yet"}
+    waiting = {"Episode return": "no episode has ended yet", "Speed": "no measurement yet"}
     assert said(recorded.new("a")) == waiting | {"Losses": "no update yet"}
     assert said(recorded.new("b", "r2d2")) == waiting | {"Losses": "no update before the replay holds 5,000 unrolls"}
     asked = recorded.new("c", "r2d2", replay_min_size=300)

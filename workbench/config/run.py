@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
-from workbench.config.settings import Setting, setting, settings, validate
+from workbench.config.settings import Setting, setting, settings, unknown_field, validate
 from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
@@ -16,6 +16,7 @@ NETWORKS = (
     "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
+LISTING = "run.hyperparameters lists the fields that can be changed."
 REPLAY_S = 1800.0  # enough to write a large replay to a slow disk
 
 
@@ -151,11 +152,10 @@ class RunConfig:
         fields = self.all_settings()
         for name in changes:
             if name not in fields:
-                raise UnknownName.among("hyperparameter", name, fields)
+                raise unknown_field(name, fields, LISTING)
             if not fields[name].live:
-                live = ", ".join(key for key, field in fields.items() if field.live)
-                raise NotLive(f"{name} is fixed once a run has started. Fork the run with {name}={changes[name]!r}, "
-                              f"or change a live field: {live}.")
+                raise NotLive(f"{name} is fixed once a run has started. A fork can have another one: "
+                              f"run.fork({name}={changes[name]!r}). {LISTING}")
         return self.replaced(**changes)
 
     def ending_warm_up(self, changes: dict[str, Any], updates: int) -> dict[str, Any]:
@@ -200,5 +200,5 @@ def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dic
     own, theirs = settings(RunConfig), settings(algorithm)
     for name in fields:
         if name not in own and name not in theirs:
-            raise UnknownName.among("hyperparameter", name, [*own, *theirs])
+            raise unknown_field(name, [*own, *theirs])
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})

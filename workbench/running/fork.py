@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import REPLAY_S, RunConfig, Setting
-from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
+from workbench.config import REPLAY_S, RunConfig, Setting, unknown_field
+from workbench.errors import InvalidInput, RunExists, RunNotAlive
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
@@ -148,7 +148,7 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
     known = before.all_settings()
     for name in changes:
         if name not in known:
-            raise UnknownName.among("hyperparameter", name, known)
+            raise unknown_field(name, known)
     moved = [name for name in changes if changes[name] != before.value(name)]
     if replay and not before.replays:
         raise InvalidInput(f"the algorithm {before.algorithm!r} has no replay to take along. Leave replay=True out.")

@@ -19,6 +19,7 @@ from workbench.running import deletion, waiting
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import fork
+from workbench.running.notices import notify
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration
 
@@ -192,7 +193,9 @@ class Run:
         self._control.call("pause", timeout_s=_COMMAND_S)
 
     def resume(self) -> None:
-        """Go on after `pause`. (`wb.resume(name)` starts a stopped run again.)"""
+        """Go on after `pause`; says so where the run is not paused. (`wb.resume(name)` starts a stopped run again.)"""
+        if self.state == "training" and self._directory.read().get("paused") is None:
+            notify(f"{self.name} is training already: it was not paused.")
         self._control.call("resume", timeout_s=_COMMAND_S)
 
     @contextmanager
@@ -207,7 +210,7 @@ class Run:
                 self.resume()
 
     def stop(self, *, timeout_s: float | None = None) -> RunStatus:
-        """End the run with a last checkpoint, and wait until all its processes are gone.
+        """End the run with a last checkpoint, and wait until all its processes are gone; says so if it has ended.
 
         Args:
             timeout_s: how long the learner may take; after it, it is killed without that checkpoint. None: a minute,
@@ -216,6 +219,8 @@ class Run:
         if self.status.alive:
             with suppress(RunNotAlive):  # it ended in this moment
                 self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
+        else:
+            notify(f"{self.name} is {self._last.state} already: there is nothing to stop.")
         longest_s = REPLAY_S if timeout_s is None else timeout_s
         return self._seen(waiting.until_ended(self._control, longest_s + _STOP_MARGIN_S))
 

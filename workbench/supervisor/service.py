@@ -8,6 +8,7 @@ from typing import Any
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
 from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.tables import counted
 from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.rpc import Handler
 
@@ -130,7 +131,7 @@ class Service:
         number = config.actors * config.envs_per_actor
         if type(env) is not int or not 0 <= env < number:
             raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
-                              f"({config.actors} actors with {config.envs_per_actor} each).")
+                              f"({counted(config.actors, 'actors')} with {config.envs_per_actor} each).")
         steps: dict[str, Any] = self._supervisor.ask_learner(
             "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
         status = self._supervisor.status()

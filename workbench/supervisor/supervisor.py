@@ -32,6 +32,7 @@ from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import Ended, ProcessGroup
 from workbench.supervisor.run_record import RunRecord, log
 from workbench.supervisor.stopping_rules import Budget
+from workbench.tables import counted
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
@@ -235,7 +236,7 @@ class Supervisor:
     def _begin(self) -> None:
         self._record()
         if self._life == 1:
-            self.event("launch", f"launched with {self.config.actors} actors")
+            self.event("launch", f"launched with {counted(self.config.actors, 'actors')}")
         else:
             self.event("resume", "started again", life=self._life)
 
