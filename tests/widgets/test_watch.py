@@ -74,7 +74,7 @@ def test_steps_come_in_order_with_the_actions_that_were_taken(run: wb.Run) -> No
 
 def test_an_environment_that_is_not_there_is_refused_with_the_range(run: wb.Run) -> None:
     for wrong in (4, -1, 1.5, "0", True):
-        with pytest.raises(OutOfBounds, match=r"watched has environments 0 to 3 \(1 actors with 4 each\)"):
+        with pytest.raises(OutOfBounds, match=r"watched has environments 0 to 3 \(1 actor with 4 each\)"):
             run.watch(wrong)  # type: ignore[arg-type]
 
 
