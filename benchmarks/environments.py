@@ -93,7 +93,7 @@ def task_of(given: argparse.Namespace) -> Task:
 
 def fields_of(words: list[str]) -> dict[str, Any]:
     """Fields of a run, of words such as learning_rate=3e-4, in Python's types. Raises InvalidInput for others."""
-    from workbench.cli.commands import parse_value
+    from workbench.cli.values import parse_value
     from workbench.config import RunConfig
 
     for word in words:

@@ -32,7 +32,8 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -52,20 +53,43 @@ class InvalidInput(WorkbenchError, ValueError):
     """An argument of the caller is wrong."""
 
 
-def nearest(name: object, names: Iterable[str]) -> str:
-    """" Did you mean 'pong'?" with the name among `names` that is like `name`; "" without one."""
-    matches = difflib.get_close_matches(str(name), list(names), n=1)
+def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
+    """" Did you mean 'pong'?" with the name among `names` that is like `name`; "" without one.
+
+    A synonym comes first, then a name that is misspelt in one or two letters, one that `name` abbreviates (lr for
+    learning_rate, ent for entropy_cost), and one that is merely similar.
+    """
+    word, known = str(name), list(names)
+    synonym = (synonyms or {}).get(word)
+    matches = (
+        ([synonym] if synonym and synonym in known else [])
+        or difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+        or _abbreviated(word, known)
+        or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    )
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def _abbreviated(word: str, names: list[str]) -> list[str]:
+    """Names whose initials are `word`, or else those that begin with it, the shortest first."""
+    if len(word) < 2:
+        return []
+    initials = [name for name in names if "".join(re.findall(r"(?<![^\W_])[^\W_]", name)).lower() == word.lower()]
+    begun = [name for name in names if name.lower().startswith(word.lower())]
+    return sorted(initials or begun, key=len)
 
 
 class UnknownName(InvalidInput):
     """A name that is not known; the message has the nearest known one."""
 
     @classmethod
-    def among(cls, kind: str, name: object, known_names: Iterable[str], remedy: str = "") -> UnknownName:
+    def among(
+        cls, kind: str, name: object, known_names: Iterable[str], remedy: str = "",
+        synonyms: Mapping[str, str] | None = None,
+    ) -> UnknownName:
         """The error for `name`, which is none of the known names of a `kind`."""
         names = sorted(set(known_names) - {name})
-        if not (hint := nearest(name, names)):
+        if not (hint := nearest(name, names, synonyms)):
             rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             hint = f" Known: {', '.join(names[:_SHOWN])}{rest}." if names else ""
         return cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")

@@ -103,17 +103,19 @@ def output(body: str, style: str = "") -> str:
     return f'<div class="mathjax_ignore" style="{style}">{body}</div>'
 
 
+def counted(count: int | str, nouns: str) -> str:
+    """A count before its noun, which is singular after "1": "1 frame", "2,000 frames", "1 frame/s"."""
+    text = count if isinstance(count, str) else f"{count:,}"
+    noun, slash, per = nouns.partition("/")
+    return f"{text} {noun.removesuffix('s') if text == '1' else noun}{slash}{per}"
+
+
 def number(value: float) -> str:
     """A number as people read it: 950, 12,400, 1.25 M."""
     value = float(value)
     if abs(value) >= 1e6:
         return f"{value / 1e6:,.4g} M" if abs(value) < 1e9 else f"{value / 1e9:,.4g} G"
     return f"{value:,.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: 1 actor, 1,200 actors."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

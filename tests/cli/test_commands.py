@@ -102,6 +102,8 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     told = json.loads(workbench("status", "typed", "--json").stdout)
     assert told["state"] == "training"
     assert "actor 1: alive" in here("status", "typed")
+    assert exit_code(["resume", "typed"]) == 0
+    assert capsys.readouterr() == ("typed\n", "typed is training already: it was not started again.\n")
     assert here("tune", "typed", "learning_rate=3e-4") == "learning_rate: 0.0006 → 0.0003\n"
     assert refused("tune", "typed", "batch_size=3").startswith("workbench: batch_size is fixed once a run has started")
     assert workbench("stop", "typed").stdout.startswith("typed: stopped")

@@ -13,7 +13,6 @@ from tests.cli.test_commands import OPTIONS, exit_code
 from tests.conftest import SMALL, private_home
 from workbench import rundir
 from workbench.__main__ import main
-from workbench.cli.commands import _all_settings, parse_value
 from workbench.cli.sweep_commands import parsed_space
 from workbench.errors import InvalidInput, OutOfBounds, RunAlive, RunNotFound, UnknownName
 from workbench.rundir import lock
@@ -23,7 +22,7 @@ pytest.importorskip("optuna")
 
 
 def space(*words: str) -> dict[str, object]:
-    return parsed_space(words, _all_settings(), parse_value)
+    return parsed_space(words)
 
 
 def test_a_space_is_read_as_it_is_typed() -> None:

@@ -125,7 +125,7 @@ def test_numbers_have_their_nouns() -> None:
     status = RunStatus("one", "training", frames=1, episode_return=2.0, episodes_in_mean=1)
     assert (FACTS["frames"].said(status), FACTS["episode_return"].named(status)) == (
         "1 frame", "mean return (1 episode)")
-    assert [counted(number, "actor") for number in (0, 1, 1200)] == ["0 actors", "1 actor", "1,200 actors"]
+    assert [counted(number, "actors") for number in (0, 1, 1200)] == ["0 actors", "1 actor", "1,200 actors"]
 
 
 def test_the_text_of_a_handle_is_what_the_files_say_now(run: wb.Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,6 +284,19 @@ def test_resuming_a_live_run_gives_its_handle(run: wb.Run) -> None:
     assert run.hyperparameters["entropy_cost"].value == 0.004
 
 
+def test_resuming_a_run_that_trains_is_said_in_one_sentence(
+    run: wb.Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    eventually(lambda: run.state == "training")
+    run.resume()
+    assert capsys.readouterr().out == f"{NAME} is training already: it was not paused.\n"
+    wb.resume(NAME)
+    assert capsys.readouterr().out == f"{NAME} is training already: it was not started again.\n"
+    run.pause()
+    run.resume()
+    assert capsys.readouterr().out == ""
+
+
 def test_a_misspelt_run_gets_the_nearest_name(run: wb.Run) -> None:
     with pytest.raises(RunNotFound, match=f"Did you mean '{NAME}'"):
         wb.attach("counting-vtrace-2")

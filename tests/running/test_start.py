@@ -106,5 +106,5 @@ def test_an_interrupted_launch_leaves_the_run_and_says_its_name(home: Path) -> N
             out, _ = kernel.communicate(timeout=240)
         finally:
             kernel.kill()
-    assert out.decode() == "left goes on in the background: wb.attach('left') gives its handle, .stop() ends it.\n"
+    assert out.decode() == "left goes on in the background. wb.attach('left').stop() ends it.\n"
     assert wb.attach("left").wait(updates=1, timeout_s=240).state == "training"

@@ -229,7 +229,7 @@ def test_a_population_that_is_done_says_what_can_be_done(state: str, remedy: str
     value = None if state == "FAIL" else 1.0
     study.tell(study.ask(), value, state=optuna.trial.TrialState[state])
     recorded.new("sweep-0")
-    with pytest.raises(InvalidInput, match=f"sweep has done its 1 trials. .*{remedy}"):
+    with pytest.raises(InvalidInput, match=f"sweep has done its 1 trial. .*{remedy}"):
         Sweep(sweep).resume()
 
 

@@ -150,7 +150,7 @@ def test_a_new_run_says_what_its_charts_wait_for() -> None:
     def said(directory: RunDirectory) -> dict[str, str]:
         return {one.title: " ".join(one.spec()["mark"]["text"]) for one in figures(directory).values()}
 
-    waiting = {"Episode return": "no episode has ended yet", "Speed": "nothing was measured yet"}
+    waiting = {"Episode return": "no episode has ended yet", "Speed": "no measurement yet"}
     assert said(recorded.new("a")) == waiting | {"Losses": "no update yet"}
     assert said(recorded.new("b", "r2d2")) == waiting | {"Losses": "no update before the replay holds 5,000 unrolls"}
     asked = recorded.new("c", "r2d2", replay_min_size=300)
@@ -416,6 +416,27 @@ def test_an_r2d2_run_can_be_drawn_without_a_browser(filling: bool) -> None:
     for title in ("Episode return", "Replay fill", *(() if filling else ("Priorities", "Age of samples"))):
         assert title in drawn
     assert ("no update before the replay" in drawn) is filling
+
+
+LABEL = re.compile(r'text-anchor="(\w+)" transform="translate\(([-\d.]+),[-\d.]+\)"[^>]* opacity="1">([^<]*)<')
+CHARACTER = 5.6  # px of a digit in the font of labels
+
+
+@pytest.mark.parametrize("factor", [1, 4, 50])
+def test_labels_of_the_frames_axis_keep_a_distance_in_a_picture(factor: int) -> None:
+    import vl_convert
+
+    now = dashboard.read(everything("one"))
+    series = {name: {**rows, "frames": rows["frames"] * factor} for name, rows in now.series.items()}
+    drawn = static_render.joined(dashboard.figures(replace(now, series=series, events=())))
+    axes_of_frames = [part for part in vl_convert.vegalite_to_svg(drawn).split("role-axis-label") if ">frames<" in part]
+    gaps = []
+    for part in axes_of_frames:
+        labels = [(anchor, float(x), len(text) * CHARACTER) for anchor, x, text in LABEL.findall(part.split("</g>")[0])]
+        starts = [x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * width for anchor, x, width in labels]
+        ends = [start + width for start, (_, _, width) in zip(starts, labels, strict=True)]
+        gaps += [start - end for start, end in zip(starts[1:], ends, strict=False)]
+    assert len(axes_of_frames) > 8 and min(gaps) > 8.0
 
 
 def test_a_picture_has_rows_as_equal_as_can_be_and_no_more_than_four_charts_in_one() -> None:

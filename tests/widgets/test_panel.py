@@ -451,8 +451,8 @@ def test_a_panel_within_another_view_shows_the_end_in_its_widgets_and_comes_back
 ) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(static_render, "bundle", lambda now: drawn.append(now) or {"text/html": "", "text/plain": ""})
-    monkeypatch.setattr(panels, "VIGIL_PERIOD_S", 0.1)
-    panel._vigil = panels._Part(panel._look_out, 0.1)
+    monkeypatch.setattr(panels, "END_PERIOD_S", 0.1)
+    panel._end_task = panels._PeriodicTask(panel._check_end, 0.1)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         panel.view._view_count = 1
         eventually(lambda: "training" in panel.parts.headline.value)
@@ -465,7 +465,7 @@ def test_a_panel_within_another_view_shows_the_end_in_its_widgets_and_comes_back
     assert not drawn, "nobody looks at that picture"
 
 
-def test_the_vigil_outlives_everything_but_the_run(
+def test_the_check_for_the_end_outlives_everything_but_the_run(
     panel: RunPanel, directory: RunDirectory, cell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(error: Exception) -> Callable[..., Any]:
@@ -474,19 +474,19 @@ def test_the_vigil_outlives_everything_but_the_run(
 
         return fail
 
-    panel._vigil = panels._Part(lambda: False, 60.0)  # only this test looks out
+    panel._end_task = panels._PeriodicTask(lambda: False, 60.0)  # only this test checks the end
     panel._ipython_display_()
     eventually(lambda: panel._resting)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         for error in (StorageFailed("the disk went away"), RuntimeError("no picture")):
             with monkeypatch.context() as patched:
                 patched.setattr(panel.parts, "draw", failing(error))
-                assert panel._look_out(), "it tries again"
+                assert panel._check_end(), "it tries again"
                 assert str(error) in log(panel)
                 assert WIDGET not in panel._repr_mimebundle_(), "it is still the picture"
-        assert panel._look_out() and WIDGET in panel._repr_mimebundle_()
+        assert panel._check_end() and WIDGET in panel._repr_mimebundle_()
     directory.path.rename(directory.path.with_name("elsewhere"))
-    assert not panel._look_out()
+    assert not panel._check_end()
 
 
 def test_a_run_shows_one_and_the_same_panel_wherever_it_stands(directory: RunDirectory, cell: InteractiveShell) -> None:
@@ -495,7 +495,7 @@ def test_a_run_shows_one_and_the_same_panel_wherever_it_stands(directory: RunDir
     models, live = len(open_models), [one["data"] for one in cell.display_pub.outputs if WIDGET in one["data"]]
     run._ipython_display_()
     assert len(open_models) == models
-    eventually(lambda: run._panel._frozen)
+    eventually(lambda: run._panel._picture)
     run._panel.close()
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         run._ipython_display_()

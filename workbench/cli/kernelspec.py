@@ -1,8 +1,8 @@
-"""`workbench kernel install`: a Jupyter kernel for this interpreter and an accelerator, that loads our extension.
+"""`workbench kernel install`: a Jupyter kernel for this interpreter and an accelerator, which loads our extension.
 
 The wheel brings the same kernels (top-level folder `kernels/`) for the environment that it is installed into. Jupyter
-starts those with the interpreter of its *server*; one that is written here names its own interpreter, so that a server
-of another environment can start it too.
+starts those with the interpreter of its *server*. A kernel that is written here names its own interpreter, so that a
+server of another environment can start it, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 DEVICES: dict[str, dict[str, str]] = {
     "cpu": {},
     "cuda": {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
-    # The chip is the learner's: whatever else a notebook loads stays away from it.
+    # The chip belongs to the learner: other libraries of a notebook stay away from it.
     "tpu": {"PJRT_DEVICE": "TPU", "JAX_PLATFORMS": "cpu"},
 }  # variables besides the threads, by device
 
@@ -34,7 +34,7 @@ def folder_name(device: str) -> str:
 
 
 def specification(device: str, *, interpreter: str = "python") -> dict[str, Any]:
-    """The content of a kernel.json. A notebook's own arithmetic has one thread, since a run has the other cores."""
+    """The content of a kernel.json. A notebook's own arithmetic gets one thread; its runs need the other cores."""
     folder_name(device)
     return {
         "argv": [interpreter, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--ext=workbench"],
@@ -47,16 +47,16 @@ def specification(device: str, *, interpreter: str = "python") -> dict[str, Any]
 
 
 def text(device: str, *, interpreter: str = "python") -> str:
-    """That content as it lies on disk."""
+    """The text of a kernel.json."""
     return json.dumps(specification(device, interpreter=interpreter), indent=1) + "\n"
 
 
 def install(device: str | None = None, *, prefix: str | Path | None = None) -> Path:
-    """The folder of a kernel for this interpreter, written now.
+    """Writes a kernel for this interpreter; returns its folder.
 
     Args:
-        device: "cpu", "cuda" or "tpu"; None: what this machine has.
-        prefix: of the environment whose Jupyter shall list it, such as sys.prefix; None: this user's.
+        device: "cpu", "cuda" or "tpu"; None: the one that this machine has.
+        prefix: of the environment whose Jupyter lists it, such as sys.prefix; None: this user's Jupyter.
 
     Raises UnknownName, MissingPackage without ipykernel, StorageFailed.
     """
@@ -66,10 +66,7 @@ def install(device: str | None = None, *, prefix: str | Path | None = None) -> P
         from workbench.launchers.colab.runtime import found
 
         device = found().device
-    data = _user_data() if prefix is None else Path(prefix).expanduser().absolute() / "share" / "jupyter"
-    folder = data / "kernels" / folder_name(device)
-    if prefix is not None and not Path(prefix).expanduser().is_dir():
-        raise InvalidInput(f"prefix={str(prefix)!r} is no folder. Give that of an environment, such as {sys.prefix}.")
+    folder = _data_folder(prefix) / "kernels" / folder_name(device)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "kernel.json", text(device, interpreter=sys.executable).encode(), mode=0o644)
@@ -78,7 +75,13 @@ def install(device: str | None = None, *, prefix: str | Path | None = None) -> P
     return folder
 
 
-def _user_data() -> Path:
-    from jupyter_core.paths import jupyter_data_dir  # comes with ipykernel
+def _data_folder(prefix: str | Path | None) -> Path:
+    """Jupyter's data folder of an environment, or (None) of this user. Raises InvalidInput."""
+    if prefix is None:
+        from jupyter_core.paths import jupyter_data_dir  # comes with ipykernel
 
-    return Path(jupyter_data_dir())
+        return Path(jupyter_data_dir())
+    environment = Path(prefix).expanduser()
+    if not environment.is_dir():
+        raise InvalidInput(f"prefix={str(prefix)!r} is no folder. Give that of an environment, such as {sys.prefix}.")
+    return environment.absolute() / "share" / "jupyter"

@@ -1,7 +1,7 @@
 """The IPython extension: `%load_ext workbench`, or a kernel of `workbench kernel install`, which loads it by itself.
 
     %runs                                       all runs, as wb.runs()
-    %attach pong-vtrace-1                       its handle, also as the variable `run`; without a name: the newest run
+    %attach pong-vtrace-1                       the handle, also as the variable `run`; without a name: the newest run
     %tune learning_rate=3e-4 entropy_cost=0.02  live fields of `run`; `%tune NAME ...`: of another; alone: lists them
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import rundir
-from workbench.cli.commands import changes_of
+from workbench.cli.values import changes_of
 from workbench.errors import InvalidInput, RunNotFound, WorkbenchError
 from workbench.running.handle import Run, attach
 from workbench.running.listing import Runs, runs
 
-_VARIABLE = "run"  # of the notebook, that holds the handle
+_VARIABLE = "run"  # the notebook's variable that holds the handle
 
 
 class Magics:
@@ -28,56 +28,55 @@ class Magics:
 
     def functions(self) -> dict[str, Callable[[str], Any]]:
         """The magics by name."""
-        return {name: _clearly(getattr(self, name)) for name in ("runs", "attach", "tune")}
+        return {name: _without_traceback(getattr(self, name)) for name in ("runs", "attach", "tune")}
 
     def runs(self, line: str) -> Runs:
         """All runs, newest first."""
         if line.strip():
-            raise InvalidInput(f"%runs takes nothing, and got {line.strip()!r}. %attach NAME gives a run's handle.")
+            raise InvalidInput(f"%runs takes no argument, but got {line.strip()!r}. %attach NAME returns a handle.")
         return runs()
 
     def attach(self, line: str) -> Run:
         """The handle of the run of that name, or of the newest one; it is the variable `run` as well."""
         name = line.strip()
         if not name:
-            every = rundir.every()
-            if not every:
+            directories = rundir.every()
+            if not directories:
                 raise RunNotFound(f"there are no runs in {rundir.home() / 'runs'}.")
-            name = every[0].name
-        found = attach(name)
-        self._shell.user_ns[_VARIABLE] = found
-        return found
+            name = directories[0].name
+        self._shell.user_ns[_VARIABLE] = run = attach(name)
+        return run
 
     def tune(self, line: str) -> Any:
-        """Change live fields of a run, or list them where none is given."""
+        """Change live fields of a run; without any, list them."""
         words = shlex.split(line)
-        named = bool(words) and "=" not in words[0]
-        run = attach(words.pop(0)) if named else self._shell.user_ns.get(_VARIABLE)
+        has_name = bool(words) and "=" not in words[0]
+        run = attach(words.pop(0)) if has_name else self._shell.user_ns.get(_VARIABLE)
         if not isinstance(run, Run):
             raise InvalidInput(f"%tune changes the run in the variable {_VARIABLE!r}, and there is none: "
                                "%attach NAME first, or %tune NAME field=value.")
         if not words:
             return run.hyperparameters
-        told = run.tune(**changes_of(words, run.config))
-        for name, new in told["new"].items():
-            print(f"{run.name}: {name} {told['old'][name]} → {new}")
+        changes = run.tune(**changes_of(words, run.config))
+        for name, new in changes["new"].items():
+            print(f"{run.name}: {name} {changes['old'][name]} → {new}")
         return None
 
     def names(self, _: Any, event: Any) -> list[str]:
-        """What may stand behind %attach: completes the names of runs."""
-        return [one.name for one in rundir.every() if one.name.startswith(event.symbol)]
+        """Completions behind %attach: names of runs."""
+        return [directory.name for directory in rundir.every() if directory.name.startswith(event.symbol)]
 
     def fields(self, _: Any, event: Any) -> list[str]:
-        """What may stand behind %tune: completes live fields of `run`."""
+        """Completions behind %tune: live fields of `run`."""
         run = self._shell.user_ns.get(_VARIABLE)
-        known = [one.name for one in run.hyperparameters] if isinstance(run, Run) else []
+        known = [field.name for field in run.hyperparameters] if isinstance(run, Run) else []
         return [f"{name}=" for name in known if name.startswith(event.symbol)]
 
 
-def _clearly(magic: Callable[[str], Any]) -> Callable[[str], Any]:
-    """`magic`, whose errors are one line and no traceback of ours."""
+def _without_traceback(magic: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`magic` with errors of one line, without a traceback."""
 
-    def clear(line: str) -> Any:
+    def short(line: str) -> Any:
         try:
             return magic(line)
         except WorkbenchError as error:
@@ -85,8 +84,8 @@ def _clearly(magic: Callable[[str], Any]) -> Callable[[str], Any]:
 
             raise UsageError(str(error)) from None
 
-    clear.__doc__ = magic.__doc__
-    return clear
+    short.__doc__ = magic.__doc__
+    return short
 
 
 def load_ipython_extension(shell: Any) -> None:

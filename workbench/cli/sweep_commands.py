@@ -1,18 +1,17 @@
-"""`workbench sweep` and `workbench sweeps`: what they take, and what they do."""
+"""The commands `workbench sweep` and `workbench sweeps`, with their options."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.config import Setting
-from workbench.errors import InvalidInput, UnknownName
+from workbench.cli.values import all_settings, parse_value
+from workbench.config import Setting, unknown_field
+from workbench.errors import InvalidInput
 
 if TYPE_CHECKING:
     from workbench.sweeping.handle import Sweep
-
-Parse = Callable[[Setting, str], Any]
 
 _FORMS = "LOW:HIGH, LOW:HIGH:log, LOW:HIGH:linear, or choices such as adam,rmsprop"
 
@@ -34,38 +33,39 @@ def add_sweep_options(parser: argparse.ArgumentParser) -> None:
 
 def add_sweeps_options(parser: argparse.ArgumentParser) -> None:
     """Options of `sweeps`."""
-    parser.add_argument("name", nargs="?", help="of a sweep, to list its trials; default: list all sweeps")
-    one = parser.add_mutually_exclusive_group()
-    one.add_argument("--stop", action="store_true", help="end it; its runs stop with a checkpoint")
-    one.add_argument("--resume", action="store_true", help="go on with it where it is")
-    one.add_argument("--delete", action="store_true", help="move it, which must have ended, to the trash")
+    parser.add_argument("sweep", nargs="?", metavar="name", help="of a sweep, to list its trials; default: list all "
+                                                                 "sweeps")
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument("--stop", action="store_true", help="end it; its runs stop with a checkpoint")
+    actions.add_argument("--resume", action="store_true", help="go on with it where it is")
+    actions.add_argument("--delete", action="store_true", help="move it, which must have ended, to the trash")
     parser.add_argument("--runs", action="store_true", help="with --delete: its runs, too")
 
 
-def parsed_space(words: Sequence[str], known: Mapping[str, Setting], parse: Parse) -> dict[str, Any]:
-    """The space of `wb.sweep` from FIELD=VALUES; `parse` reads one value. Raises InvalidInput."""
-    space: dict[str, Any] = {}
+def parsed_space(words: Sequence[str]) -> dict[str, Any]:
+    """The space of `wb.sweep` from FIELD=VALUES. Raises InvalidInput."""
+    known, space = all_settings(), dict[str, Any]()
     for word in words:
         name, equals, text = word.partition("=")
         if not equals:
             raise InvalidInput(f"{word!r} must look like field=values: {_FORMS}.")
         if name not in known:
-            raise UnknownName.among("hyperparameter", name, known)
+            raise unknown_field(name, known, "workbench sweep --help lists all fields.")
         if name in space:
             raise InvalidInput(f"{name} is in the space twice. Give all its values at once.")
-        space[name] = _values(known[name], text, parse)
+        space[name] = _values(known[name], text)
     return space
 
 
-def _values(one: Setting, text: str, parse: Parse) -> Any:
-    if one.kind in (int, float) and ":" in text:
+def _values(setting: Setting, text: str) -> Any:
+    if setting.kind in (int, float) and ":" in text:
         low, high, *scale = text.split(":")
-        return (parse(one, low), parse(one, high), *scale)
-    return [parse(one, value) for value in text.split(",")]
+        return (parse_value(setting, low), parse_value(setting, high), *scale)
+    return [parse_value(setting, value) for value in text.split(",")]
 
 
 def wait_for(sweep: Sweep) -> None:
-    """Show its progress until it ends, and print what came out. Raises KeyboardInterrupt, and leaves it running."""
+    """Show the progress of a sweep until it ends, and print its result. An interrupt leaves it running."""
     try:
         print(f"{sweep.name}: {sweep.wait(progress=True).line()}")
     except KeyboardInterrupt:
@@ -75,26 +75,25 @@ def wait_for(sweep: Sweep) -> None:
         print(" ".join(f"{name}={value}" for name, value in sweep.best_fields.items()))
 
 
-def sweeps(given: argparse.Namespace) -> int:
-    """List sweeps, or the trials of one; stop, resume or delete it. The exit code."""
+def sweeps(args: argparse.Namespace) -> None:
+    """List sweeps, or the trials of one; stop, resume or delete it."""
     from workbench.sweeping import sweep
 
-    if given.runs and not given.delete:
-        raise InvalidInput("--runs goes with --delete: what becomes of the runs of a sweep that is deleted.")
-    if given.name is None:
-        if given.stop or given.resume or given.delete:
+    if args.runs and not args.delete:
+        raise InvalidInput("--runs goes with --delete: it deletes the runs of the sweep, too.")
+    if args.sweep is None:
+        if args.stop or args.resume or args.delete:
             raise InvalidInput("which sweep? Name it: workbench sweeps NAME --stop. workbench sweeps lists them.")
         print(sweep.sweeps())
-        return 0
-    handle = sweep.attach_sweep(given.name)
-    if given.delete:
-        print(handle.delete(runs=given.runs))
-        return 0
-    if given.stop or given.resume:
-        done = handle.stop() if given.stop else handle.resume().status
-        print(f"{handle.name}: {done.line()}")
-        return 0
+        return
+    handle = sweep.attach_sweep(args.sweep)
+    if args.delete:
+        print(handle.delete(runs=args.runs))
+        return
+    if args.stop or args.resume:
+        status = handle.stop() if args.stop else handle.resume().status
+        print(f"{handle.name}: {status.line()}")
+        return
     print(f"{handle.name}: {handle.status.line()}")
     if len(table := handle.table):
         print(table.to_string(na_rep=""))
-    return 0

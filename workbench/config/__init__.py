@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from workbench.config.hyperparameters import ALGORITHMS, LearningConfig, R2D2Config, VTraceConfig
 from workbench.config.run import NETWORKS, REPLAY_S, RunConfig
-from workbench.config.settings import Setting, setting, settings
+from workbench.config.settings import Setting, setting, settings, unknown_field
 
 __all__ = [
     "ALGORITHMS",
@@ -22,4 +22,5 @@ __all__ = [
     "VTraceConfig",
     "setting",
     "settings",
+    "unknown_field",
 ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
-from workbench.config.settings import Setting, setting, settings, validate
-from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError, nearest
+from workbench.config.settings import Setting, setting, settings, unknown_field, validate
+from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
 NETWORKS = (
@@ -16,6 +16,7 @@ NETWORKS = (
     "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
+LISTING = "run.hyperparameters lists the fields that can be changed."
 REPLAY_S = 1800.0  # enough to write a large replay to a slow disk
 
 
@@ -151,12 +152,11 @@ class RunConfig:
         fields = self.all_settings()
         for name in changes:
             if name not in fields:
-                raise UnknownName.among("hyperparameter", name, fields)
+                raise unknown_field(name, fields, LISTING)
             if not fields[name].live:
-                method = "scale" if name == "actors" else "fork"
-                hint = nearest(name, (key for key, field in fields.items() if field.live))
-                raise NotLive(f"{name} is fixed once a run has started.{hint} Call run.{method}({name}="
-                              f"{changes[name]!r:.100}) instead. run.hyperparameters lists the live fields.")
+                remedy = "Another call changes it: run.scale" if name == "actors" else "A fork can have another one: run.fork"
+                raise NotLive(f"{name} is fixed once a run has started. {remedy}({name}={changes[name]!r:.100}). "
+                              f"{LISTING}")
         return self.replaced(**changes)
 
     def ending_warm_up(self, changes: dict[str, Any], updates: int) -> dict[str, Any]:
@@ -201,5 +201,5 @@ def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dic
     own, theirs = settings(RunConfig), settings(algorithm)
     for name in fields:
         if name not in own and name not in theirs:
-            raise UnknownName.among("hyperparameter", name, [*own, *theirs])
+            raise unknown_field(name, [*own, *theirs])
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})

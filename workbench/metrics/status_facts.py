@@ -50,14 +50,13 @@ class Fact:
         """The title with its unit, and with the episodes behind a mean: "evaluation return (40 episodes)"."""
         unit = f", {self.unit}" if self.unit not in ("", self.title) else ""
         episodes = self.episodes(status)
-        behind = f" ({counted(episodes, 'episode')})" if episodes else self.note(status)
-        return f"{self.title}{unit}{behind}"
+        note = f" ({counted(number(episodes), 'episodes')})" if episodes else self.note(status)
+        return f"{self.title}{unit}{note}"
 
     def written(self, value: float | str | None, form: Callable[[float], str] = exact, *, unit: bool = False) -> str:
         """A value as people read it, such as "1,000", or "1,000 frames" with its `unit`; "" for None."""
         text = (self.form or form)(value) if isinstance(value, int | float) else value or ""
-        unit_name = self.unit.removesuffix("s") if value == 1 and "/" not in self.unit else self.unit
-        return f"{text} {unit_name}".rstrip() if unit and text else text
+        return counted(text, self.unit).rstrip() if unit and text else text
 
     def shown(self, status: RunStatus, form: Callable[[float], str] = exact, *, unit: bool = False) -> str:
         """The same of the value in that status; "" where nothing is to be said."""

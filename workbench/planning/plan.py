@@ -11,7 +11,7 @@ from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
 from workbench.planning.learner_capacity import UNROLLS_EACH, Learner, Rate
-from workbench.tables import Columns, Table, output
+from workbench.tables import Columns, Table, counted, output
 
 MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
 _WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",
@@ -115,8 +115,8 @@ class Plan:
                 f"${self.dollars_per_hour:,.2f} an hour, ${self.dollars_per_billion_frames:,.2f} per billion frames")
         return [
             f"{self.environment}: {self.frames_per_second:,.0f} frames/s ({self.steps_per_second:,.0f} steps/s)",
-            f"actors: {self.cores:,} cores, {self.environments:,} environments, {self.groups} groups of "
-            f"{self.group_size} each",
+            f"actors: {counted(self.cores, 'cores')}, {counted(self.environments, 'environments')}, "
+            f"{counted(self.groups, 'groups')} of {self.group_size} each",
             f"learners: {self.learners:,} with {self.accelerators:,} x {self.accelerator} and "
             f"{self.learner_cores:,} more CPU cores; {self.updates_per_second:.3g} updates/s of {self.batch_size:,} "
             f"unrolls: {self.update_ms:.3g} ms and {self.averaging_ms:.3g} ms of averaging",

@@ -22,6 +22,7 @@ from workbench.errors import InvalidInput, StorageFailed
 from workbench.playing import film, store
 from workbench.playing.store import StoredFrames
 from workbench.rundir import RunDirectory
+from workbench.tables import counted
 from workbench.trajectory import ActionSpec, Array, Part
 
 _RECORDED = (
@@ -139,7 +140,7 @@ class Rollout:
         who = "" if self.by_person is None else f", {np.count_nonzero(self.by_person):,} of them by a person"
         return (
             f"Rollout({self.environment}{at}, seed {self.seed}: "
-            f"return {self.episode_return:.4g}{score}, {self.steps:,} steps{who}, {self.end})"
+            f"return {self.episode_return:.4g}{score}, {counted(self.steps, 'steps')}{who}, {self.end})"
         )
 
     def pictures(self) -> tuple[str, list[bytes]]:

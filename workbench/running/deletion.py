@@ -55,5 +55,4 @@ def _refusal(directory: RunDirectory) -> str:
         state = "alive"
     if state in ENDED:
         return f"{name} was not deleted: its processes are still ending. Try again in a moment."
-    return (f"{name} was not deleted: it is {state}. Stop it first: wb.attach({name!r}).stop(), or "
-            f"workbench stop {name}.")
+    return f"{name} was not deleted: it is {state}. Stop it first: wb.attach({name!r}).stop()."

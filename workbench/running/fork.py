@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import REPLAY_S, RunConfig, Setting
-from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName
+from workbench.config import REPLAY_S, RunConfig, Setting, unknown_field
+from workbench.errors import InvalidInput, RunExists, RunNotAlive
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
 from workbench.running.connection import Control
@@ -120,7 +120,7 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
     settings = before.all_settings()
     for name in changes:
         if name not in settings:
-            raise UnknownName.among("hyperparameter", name, settings)
+            raise unknown_field(name, settings)
     if replay and not before.replays:
         raise InvalidInput(f"the algorithm {before.algorithm!r} has no replay to take along. Leave replay=True out.")
     for name in changes:

@@ -19,6 +19,7 @@ from workbench.running import deletion, waiting
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import forked
+from workbench.running.notices import notify
 from workbench.running.starting import moved_to, started
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration
@@ -199,7 +200,9 @@ class Run:
         self._control.call("pause", timeout_s=_COMMAND_S)
 
     def resume(self) -> None:
-        """Go on after `pause`. (`wb.resume(name)` restarts a stopped run.)"""
+        """Go on after `pause`; says so where the run is not paused. (`wb.resume(name)` restarts a stopped run.)"""
+        if self.state == "training" and self._directory.read().get("paused") is None:
+            notify(f"{self.name} is training already: it was not paused.")
         self._control.call("resume", timeout_s=_COMMAND_S)
 
     @contextmanager
@@ -215,7 +218,8 @@ class Run:
 
     @checked_arguments()
     def stop(self, *, timeout_s: float | None = None) -> RunStatus:
-        """End the run with a last checkpoint, and return its status once all its processes have ended.
+        """End the run with a last checkpoint, and return its status once all its processes have ended; says so if they
+        have ended before.
 
         Args:
             timeout_s: seconds after which the learner is killed without that checkpoint. None: a minute, or half an
@@ -224,6 +228,8 @@ class Run:
         if self.status.alive:
             with suppress(RunNotAlive):  # it has just ended
                 self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
+        else:
+            notify(f"{self.name} is {self._last.state} already: there is nothing to stop.")
         longest_s = REPLAY_S if timeout_s is None else timeout_s
         return self._remember(waiting.until_ended(self._control, longest_s + _STOP_MARGIN_S))
 

@@ -18,6 +18,7 @@ from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
 from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run
+from workbench.running.notices import notify
 from workbench.running.starting import (
     Factory,
     answers,
@@ -145,8 +146,10 @@ def resume(
 
 
 def _changed(run: Run, changes: dict[str, Any]) -> Run:
-    """A live run, after the changes."""
+    """A live run with the changes made; says that it was not started again."""
     with_changes(run.config, changes)
+    remedy = f", and wb.attach({run.name!r}).resume() ends its pause" if run.state == "paused" else ""
+    notify(f"{run.name} is {run.last_status.state} already: it was not started again{remedy}.")
     live = {key: value for key, value in changes.items() if key != "actors"}
     if live:
         run.tune(**live)

@@ -36,6 +36,7 @@ from workbench.rundir import ENDED, OfRun, Parent, RunDirectory, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import machine_info, waiting
 from workbench.running.connection import Control, checked, stored_status
+from workbench.running.notices import notify
 from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
@@ -300,7 +301,7 @@ def _going_on(name: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(f"{name} goes on in the background: wb.attach({name!r}) gives its handle, .stop() ends it.")
+        notify(f"{name} goes on in the background. wb.attach({name!r}).stop() ends it.")
         raise
 
 

@@ -61,7 +61,7 @@ def _actors_that_wait(group: ProcessGroup, now: float) -> str:
     if not late:
         return ""
     waited_s = now - min(actor.started_at for actor in late)
-    actors = counted(len(group.actors), "actor")
+    actors = counted(len(group.actors), "actors")
     return f"{len(late)} of {actors} waiting {waited_s:.0f} s for {late[0].waits_for()}"
 
 

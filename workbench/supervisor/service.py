@@ -120,7 +120,8 @@ class Service:
         """
         actors = self._supervisor.actor_indices()
         if index not in actors:
-            raise InvalidInput(f"there is no actor {index!r}: this run has {counted(len(actors), 'actor')}, from 0 on.")
+            raise InvalidInput(f"there is no actor {index!r}: this run has {counted(len(actors), 'actors')}, from 0 "
+                               "on.")
         self._supervisor.restart_actor(index, kill=kill)
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
@@ -131,7 +132,7 @@ class Service:
         number = config.actors * config.envs_per_actor
         if type(env) is not int or not 0 <= env < number:
             raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
-                              f"({counted(config.actors, 'actor')} with {config.envs_per_actor} each).")
+                              f"({counted(config.actors, 'actors')} with {config.envs_per_actor} each).")
         steps: dict[str, Any] = self._supervisor.ask_learner(
             "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
         status = self._supervisor.status()

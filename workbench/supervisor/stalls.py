@@ -79,7 +79,7 @@ def explain(
         parts.append(f"the learner has not answered for {learner_silent_s:.0f} s{mute}")
     if dead_actors:
         last = dead_actors[-1][1]
-        parts.append(f"{len(dead_actors)} of {counted(actors, 'actor')} dead" + (f" ({last})" if last else ""))
+        parts.append(f"{len(dead_actors)} of {counted(actors, 'actors')} dead" + (f" ({last})" if last else ""))
     parts += [f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in hung]
     parts += [f"actor {actor} has been starting for {seconds:.0f} s" for actor, seconds in late]
     if frozen_s > STALLED_AFTER_S and not paused:

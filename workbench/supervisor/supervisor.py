@@ -241,7 +241,7 @@ class Supervisor:
     def _begin(self) -> None:
         self._record()
         if self._life == 1:
-            self.event("launch", f"launched with {counted(self.config.actors, 'actor')}")
+            self.event("launch", f"launched with {counted(self.config.actors, 'actors')}")
         else:
             self.event("resume", "started again", life=self._life)
 

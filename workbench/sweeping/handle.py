@@ -28,6 +28,7 @@ from workbench.sweeping.space import Space, from_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.sweeping.study import Trial
 from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.tables import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +113,7 @@ class Sweep:
         self._space = from_json(record["space"])
         self._opened: Study | None = None
         self._reading = threading.Lock()
-        self._last = f"{record['state']}, {record['trials']} trials"
+        self._last = f"{record['state']}, {counted(record['trials'], 'trials')}"
 
     @property
     def name(self) -> str:
@@ -323,7 +324,7 @@ class Sweep:
         if parallel is not None:
             sharing_the_machine(self._folder.config(), self._space, parallel)
         if self.status.over >= (target := changes.get("trials", record["trials"])):
-            raise InvalidInput(f"{self.name} has done its {target} trials. {self._remedy(record, target)}")
+            raise InvalidInput(f"{self.name} has done its {counted(target, 'trials')}. {self._remedy(record, target)}")
         trust_code = Setting("trust_code", bool, False, "").check(trust_code)
         runs = [self._folder.run(trial.number) for trial in self.trials]
         for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):

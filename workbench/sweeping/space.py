@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.config import NETWORKS, RunConfig
-from workbench.config.settings import Setting
+from workbench.config import NETWORKS, RunConfig, Setting, unknown_field
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 
 SCALES = ("linear", "log")
@@ -115,7 +114,7 @@ def checked_space(requested: Any, config: RunConfig, fixed: Collection[str]) -> 
     space: Space = {}
     for name, entry in requested.items():
         if name not in settings:
-            raise UnknownName.among("hyperparameter", str(name), settings)
+            raise unknown_field(name, settings)
         if name in _COMMON:
             raise InvalidInput(f"{name} cannot be searched. {_COMMON[name]}")
         if name in fixed:

@@ -194,7 +194,7 @@ def delete(folder: SweepFolder, *, runs: bool) -> Path:
     with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as acquired:  # prevents a start meanwhile
         if not acquired or lock.is_held(folder.lock):
             raise RunAlive(f"{folder.name} was not deleted: it goes on. Stop it first: "
-                           f"wb.attach_sweep({folder.name!r}).stop(), or workbench sweeps {folder.name} --stop.")
+                           f"wb.attach_sweep({folder.name!r}).stop().")
         own_runs = runs_of(folder) if runs else []
         alive = [run.name for run in own_runs if lock.is_alive(run)]
         if alive:

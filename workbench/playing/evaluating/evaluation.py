@@ -118,5 +118,5 @@ class Evaluation:
         how = "" if self.protocol is None else f", {self.protocol}{f' with {self.differs}' if self.differs else ''}"
         return (
             f"Evaluation({self.environment} at {self.checkpoint_frames:,} frames: mean return {self.mean:.4g} "
-            f"{self.uncertainty}, {counted(len(self.returns), 'episode')}{score}{human}{how})"
+            f"{self.uncertainty}, {counted(len(self.returns), 'episodes')}{score}{human}{how})"
         )

@@ -44,8 +44,7 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
     for fact in map(FACTS.__getitem__, _RESULT):
         if value := fact.shown(status):
             episodes = fact.episodes(status)
-            last = f"last {counted(episodes, 'episode')}" if episodes else ""
-            yield fact.title, value, beside.get(fact.name, last)
+            yield fact.title, value, beside.get(fact.name, f"last {counted(episodes, 'episodes')}" if episodes else "")
     for rule in stopping_rules.spent(config, status):
         yield "rule", rule, ""
     if best := FACTS["best_return"].shown(status):
@@ -58,7 +57,7 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
         human = "" if result.human_normalized is None else f", {100 * result.human_normalized:.3g} % human-normalized"
         how = f", {result.protocol}{f' with {result.differs}' if result.differs else ''}" if result.protocol else ""
         yield (f"evaluated at {result.checkpoint_frames:,} frames", f"{result.mean:.4g}{sure}{human}",
-               f"{counted(len(result.returns), 'episode')}, IQM {result.iqm:.4g}, seed {result.seed}, "
+               f"{counted(len(result.returns), 'episodes')}, IQM {result.iqm:.4g}, seed {result.seed}, "
                f"{'likeliest actions' if result.greedy else 'sampled actions'}{how}")
 
 

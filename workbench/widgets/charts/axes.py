@@ -37,7 +37,7 @@ def along(series: Series, axis: Axis) -> Array:
 
 def x_axis(axis: Axis, field: str = "x") -> alt.X:
     """A field as an axis of time."""
-    ticks = alt.Axis(labelExpr=NUMBER, tickCount=4, labelFlush=True)
+    ticks = alt.Axis(labelExpr=NUMBER, tickCount=4, labelFlush=True, labelSeparation=8)
     return alt.X(f"{field}:Q", title=axis, axis=ticks, scale=alt.Scale(nice=False, zero=False))
 
 

@@ -263,7 +263,7 @@ class CheckpointInspector:
             interval = figures.interval(evaluation)
             return f"{first.path.name}: mean return {number(evaluation.mean)}, 95 % interval {interval}"
 
-        return f"playing {counted(options['episodes'], 'episode')} with {first.path.name}", do
+        return f"playing {counted(options['episodes'], 'episodes')} with {first.path.name}", do
 
     def _play(self) -> tuple[str, Callable[[], str]]:
         first, second = self._needed(), self._pair()[1]

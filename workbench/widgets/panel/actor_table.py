@@ -1,4 +1,4 @@
-"""The actors of a run as a table with two buttons per row: restart, and kill (to see how the run takes it)."""
+"""The actors of a run as a table. Each row has two buttons: restart, and kill (to see how the run reacts)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from workbench.metrics.status_facts import FACTS
 from workbench.widgets.views.table import Action, Column, RowTable
 
 COLUMNS = (
-    Column("index", "actor", "number", help="its number; logs/actor-N.log is its log"),
-    Column("state", "state", "state", help="whether its process lives"),
-    Column("last_seen", "last seen", "ago", help="when the learner last heard of it"),
+    Column("index", "actor", "number", help="number of the actor; its log is logs/actor-N.log"),
+    Column("state", "state", "state", help="whether the process lives"),
+    Column("last_seen", "last seen", "ago", help="when the learner last received something from the actor"),
     Column("steps_per_second", FACTS["steps_per_second"].title, "number", help="decisions of all its environments"),
     Column("frames_per_second", FACTS["frames_per_second"].title, "number",
            help="the same with repeated actions counted"),
-    Column("environments", "environments", "number", help="that it steps"),
-    Column("restarts", "restarts", "number", help="how often its process was started again"),
-    Column("pid", "process", "text", help="id of its process"),
+    Column("environments", "environments", "number", help="environments that the actor steps"),
+    Column("restarts", "restarts", "number", help="how often the process was started again"),
+    Column("pid", "process", "text", help="id of the process"),
 )
 ACTIONS = (
     Action("restart", "Restart"),
@@ -26,8 +26,8 @@ ACTIONS = (
 )
 
 
-class Keeper(Protocol):
-    """Who restarts actors; a `Run` does."""
+class RestartsActors(Protocol):
+    """What the table needs of a run; a `Run` has it."""
 
     def restart_actor(self, index: int, *, kill: bool = False) -> None: ...
 
@@ -39,14 +39,14 @@ class ActorTable:
         view: the widget.
     """
 
-    def __init__(self, run: Keeper) -> None:
+    def __init__(self, run: RestartsActors) -> None:
         self._run = run
         self.view = RowTable(COLUMNS, label="Actors", actions=ACTIONS, on_action=self._do, empty="no actor lives",
                              row="actor {key}")
         self.view.add_class("workbench-actor-table")
 
     def show(self, status: RunStatus) -> None:
-        """Show the actors of that status."""
+        """Show the actors of a status."""
         self.view.show([_row(actor, status) for actor in status.actors])
 
     def _do(self, key: str, action: str) -> str:
@@ -55,11 +55,11 @@ class ActorTable:
 
 
 def _row(actor: ActorStatus, status: RunStatus) -> dict[str, Any]:
-    seen = None if actor.last_seen_s is None else round(time.time() - status.age_s - actor.last_seen_s)
+    last_seen = None if actor.last_seen_s is None else round(time.time() - status.age_s - actor.last_seen_s)
     state = "alive" if actor.alive else "dead" if status.alive else "ended"
     note = "its process has ended; the run starts it again" if state == "dead" else ""
     return {
-        "key": str(actor.index), "index": actor.index, "state": state, "last_seen": seen,
+        "key": str(actor.index), "index": actor.index, "state": state, "last_seen": last_seen,
         "steps_per_second": round(actor.steps_per_second), "frames_per_second": round(actor.frames_per_second),
         "environments": actor.environments or None, "restarts": actor.restarts, "pid": str(actor.pid or ""),
         "note": note, "actions": [action.name for action in ACTIONS] if actor.alive and status.alive else [],

@@ -1,4 +1,4 @@
-"""The buttons of a run (pause, resume, checkpoint, stop, which asks once) and what became of what they asked for."""
+"""The buttons of a run (pause, resume, checkpoint and stop, which needs a confirmation) and a log of their results."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ _ALIVE = _ENABLED["stop"]
 
 
 class Buttons:
-    """One row of buttons; each hands its name over, `stop` only after it was confirmed.
+    """One row of buttons; each passes its name on, `stop` only after a confirmation.
 
     Attributes:
         all: by name: pause, resume, checkpoint, stop, confirm, cancel.
         view: the row.
     """
 
-    def __init__(self, ask: Callable[[str], None]) -> None:
+    def __init__(self, on_press: Callable[[str], None]) -> None:
         self.all = {
-            "pause": _button("pause", "Pause", "pause", "training and acting stand still; processes stay"),
-            "resume": _button("resume", "Resume", "play", "go on after a pause"),
+            "pause": _button("pause", "Pause", "pause", "training and acting stop; the processes stay"),
+            "resume": _button("resume", "Resume", "play", "continue after a pause"),
             "checkpoint": _button("checkpoint", "Checkpoint now", "save", "write a checkpoint that is never pruned"),
-            "stop": _button("stop", "Stop…", "stop", "end the run with a last checkpoint; asks once"),
+            "stop": _button("stop", "Stop…", "stop", "end the run with a last checkpoint; needs a confirmation"),
             "confirm": _button("confirm", "Stop the run", "stop", "end it now, with a last checkpoint", style="danger"),
             "cancel": _button("cancel", "Go on", "undo", "leave the run alone"),
         }
-        asked = {"pause": "pause", "resume": "resume", "checkpoint": "checkpoint", "confirm": "stop"}
-        for name, what in asked.items():
-            self.all[name].on_click(lambda _, what=what: ask(what))
-        self.all["stop"].on_click(lambda _: self._ask_to_stop(True))
+        commands = {"pause": "pause", "resume": "resume", "checkpoint": "checkpoint", "confirm": "stop"}
+        for name, command in commands.items():
+            self.all[name].on_click(lambda _, command=command: on_press(command))
+        self.all["stop"].on_click(lambda _: self._show_confirmation(True))
         for name in ("confirm", "cancel"):
-            self.all[name].on_click(lambda _: self._ask_to_stop(False))
+            self.all[name].on_click(lambda _: self._show_confirmation(False))
         self.view = ipywidgets.HBox(list(self.all.values()), layout={"flex_flow": "row wrap"})
         self.view.add_class("workbench-buttons")
-        self._ask_to_stop(False)
+        self._show_confirmation(False)
 
     def show(self, state: str) -> None:
-        """Enable what makes sense in that state of the run."""
+        """Enable the buttons that make sense in a state of the run."""
         for name, states in _ENABLED.items():
             self.all[name].disabled = state not in states
         if state not in _ALIVE:
-            self._ask_to_stop(False)
+            self._show_confirmation(False)
 
-    def _ask_to_stop(self, asking: bool) -> None:
+    def _show_confirmation(self, visible: bool) -> None:
         for name in ("confirm", "cancel"):
-            self.all[name].layout.display = "" if asking else "none"
-        self.all["stop"].layout.display = "none" if asking else ""
+            self.all[name].layout.display = "" if visible else "none"
+        self.all["stop"].layout.display = "none" if visible else ""
 
 
 class Notes:
-    """The last lines on what was asked for and what became of it.
+    """The last few lines on commands and their results.
 
     Attributes:
         view: the widget.
@@ -73,16 +73,16 @@ class Notes:
         self.view = ipywidgets.HTML()
         self.view.add_class("workbench-log")
 
-    def say(self, line: str, *, bad: bool = False, instead: list[str] | None = None) -> list[str]:
-        """Show a line, `instead` of an earlier one where that still stands; returns it."""
+    def say(self, message: str, *, bad: bool = False, instead: list[str] | None = None) -> list[str]:
+        """Show a line, in place of the earlier line `instead` if that is still shown; returns the line."""
         role = ' class="workbench-bad" role="alert"' if bad else ""
-        said = f"<div{role}>{time.strftime('%H:%M:%S')} {'⚠ ' if bad else ''}{html.escape(line)}</div>"
+        text = f"<div{role}>{time.strftime('%H:%M:%S')} {'⚠ ' if bad else ''}{html.escape(message)}</div>"
         with self._lock:
-            if instead is not None and any(one is instead for one in self._lines):
-                instead[:] = [said]
+            if instead is not None and any(line is instead for line in self._lines):
+                instead[:] = [text]
             else:
-                self._lines.append(instead := [said])
-            self.view.value = "".join(text for one in self._lines for text in one)
+                self._lines.append(instead := [text])
+            self.view.value = "".join(text for line in self._lines for text in line)
         return instead
 
 

@@ -1,4 +1,4 @@
-"""Does what a person asks a run for, in order, and says what became of it where it was asked for."""
+"""Executes the commands of a panel in order, and shows each result beside the widget that the command came from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.widgets.panel.layout import PanelView
 
 
 class Steerable(Protocol):
-    """What a panel needs of a run; `workbench.Run` is one."""
+    """What a panel needs of a run; a `Run` has it."""
 
     @property
     def path(self) -> Path: ...
@@ -29,35 +29,39 @@ class Steerable(Protocol):
     def restart_actor(self, index: int, *, kill: bool = False) -> None: ...
 
 
-class Commands:
-    """What the widgets of a panel ask for; every call returns at once. Attributes: view, set once there is one."""
+class PanelCommands:
+    """The commands that the widgets of a panel give; every call returns at once.
+
+    Attributes:
+        view: the widgets; the panel sets it.
+    """
 
     view: PanelView
 
     def __init__(self, run: Steerable, refresh: Callable[[bool], None]) -> None:
         self._run, self._refresh = run, refresh
         self._actions = Actions()
-        self._slow = {"checkpoint": Actions(), "stop": Actions()}  # which take minutes, and must hold up nothing else
+        self._slow = {"checkpoint": Actions(), "stop": Actions()}  # they take minutes and must not delay other commands
 
-    def press(self, what: str) -> None:
-        """A button: "pause", "resume", "checkpoint" or "stop"."""
+    def press(self, command: str) -> None:
+        """Execute the command of a button: "pause", "resume", "checkpoint" or "stop"."""
         notes = self.view.notes
-        line = notes.say(f"{what} …")
+        line = notes.say(f"{command} …")
 
-        def done() -> None:
-            result = getattr(self._run, what)()
-            notes.say(f"{what}: {'done' if result is None else repr(result)}", instead=line)
+        def execute() -> None:
+            result = getattr(self._run, command)()
+            notes.say(f"{command}: {'done' if result is None else repr(result)}", instead=line)
 
-        def failed(message: str) -> None:
-            notes.say(f"{what}: {message}", bad=True, instead=line)
+        def show_error(message: str) -> None:
+            notes.say(f"{command}: {message}", bad=True, instead=line)
 
-        self._submit(done, failed, self._slow.get(what))
+        self._submit(execute, show_error, self._slow.get(command))
 
     def change(self, name: str, value: Any) -> None:
-        """Another value of a live field, or of "actors"."""
+        """Change a live field, or "actors"."""
         control = self.view.controls[name]
 
-        def done() -> None:
+        def execute() -> None:
             before = control.value
             if name == "actors":
                 self._run.scale(actors=value)
@@ -66,12 +70,12 @@ class Commands:
             control.succeeded(value)
             self.view.notes.say(f"{name}: {as_text(before)} → {as_text(value)}")
 
-        self._submit(done, control.failed)
+        self._submit(execute, control.failed)
 
     def take_back(self, name: str | None) -> None:
-        """Undo the last change of a field; None: of all."""
+        """Undo the last change of a field; None: the last change of any field."""
 
-        def done() -> None:
+        def execute() -> None:
             change = self._run.undo(name)
             self.view.changes.say("")
             for field, value in change["new"].items():
@@ -79,18 +83,20 @@ class Commands:
                 self.view.controls[field].say("")
                 self.view.notes.say(f"{field}: {as_text(change['old'][field])} → {as_text(value)} (undo)")
 
-        self._submit(done, self.view.changes.say if name is None else self.view.controls[name].say)
+        self._submit(execute, self.view.changes.say if name is None else self.view.controls[name].say)
 
     def redraw(self) -> None:
-        """Draw the charts anew."""
+        """Draw the charts again."""
         self._actions.submit(lambda: self._refresh(True))
 
-    def _submit(self, done: Callable[[], None], failed: Callable[[str], Any], queue: Actions | None = None) -> None:
-        def do() -> None:
+    def _submit(
+        self, execute: Callable[[], None], show_error: Callable[[str], Any], queue: Actions | None = None
+    ) -> None:
+        def action() -> None:
             try:
-                done()
-            except Exception as error:  # shown where it was asked for, whatever it is
-                failed(str(error) or type(error).__name__)
+                execute()
+            except Exception as error:  # of any kind: it is shown beside the widget
+                show_error(str(error) or type(error).__name__)
             self._refresh(False)
 
-        (queue or self._actions).submit(do)
+        (queue or self._actions).submit(action)

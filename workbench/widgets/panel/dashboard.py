@@ -1,7 +1,7 @@
-"""Which figures a run shows, and in which order: a chart is there once the run has recorded what it draws.
+"""The figures of a run and their order. A chart is shown once the run has recorded the metrics that it draws.
 
-So an algorithm's panel follows from its metrics, and no chart is an empty box: the first ones, which every run has
-sooner or later, say what they wait for; the others come with their data.
+So an algorithm's panel follows from its metrics, and no chart is an empty box. The first charts, which every run gets
+sooner or later, say until then what they wait for.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Slot:
     """Place for one chart.
 
     Attributes:
-        series, histograms: names in the run's metrics; the chart has something to show once it has one of them.
-        draw: the figure of a snapshot that has.
-        awaited: what it waits for, in words; None: the chart is left out until then.
+        series, histograms: names in the run's metrics; one of them is enough to draw the chart.
+        draw: draws the figure of a snapshot that has one of them.
+        awaited: says what the chart waits for; None: the chart is left out until then.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Slot:
     awaited: Callable[[Snapshot], str] | None = None
 
     def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
-        """The figure, or one that says why there is nothing to see; None if it is left out."""
+        """The figure, or an empty one with the reason; None if the chart is left out."""
         if any(name in now.series for name in self.series) or any(name in now.histograms for name in self.histograms):
             return self.draw(now, self.title, axis)
         if self.awaited is None:
@@ -51,20 +51,19 @@ class Slot:
 
 
 def read(directory: RunDirectory, *, status: RunStatus | None = None, history: History | None = None) -> Snapshot:
-    """The run with all that its charts draw; `history` as in `snapshot.read`. Raises RunNotFound."""
+    """The run with everything that its charts draw; `history` as in `snapshot.read`. Raises RunNotFound."""
     return snapshot.read(directory, status=status, series=SERIES, histograms=HISTOGRAMS, history=history)
 
 
 def figures(now: Snapshot, *, axis: Axis = "frames") -> dict[str, Figure]:
-    """The charts of a run over an axis of time, by key, in the order in which they are shown."""
-    drawn = {key: _drawn(slot, now, axis) for key, slot in SLOTS.items()}
-    return {key: figure for key, figure in drawn.items() if figure}
+    """The charts of a run over an axis of time, by key, in display order."""
+    return {key: figure for key, slot in SLOTS.items() if (figure := _figure(slot, now, axis)) is not None}
 
 
-def _drawn(slot: Slot, now: Snapshot, axis: Axis) -> Figure | None:
+def _figure(slot: Slot, now: Snapshot, axis: Axis) -> Figure | None:
     try:
         return slot.figure(now, axis)
-    except Exception as error:  # whatever is wrong with one chart, the others are shown
+    except Exception as error:  # an error in one chart must not hide the others
         return charts.nothing(f"cannot be drawn: {error}", title=slot.title, wide=slot.draw is _returns)
 
 
@@ -85,7 +84,7 @@ def _scores(now: Snapshot, title: str, axis: Axis) -> Figure:
 
 
 def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
-    """A loss and its parts; or, on a logarithmic axis, a loss and the TD errors, which are of another size."""
+    """A loss and its parts; or, on a logarithmic axis, a loss and the TD errors, whose magnitude differs."""
     if "td_error" in now.series:
         series = {"loss": _series(now, "loss"), "TD error": now.series["td_error"]}
         return charts.lines(series, now.events, title="Loss and TD error", axis=axis, log=True)
@@ -93,7 +92,7 @@ def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
 
 
 def _lines(labels: dict[str, str], **how: bool) -> Draw:
-    """Lines of those metrics that were recorded, by their labels."""
+    """Draws lines of the recorded metrics; `labels` has the label of each metric."""
 
     def draw(now: Snapshot, title: str, axis: Axis) -> Figure:
         series = {label: now.series[name] for name, label in labels.items() if name in now.series}
@@ -103,16 +102,15 @@ def _lines(labels: dict[str, str], **how: bool) -> Draw:
 
 
 def _memory(now: Snapshot, title: str, axis: Axis) -> Figure:
-    """Without the accelerator's line where there is no accelerator."""
+    """Lines of memory, without a line of an accelerator that the run does not have."""
     series = {label: now.series[name] for name, label in MEMORY.items()
               if name in now.series and (now.series[name]["value"] > 0).any()}
     return charts.lines(series or {"learner": charts.EMPTY}, now.events, title=title, axis=axis, zero=True)
 
 
 def _replay_ratio(now: Snapshot, title: str, axis: Axis) -> Figure:
-    asked = now.config.value("replay_ratio")
     series = {"measured": _series(now, "replay_ratio")}
-    return charts.lines(series, now.events, title=title, axis=axis, zero=True, asked=asked)
+    return charts.lines(series, now.events, title=title, axis=axis, zero=True, asked=now.config.value("replay_ratio"))
 
 
 def _histogram(name: str, x: str) -> Draw:
@@ -127,7 +125,7 @@ def _before_losses(now: Snapshot) -> str:
 
 
 class _Bottleneck(Slot):
-    """From the status, not from the metrics."""
+    """The shares of time, which come from the status and not from the metrics."""
 
     def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
         return charts.bottleneck(now.status.bottleneck, title=self.title) if now.status.bottleneck else None
@@ -147,7 +145,7 @@ MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner"
 SLOTS = {
     "returns": Slot("Episode return", _returns, RETURNS, awaited=lambda now: "no episode has ended yet"),
     "scores": Slot("Episode score", _scores, SCORES),
-    "speed": Slot("Speed", _lines(SPEEDS, zero=True), tuple(SPEEDS), awaited=lambda now: "nothing was measured yet"),
+    "speed": Slot("Speed", _lines(SPEEDS, zero=True), tuple(SPEEDS), awaited=lambda now: "no measurement yet"),
     "losses": Slot("Losses", _losses, ("td_error", *LOSSES), awaited=_before_losses),
     "bottleneck": _Bottleneck("Where the time goes", _lines({})),
     "entropy": _of("Policy entropy (nats)", {"entropy": "entropy"}),

@@ -1,4 +1,4 @@
-"""How far a run is and how it does, as small pieces of HTML that a panel shows between its headline and its charts."""
+"""Progress and key numbers of a run as HTML, for a panel to show between its headline and its charts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WATCHED = ("frames_per_second", "steps_per_second", "updates_per_second", "upda
 
 
 def progress(now: Snapshot) -> str:
-    """A bar to total_frames, with how many frames those are, the share, and the time that is left."""
+    """A progress bar to total_frames, with the frames, their share and the time left."""
     share = min(1.0, now.status.frames / now.config.total_frames)
     parts = [snapshot.progress(now), now.status.left, *stopping_rules.spent(now.config, now.status)]
     text = html.escape(" · ".join(part for part in parts if part))
@@ -28,17 +28,17 @@ def progress(now: Snapshot) -> str:
 
 
 def facts(now: Snapshot) -> str:
-    """What a person watches: each a value above what it is."""
-    watched = [(FACTS[name].named(now.status), FACTS[name].shown(now.status, number)) for name in _WATCHED]
-    shown = "".join(
+    """The key numbers in a row, each value above its name."""
+    pairs = [(FACTS[name].named(now.status), FACTS[name].shown(now.status, number)) for name in _WATCHED]
+    cells = "".join(
         f'<div class="workbench-fact"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>'
-        for name, value in [*watched, _rate(now)] if value
+        for name, value in [*pairs, _rate(now)] if value
     )
-    return f'<div class="workbench-facts-row">{shown}</div>'
+    return f'<div class="workbench-facts-row">{cells}</div>'
 
 
 def _rate(now: Snapshot) -> tuple[str, str]:
-    """The learning rate in use, where it is not the one that is set."""
+    """Name and value of the learning rate in use where it differs from the configured one; else ("", "")."""
     rate, config, fact = now.status.learning_rate, now.config, FACTS["learning_rate"]
     if rate is None or now.status.state != "training" or math.isclose(rate, config.value("learning_rate")):
         return ("", "")

@@ -1,4 +1,4 @@
-"""What a run's panel consists of: its widgets, where they stand, and what each shows of a moment of the run."""
+"""The widgets of a run's panel, their places, and what each shows of a snapshot."""
 
 from __future__ import annotations
 
@@ -14,27 +14,20 @@ from workbench.widgets.charts.axes import AXES
 from workbench.widgets.charts.live import LiveCharts
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
-from workbench.widgets.panel.actor_table import ActorTable, Keeper
+from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
 from workbench.widgets.panel.buttons import Buttons, Notes
-from workbench.widgets.panel.controls import Control, Looks
+from workbench.widgets.panel.controls import Control, SharedStyles
 from workbench.widgets.panel.snapshot import Snapshot
-from workbench.widgets.panel.tuning_history import Changes
+from workbench.widgets.panel.tuning_history import TuningHistory
 
 
-class Asked(Protocol):
-    """Who does what a person asks for; every call returns at once."""
+class PanelCallbacks(Protocol):
+    """What the widgets of a panel call (`commands.PanelCommands`); every call returns at once."""
 
-    def press(self, what: str) -> None:
-        """A button: "pause", "resume", "checkpoint" or "stop"."""
-
-    def change(self, name: str, value: Any) -> None:
-        """Another value of a live field, or of "actors"."""
-
-    def take_back(self, name: str | None) -> None:
-        """Undo the last change of a field; None: of all."""
-
-    def redraw(self) -> None:
-        """Draw the charts anew."""
+    def press(self, command: str) -> None: ...
+    def change(self, name: str, value: Any) -> None: ...
+    def take_back(self, name: str | None) -> None: ...
+    def redraw(self) -> None: ...
 
 
 class PanelView:
@@ -42,36 +35,36 @@ class PanelView:
 
     Attributes:
         box: all of them.
-        controls: by name, those of live fields, and of the number of "actors".
-        notes: what became of what was asked for.
+        controls: the controls of live fields, and of the number of "actors", by name.
+        notes: the log of commands and their results.
     """
 
     def __init__(
-        self, name: str, config: RunConfig, history: History, *, asked: Asked, keeper: Keeper,
+        self, name: str, config: RunConfig, history: History, *, callbacks: PanelCallbacks, run: RestartsActors,
         on_pull: Callable[[], None],
     ) -> None:
         self.headline, self.progress, self.facts = (_html(part) for part in ("headline", "progress", "facts"))
-        self.buttons, self.notes = Buttons(asked.press), Notes()
-        looks, known = Looks(), config.all_settings()
+        self.buttons, self.notes = Buttons(callbacks.press), Notes()
+        styles = SharedStyles()
         self.controls = {
-            field: Control(one, config.value(field), asked.change, undo=asked.take_back, looks=looks)
-            for field, one in known.items() if one.live or field == "actors"
+            field: Control(setting, config.value(field), callbacks.change, undo=callbacks.take_back, styles=styles)
+            for field, setting in config.all_settings().items() if setting.live or field == "actors"
         }
         self.axis = ipywidgets.ToggleButtons(
             options=AXES, description="charts over", tooltips=[f"all charts over {axis}" for axis in AXES],
             style={"button_width": "auto"},
         )
         self.axis.add_class("workbench-axis")
-        self.axis.observe(lambda _: asked.redraw(), names="value")
+        self.axis.observe(lambda _: callbacks.redraw(), names="value")
         self.charts = LiveCharts(label=f"Charts of {name}", on_pull=on_pull)
-        self.actor_table = ActorTable(keeper)
-        self.changes = Changes(history, undo=lambda: asked.take_back(None))
-        self.box = self._placed()
+        self.actor_table = ActorTable(run)
+        self.changes = TuningHistory(history, undo=lambda: callbacks.take_back(None))
+        self.box = self._layout()
 
-    def _placed(self) -> Any:
+    def _layout(self) -> Any:
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
         wrapping = {"flex_flow": "row wrap"}
-        tuning = [one.view for name, one in self.controls.items() if name != "actors"]
+        tuning = [control.view for name, control in self.controls.items() if name != "actors"]
         box = ipywidgets.VBox([
             style, self.headline, self.progress, self.facts,
             ipywidgets.HBox([self.buttons.view, self.controls["actors"].view], layout=wrapping),
@@ -81,17 +74,17 @@ class PanelView:
             _section("history", "History of changes", self.changes.view),
         ])
         box.add_class("workbench-panel")
-        box._view_count = 0  # makes front ends count their views of it
+        box._view_count = 0  # a number makes front ends count their views
         return box
 
     def show(self, now: Snapshot) -> int:
-        """Bring everything but the charts up to date; the id of the newest event."""
+        """Update everything but the charts; returns the id of the newest event."""
         self.headline.value = static_render.headline(now)
         self.progress.value = facts.progress(now)
         self.facts.value = facts.facts(now)
         self.buttons.show(now.status.state)
         self.actor_table.show(now.status)
-        newest = self.changes.look()
+        newest = self.changes.refresh()
         undoable = self.changes.undoable()
         for name, control in self.controls.items():
             if control.value != (value := now.config.value(name)) and not control.pending:
@@ -100,7 +93,7 @@ class PanelView:
         return newest
 
     def draw(self, now: Snapshot) -> None:
-        """Bring the charts up to date, from a snapshot with all that they draw."""
+        """Update the charts from a snapshot with all their series."""
         self.charts.show(dashboard.figures(now, axis=self.axis.value))
 
     def widgets(self) -> list[Any]:
@@ -109,13 +102,13 @@ class PanelView:
 
 
 def _html(name: str) -> Any:
-    made = ipywidgets.HTML()
-    made.add_class(f"workbench-{name}")
-    return made
+    widget = ipywidgets.HTML()
+    widget.add_class(f"workbench-{name}")
+    return widget
 
 
 def _section(name: str, title: str, body: Any) -> Any:
-    """A part that a button opens and closes; the page does that by itself (panel.css), kernel or not."""
+    """A part that a button opens and closes; the page does that alone (panel.css), without a kernel."""
     toggle = ipywidgets.ToggleButton(description=title, icon="caret-right", tooltip=f"show or hide: {title.lower()}",
                                      layout={"width": "auto"})
     toggle.add_class("workbench-toggle")

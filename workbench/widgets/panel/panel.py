@@ -1,17 +1,17 @@
 """The live panel of a run: state, progress, charts, buttons, actors, and one control per live hyperparameter.
 
-The panel reads the run's directory in a thread shared by all panels, and asks the run for what its buttons and
-controls want, one thing after the other in a thread of its own. While no front end shows it, it only looks whether the
-run has ended; one that shows up gets all at once. When the run ends, or `freeze()` is called, the live output is
-replaced by a picture that a saved notebook keeps; if the run is resumed, it comes back. Within another view (the table
-of runs) it stays, and shows how the run ended.
+A thread that all panels share reads the run's directory. A thread of the panel's own executes the commands of buttons
+and controls, one after the other. While no front end shows the panel, it only checks whether the run has ended; a front
+end that appears gets everything at once. When the run ends, or `freeze()` is called, a picture that a saved notebook
+keeps replaces the live output; if the run is resumed, the live output returns. Within another view (the table of runs)
+the widgets stay, and show how the run ended.
 
-CSS classes by which widgets are found, NAME a field such as learning_rate:
+CSS classes of the widgets; NAME is a field such as learning_rate:
     workbench-panel, workbench-headline, workbench-progress, workbench-facts, workbench-charts, workbench-axis
-    workbench-pause, -resume, -checkpoint, -stop, -confirm, -cancel (buttons), workbench-log (what became of them)
+    workbench-pause, -resume, -checkpoint, -stop, -confirm, -cancel (buttons), workbench-log (their results)
     workbench-toggle-hyperparameters, -toggle-actors, -toggle-history (open and close a section)
     workbench-control-NAME (a row) with workbench-field-NAME, workbench-slider-NAME, workbench-undo-NAME and
-    workbench-error-NAME; NAME is "actors" for their number, which stands with the buttons
+    workbench-error-NAME; NAME is "actors" for the number of actors, which stands with the buttons
     workbench-actor-table, workbench-undo-last, workbench-history
 """
 
@@ -39,33 +39,33 @@ from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 from workbench.widgets.panel import dashboard
-from workbench.widgets.panel.commands import Commands, Steerable
+from workbench.widgets.panel.commands import PanelCommands, Steerable
 from workbench.widgets.panel.layout import PanelView
 from workbench.widgets.panel.snapshot import Snapshot
 
 DRAW_PERIOD_S = 1.0  # the learner measures once a second
-STILL_AFTER_S = 4.0  # of a new panel: its page has its charts by then
-KEEP_PERIOD_S = 300.0  # a notebook that is saved meanwhile keeps a picture that is at most so old
-VIGIL_PERIOD_S = 3.0
-LOADING_S = 30.0  # for a page to say that it shows a new panel
-PLACES = 4  # the newest that get new pictures: where a cell was run again, earlier ones are gone
+FIRST_PICTURE_AFTER_S = 4.0  # by then, the page of a new panel has its charts
+PICTURE_PERIOD_S = 300.0  # the highest age of the picture in a notebook that is saved meanwhile
+END_PERIOD_S = 3.0  # between two checks whether the run has ended
+LOADING_S = 30.0  # for a page to report that it shows a new panel
+PLACES = 4  # only the newest get new pictures: where a cell was run again, earlier places are gone
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """A part of a panel that is ticked at a pace of its own."""
+class _PeriodicTask:
+    """A task of a panel that the refresher runs at a period of its own."""
 
     tick: Callable[[], bool]
     period_s: float
 
 
 class RunPanel:
-    """A run on the screen.
+    """The live panel of a run.
 
     Attributes:
-        view: the ipywidgets box with everything.
+        view: the ipywidgets box of all widgets.
         parts: the widgets in it.
-        controls: one per live hyperparameter, by name, and that of the number of "actors".
+        controls: by name, the control of each live hyperparameter and of the number of "actors".
         buttons: pause, resume, checkpoint, stop, confirm, cancel.
     """
 
@@ -74,104 +74,107 @@ class RunPanel:
         self._directory = RunDirectory(run.path)
         self._history = History(self._directory.metrics)
         self._lock = threading.RLock()
-        self._shown: deque[Shown] = deque(maxlen=PLACES)  # where it was displayed by itself
-        self._frozen: Bundle | None = None  # what stands there instead
-        self._resting = self._closed = self._counted = False
-        self._complaint = ""
-        self._stored: dict[str, Any] = {}  # run.json's configuration, of which `_config` was made
-        self._drawn: tuple[Any, ...] = ()
-        self._kept: tuple[Any, ...] = ()
-        self._refreshed_at = self._displayed_at = self._kept_at = -KEEP_PERIOD_S
+        self._places: deque[Shown] = deque(maxlen=PLACES)  # where the panel was displayed by itself
+        self._picture: Bundle | None = None  # replaces the live output
+        self._resting = self._closed = False
+        self._counts_views = False  # whether a front end has reported its number of views
+        self._error = ""
+        self._config_json: dict[str, Any] = {}  # the configuration in run.json that `_config` was read from
+        self._drawn_version: tuple[Any, ...] = ()
+        self._saved_version: tuple[Any, ...] = ()
+        self._refreshed_at = self._displayed_at = self._saved_at = -PICTURE_PERIOD_S
         self._displayed_in: int | None = None
-        self._drawing = _Part(lambda: self._following(self._draw_if_new), DRAW_PERIOD_S)
-        self._keeping = _Part(lambda: self._following(self._keep), KEEP_PERIOD_S)
-        self._vigil = _Part(self._look_out, VIGIL_PERIOD_S)
-        commands = Commands(run, lambda draw: self._refresh_quietly(draw=draw))
+        self._draw_task = _PeriodicTask(lambda: self._step(self._draw_if_new), DRAW_PERIOD_S)
+        self._picture_task = _PeriodicTask(lambda: self._step(self._save_picture_if_new), PICTURE_PERIOD_S)
+        self._end_task = _PeriodicTask(self._check_end, END_PERIOD_S)
+        commands = PanelCommands(run, lambda draw: self._refresh_quietly(draw=draw))
         self.parts = commands.view = PanelView(
-            self._directory.name, self._read_config(), self._history, asked=commands, keeper=run, on_pull=self._pulled)
+            self._directory.name, self._read_config(), self._history, callbacks=commands, run=run,
+            on_pull=self._on_pull)
         self.view, self.controls, self.buttons = self.parts.box, self.parts.controls, self.parts.buttons.all
-        self.view.observe(self._looked_at, names="_view_count")
+        self.view.observe(self._on_view_count, names="_view_count")
         self.refresh(draw=True)
 
     def refresh(self, *, draw: bool = False) -> Snapshot:
-        """Bring everything up to date, the charts if `draw`; returns what was read, without series."""
+        """Update all widgets, the charts only if `draw`; returns a snapshot without series."""
         with self._lock:
             status = self._run.status
             now = Snapshot(self._directory.name, self._read_config(), status)
             self._newest_event = self.parts.show(now)
             if draw:
                 self.parts.draw(dashboard.read(self._directory, status=status, history=self._history))
-                self._drawn = self._what_is_there(status)
+                self._drawn_version = self._version(status)
             self._refreshed_at, self._status = time.monotonic(), status
             return now
 
     def tick(self) -> bool:
-        """Called by the refresher; whether the panel wants to be called again."""
-        return self._following(self._follow)
+        """Called by the refresher; returns whether to call it again."""
+        return self._step(self._follow)
 
     def freeze(self) -> None:
         """Replace the live output by a static picture, which the notebook saves."""
         with self._lock:
             self.refresh(draw=True)
-            self._frozen = self._static()
-            for shown in self._shown:
-                shown.freeze(self._frozen)
+            self._picture = self._static()
+            for place in self._places:
+                place.freeze(self._picture)
 
     def close(self) -> None:
         """Remove the panel; the run goes on."""
         with self._lock:
             self._closed = True
-            for part in (self, self._drawing, self._keeping, self._vigil):
-                REFRESHER.remove(part)
+            for task in (self, self._draw_task, self._picture_task, self._end_task):
+                REFRESHER.remove(task)
             closing.close(self.view)
 
     @property
     def closed(self) -> bool:
-        """Whether it was removed for good."""
+        """Whether the panel was removed for good."""
         return self._closed
 
     def __repr__(self) -> str:
         return f"<RunPanel of {self._directory.name}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        if (still := self._instead()) is not None:
-            return still
+        if (picture := self._current_picture()) is not None:
+            return picture
         reference = {"version_major": 2, "version_minor": 0, "model_id": self.view.model_id}
         return {"application/vnd.jupyter.widget-view+json": reference, **self._static()}
 
     def _ipython_display_(self) -> None:
         with self._lock:
-            still = self._instead()
-            shown = Shown(self.view, still or self._in_words())
-            self._shown.append(shown)
-            if still is not None:
-                shown.freeze(still)
-                self._follow_all()  # of which the vigil stays
+            picture = self._current_picture()
+            place = Shown(self.view, picture or self._in_words())
+            self._places.append(place)
+            if picture is not None:
+                place.freeze(picture)
+                self._start_tasks()  # only the check for the end goes on
             elif not self._closed:
-                self._expect_a_page()
-                self._keep_first()
+                self._expect_view()
+                self._save_first_picture()
 
     # Following the run
 
     def _read_config(self) -> RunConfig:
-        stored = self._directory.read()["config"]
-        if stored != self._stored:
-            self._config, self._stored = RunConfig.from_json(stored), stored
+        config_json = self._directory.read()["config"]
+        if config_json != self._config_json:
+            self._config, self._config_json = RunConfig.from_json(config_json), config_json
         return self._config
 
-    def _what_is_there(self, status: RunStatus) -> tuple[Any, ...]:
+    def _version(self, status: RunStatus) -> tuple[Any, ...]:
+        """Changes whenever the charts do."""
         axis = self.parts.axis.value
         return status.frames, status.updates, status.episodes, self._newest_event, status.state, axis
 
-    def _following(self, step: Callable[[], None]) -> bool:
-        """Do a step if the panel is seen; whether another one is wanted."""
+    def _step(self, action: Callable[[], None]) -> bool:
+        """Run an action if a front end shows the panel; returns whether to run it again."""
         with self._lock:
-            if self._closed or self._still or not self._seen():
+            if self._closed or self._still or not self._visible():
                 return False
             try:
-                step()
-            except Exception as error:  # shown; it must not end the thread of the other panels
-                self._complain(error)
+                action()
+            except Exception as error:  # it must not end the thread of the other panels
+                self._show_error(error)
             return not self._still
 
     def _follow(self) -> None:
@@ -179,32 +182,29 @@ class RunPanel:
             self._rest()
 
     def _draw_if_new(self) -> None:
-        if self._what_is_there(self._status) != self._drawn:
+        if self._version(self._status) != self._drawn_version:
             self.refresh(draw=True)
 
-    def _keep(self) -> None:
+    def _save_picture_if_new(self) -> None:
         """Put a newer picture beside the live view, for a notebook that is saved meanwhile."""
-        if self._shown and self._drawn != self._kept and time.monotonic() - self._kept_at > KEEP_PERIOD_S / 2:
-            self._keep_now()
+        old = time.monotonic() - self._saved_at > PICTURE_PERIOD_S / 2
+        if self._places and self._drawn_version != self._saved_version and old:
+            self._save_picture()
 
-    def _keep_first(self) -> None:
-        """Now, where no server's page looks on; else a little later: a second of drawing holds up its charts."""
+    def _save_first_picture(self) -> None:
+        """Save it now, or later where a server's page waits: a second of drawing would delay the charts there."""
         if "JPY_SESSION_NAME" not in os.environ:
-            return self._keep_now()
-
-        def keep() -> None:
-            self._following(self._keep_now)
-
-        self._kept_at = time.monotonic()
-        timer = threading.Timer(STILL_AFTER_S, keep)
+            return self._save_picture()
+        self._saved_at = time.monotonic()
+        timer = threading.Timer(FIRST_PICTURE_AFTER_S, self._step, [self._save_picture])
         timer.daemon = True
         timer.start()
 
-    def _keep_now(self) -> None:
-        still = self._static()
-        for shown in self._shown:
-            shown.keep(still)
-        self._kept, self._kept_at = self._drawn, time.monotonic()
+    def _save_picture(self) -> None:
+        picture = self._static()
+        for place in self._places:
+            place.keep(picture)
+        self._saved_version, self._saved_at = self._drawn_version, time.monotonic()
 
     def _static(self) -> Bundle:
         return static_render.bundle(dashboard.read(self._directory, status=self._run.status, history=self._history))
@@ -217,43 +217,43 @@ class RunPanel:
         try:
             self.refresh(draw=draw)
         except Exception as error:  # the run's directory may be gone
-            self._complain(error)
+            self._show_error(error)
 
-    def _complain(self, error: Exception) -> None:
-        line = f"The panel could not be refreshed: {error}"
-        if line != self._complaint:
-            self._complaint = line
-            self.parts.notes.say(line, bad=True)
+    def _show_error(self, error: Exception) -> None:
+        message = f"The panel could not be refreshed: {error}"
+        if message != self._error:
+            self._error = message
+            self.parts.notes.say(message, bad=True)
 
-    # Being seen or not, and the run's end
+    # Visibility, and the end of the run
 
-    def _seen(self) -> bool:
-        """Whether a front end shows the panel, or may do so and could not say it yet."""
-        if self._counted:
+    def _visible(self) -> bool:
+        """Whether a front end shows the panel, or may do so without having reported it yet."""
+        if self._counts_views:
             return bool(self.view._view_count)
         its_cell_runs = self._displayed_in is not None and self._displayed_in == _executing()
         return its_cell_runs or time.monotonic() - self._displayed_at < LOADING_S
 
-    def _expect_a_page(self) -> None:
-        """It was displayed just now; a page that shows it says so soon, but not before its cell ends in some."""
-        self._counted = bool(self.view._view_count)
+    def _expect_view(self) -> None:
+        """Wait for a page to confirm the display; some front ends confirm it only after the cell ends."""
+        self._counts_views = bool(self.view._view_count)
         self._displayed_at, self._displayed_in = time.monotonic(), _executing()
-        self._follow_all()
+        self._start_tasks()
 
-    def _looked_at(self, change: dict[str, Any]) -> None:
-        self._counted = True
+    def _on_view_count(self, change: dict[str, Any]) -> None:
+        self._counts_views = True
         if change["new"] and not self._closed:
-            self._follow_all()
+            self._start_tasks()
 
-    def _follow_all(self) -> None:
+    def _start_tasks(self) -> None:
         REFRESHER.add(self)
-        for part in (self._drawing, self._keeping, self._vigil):
-            REFRESHER.add(part, period_s=part.period_s)
+        for task in (self._draw_task, self._picture_task, self._end_task):
+            REFRESHER.add(task, period_s=task.period_s)
 
-    def _look_out(self) -> bool:
-        """Freeze when the run ends while nobody looks, and come back when it is resumed."""
+    def _check_end(self) -> bool:
+        """Show the picture when the run has ended, also unseen, and the live output again when it is resumed."""
         with self._lock:
-            if self._closed or (self._frozen is not None and not self._resting):
+            if self._closed or (self._picture is not None and not self._resting):
                 return False
             try:
                 alive = stored_status(self._directory).alive
@@ -261,44 +261,44 @@ class RunPanel:
                     self._wake()
                 elif not self._still and not alive:
                     self._rest()
-            except Exception as error:  # shown; it must not end the thread of the other panels
-                self._complain(error)
-                return not isinstance(error, RunNotFound)  # a run that was deleted does not come back
+            except Exception as error:  # it must not end the thread of the other panels
+                self._show_error(error)
+                return not isinstance(error, RunNotFound)  # a deleted run does not come back
             return True
 
     @property
     def _still(self) -> bool:
-        """Whether nothing moves: the run has ended, or a person froze the panel."""
-        return self._resting or self._frozen is not None
+        """Whether the panel does not follow the run: the run has ended, or a person froze the panel."""
+        return self._resting or self._picture is not None
 
-    def _instead(self) -> Bundle | None:
-        """The picture that stands in the panel's place, drawn when it is first wanted; None while the run goes on."""
-        if self._resting and self._frozen is None:
-            self._frozen = self._static()
-        return self._frozen
+    def _current_picture(self) -> Bundle | None:
+        """The picture in place of the live output, drawn on first use; None while the panel follows the run."""
+        if self._resting and self._picture is None:
+            self._picture = self._static()
+        return self._picture
 
     def _rest(self) -> None:
-        if self._shown:
+        if self._places:
             self.freeze()
-        else:  # within another view, whose widgets tell how it ended
+        else:  # within another view, the widgets show how the run ended
             self.refresh(draw=True)
         self._resting = True
 
     def _wake(self) -> None:
         self.refresh(draw=True)
-        still = self._static() if self._shown else {}
-        self._frozen, self._resting = None, False
-        for shown in self._shown:
-            shown.revive(still)
-        self._expect_a_page()
+        picture = self._static() if self._places else {}
+        self._picture, self._resting = None, False
+        for place in self._places:
+            place.revive(picture)
+        self._expect_view()
 
-    def _pulled(self) -> None:
-        """A page has heard nothing for seconds: nothing was new, or (Colab) only answers reach it."""
+    def _on_pull(self) -> None:
+        """A page has received nothing for seconds: nothing was new, or (Colab) only answers reach the page."""
         only_answers = "google.colab" in sys.modules
-        recent = time.monotonic() - self._refreshed_at < VIGIL_PERIOD_S
+        recent = time.monotonic() - self._refreshed_at < END_PERIOD_S
         if self._closed or ((recent or self._still) and not only_answers):
             return
-        if self._lock.acquire(blocking=False):  # else it is being refreshed just now
+        if self._lock.acquire(blocking=False):  # else another thread refreshes the panel now
             try:
                 self._refresh_quietly(draw=True)
             finally:
@@ -309,5 +309,5 @@ class RunPanel:
 
 
 def _executing() -> int | None:
-    """Number of the cell that runs, or runs next; None outside of IPython."""
+    """The number of the cell that runs, or runs next; None outside IPython."""
     return getattr(get_ipython(), "execution_count", None)  # type: ignore[no-untyped-call, unused-ignore]

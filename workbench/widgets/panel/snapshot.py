@@ -1,6 +1,6 @@
-"""What a panel knows of a run at one moment, read from the run's directory alone, and said in words.
+"""The state of a run at one moment, as a panel shows it, and descriptions of it in words.
 
-Works while the run trains and long after it is dead: all but a fresher status comes from run.json and metrics.sqlite.
+It is read from run.json and metrics.sqlite, so it is the same for a run that is dead. A caller may add a newer status.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Snapshot:
     """One moment of a run.
 
     Attributes:
-        status: the last known one, from files.
-        series: per metric arrays frames, steps, updates, time_s, value.
-        histograms: per distribution its edges and counts.
-        events: the latest, oldest first.
+        status: the last known status.
+        series: by metric, the arrays frames, steps, updates, time_s and value.
+        histograms: by distribution, its edges and counts.
+        events: the latest events, oldest first.
     """
 
     name: str
@@ -54,12 +54,12 @@ def read(
     directory: RunDirectory, *, status: RunStatus | None = None, series: Collection[str] = (),
     histograms: Collection[str] = (), history: History | None = None,
 ) -> Snapshot:
-    """The run as its directory shows it. Raises RunNotFound.
+    """The snapshot of a run, from its directory. Raises RunNotFound.
 
     Args:
-        status: what the run itself said just now, if it could be asked.
-        series, histograms: names of metrics to read; those that the run has not recorded are left out.
-        history: of this run, kept by the caller from one look to the next, so that only new rows are read.
+        status: the run's own answer, where it is newer than its files.
+        series, histograms: names of metrics to read; metrics that the run has not recorded are left out.
+        history: of this run; a caller that reads repeatedly passes the same one, so that only new rows are read.
     """
     history = history or History(directory.metrics)
     rows = {name: history.reader.distribution(name) for name in histograms}
@@ -72,13 +72,13 @@ def read(
 
 
 def _latest(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    saved = [event["id"] for event in events if event["kind"] == "checkpoint"]
-    first = saved[-LATEST_CHECKPOINTS] if len(saved) > LATEST_CHECKPOINTS else 0
+    checkpoints = [event["id"] for event in events if event["kind"] == "checkpoint"]
+    first = checkpoints[-LATEST_CHECKPOINTS] if len(checkpoints) > LATEST_CHECKPOINTS else 0
     return [event for event in events if event["kind"] != "checkpoint" or event["id"] >= first][-LATEST_EVENTS:]
 
 
 def progress(snapshot: Snapshot) -> str:
-    """How far the run is, such as "1.2 M of 10 M frames (12.0%)"."""
+    """The frames so far and their share, such as "1.2 M of 10 M frames (12.0%)"."""
     frames, total, fact = snapshot.status.frames, snapshot.config.total_frames, FACTS["frames"]
     return f"{fact.written(frames, number)} of {fact.written(total, number, unit=True)} ({frames / total:.1%})"
 
@@ -97,7 +97,7 @@ def sentence(snapshot: Snapshot) -> str:
 
 
 def reason(snapshot: Snapshot) -> str:
-    """Why the run is in its state, or what holds it up; "" if nothing is to be said."""
+    """Why the run is in its state, or what slows it down; "" without a reason."""
     status = snapshot.status
     if status.error:
         return status.error.strip().splitlines()[0]
@@ -109,9 +109,9 @@ def reason(snapshot: Snapshot) -> str:
 
 
 def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Name and value of what a reader of a saved notebook wants to know."""
+    """Names and values for a reader of a saved notebook."""
     status, config, frames = snapshot.status, snapshot.config, FACTS["frames"]
-    known = [(FACTS[name].named(status), FACTS[name].shown(status, number)) for name in _SAVED]
+    pairs = [(FACTS[name].named(status), FACTS[name].shown(status, number)) for name in _SAVED]
     return [("environment", config.environment), ("algorithm", config.algorithm),
             (frames.title, f"{frames.shown(status, number)} of {frames.written(config.total_frames, number)}"),
-            *((name, value) for name, value in known if value)]
+            *((name, value) for name, value in pairs if value)]

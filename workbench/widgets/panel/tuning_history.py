@@ -1,6 +1,7 @@
-"""The history of changes of a run, newest first, and the button that takes the last one back.
+"""The changes of a run, newest first, with a button that undoes the last one.
 
-It is read from the run's events, so it is whole after the kernel was restarted, and tells of changes made elsewhere.
+They are read from the run's events. So they survive a restart of the kernel, and include changes that were made
+elsewhere.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from collections.abc import Callable, Sequence
 import ipywidgets
 
 from workbench.metrics import History
-from workbench.running.tuning import Change, changes, last
+from workbench.running.tuning import Change, last
+from workbench.running.tuning import changes as changes_of
 from workbench.tables import number
 from workbench.widgets.panel.controls import as_text
 
-MOST = 100  # changes shown
+MOST = 100  # changes in the table
 
 
-class Changes:
-    """What was changed while the run went on.
+class TuningHistory:
+    """The table of changes.
 
     Attributes:
         view: the button and the table.
@@ -42,44 +44,44 @@ class Changes:
         self.view = ipywidgets.VBox([self.undo, self.message, self._table])
         self._show()
 
-    def look(self) -> int:
-        """Read what is new, and show it; the id of the newest event of any kind."""
+    def refresh(self) -> int:
+        """Show new changes; returns the id of the newest event of any kind."""
         events = self._history.events()
         newest = int(events[-1]["id"]) if events else 0
         if newest != self._newest:
-            self._newest, self.all = newest, changes(events)
+            self._newest, self.all = newest, changes_of(events)
             self._show()
         return newest
 
     def undoable(self) -> set[str]:
-        """Fields of which a change stands that can be taken back."""
-        return {one.name for one in self.all if one.stands}
+        """Names of fields with a change that can be undone."""
+        return {change.name for change in self.all if change.stands}
 
     def say(self, message: str) -> None:
-        """Say under the button what went wrong; "": nothing did."""
+        """Show an error under the button; "": none."""
         self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
 
     def _show(self) -> None:
-        back = last(self.all)
-        self.undo.disabled = not back
-        self.undo.tooltip = " and ".join(f"{one.name} back to {as_text(one.old)}" for one in back) or "nothing to undo"
+        undone = [f"{change.name} back to {as_text(change.old)}" for change in last(self.all)]
+        self.undo.disabled = not undone
+        self.undo.tooltip = " and ".join(undone) or "nothing to undo"
         self._table.value = table(self.all)
 
 
-def table(made: Sequence[Change]) -> str:
+def table(changes: Sequence[Change]) -> str:
     """Changes as an HTML table, newest first."""
-    if not made:
-        return '<div class="workbench-quiet">Nothing was changed since the launch.</div>'
+    if not changes:
+        return '<div class="workbench-quiet">No changes since the launch.</div>'
     head = "".join(f'<th scope="col">{name}</th>' for name in ("time", "frames", "what", "from", "to", ""))
-    rows = "".join(_row(one) for one in reversed(made[-MOST:]))
-    more = f"the last {MOST} of {len(made)} changes" if len(made) > MOST else "changes, newest first"
-    return f"<table><caption>{more}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    rows = "".join(map(_row, reversed(changes[-MOST:])))
+    caption = f"the last {MOST} of {len(changes)} changes" if len(changes) > MOST else "changes, newest first"
+    return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _row(one: Change) -> str:
-    said = "taken back" if one.undone else "undo" if one.undoes is not None else ""
+def _row(change: Change) -> str:
+    note = "taken back" if change.undone else "undo" if change.undoes is not None else ""
     cells = [
-        time.strftime("%m-%d %H:%M:%S", time.localtime(one.time)), number(one.frames or 0), one.name,
-        as_text(one.old), as_text(one.new), said,
+        time.strftime("%m-%d %H:%M:%S", time.localtime(change.time)), number(change.frames or 0), change.name,
+        as_text(change.old), as_text(change.new), note,
     ]
     return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -1,0 +1,120 @@
+"""The command line names commands where the same message in Python names calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.cli.test_commands import exit_code
+from tests.widgets import recorded
+from workbench.cli.wording import CALL, in_commands
+from workbench.config import RunConfig, unknown_field
+from workbench.errors import RunNotAlive, UnknownName
+
+WITHOUT_COMMAND = (  # beginnings of calls, and of file names
+    "run.checkpoint", "run.events", "run.ipynb", "run.json", "run.wait(", "wb.attach('x').resume()", "wb.compare(",
+    "wb.evaluate", "wb.plan", "wb.play(", "wb.pretrained(", "wb.register_environment", "wb.resume(colab",
+)
+
+
+@pytest.mark.parametrize(("message", "command"), [
+    ("x is dead. wb.resume('x') continues it.", "x is dead. `workbench resume x` continues it."),
+    ("Give more: wb.resume('x', total_frames=20).", "Give more: `workbench resume x total_frames=20`."),
+    ("or none: wb.resume('x', max_hours=None).", "or none: `workbench resume x max_hours=none`."),
+    ("once it has ended: wb.resume(...)", "once it has ended: `workbench resume pong`"),
+    ("Stop it first: wb.attach('a run').stop().", "Stop it first: `workbench stop 'a run'`."),
+    ("wb.attach('x').status tells more.", "`workbench status x` tells more."),
+    ("run.tune(learning_rate=3e-4)", "`workbench tune pong learning_rate=0.0003`"),
+    ("run.fork(target_return=-5)", "`workbench fork pong target_return=-5`"),
+    ("wb.launch(..., checkpoint=...)", "`workbench launch ENVIRONMENT --checkpoint ...`"),
+    ("wb.attach_sweep('x').resume() goes on", "`workbench sweeps x --resume` goes on"),
+    ("wb.play('/a/journal') goes on", "wb.play('/a/journal') goes on"),
+    ("wb.resume(colab.restored('x'))", "wb.resume(colab.restored('x'))"),
+    ("it has no run.json", "it has no run.json"),
+    ("Traceback:\n  File x\n    run.stop()\nValueError: 1", "Traceback:\n  File x\n    run.stop()\nValueError: 1"),
+    ("wb.resume('x; rm y', name='$(z)')", "`workbench resume 'x; rm y' name='$(z)'`"),
+])  # fmt: skip
+def test_a_call_becomes_the_command_that_does_the_same(message: str, command: str) -> None:
+    assert in_commands(message, "pong") == command
+
+
+def messages() -> Iterator[str]:
+    """Every string of the package but docstrings, with placeholders filled."""
+    for path in Path(wb.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(filled(part) for part in node.values)
+            elif (isinstance(node, ast.Constant) and isinstance(node.value, str)
+                  and not isinstance(parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue)):
+                yield node.value
+
+
+def filled(part: ast.expr) -> str:
+    if isinstance(part, ast.FormattedValue):
+        return "'x'" if part.conversion == ord("r") else "1"
+    assert isinstance(part, ast.Constant)
+    return str(part.value)
+
+
+def test_every_call_that_a_message_names_has_a_command_or_is_known_to_have_none() -> None:
+    calls = {match[0].replace("(1=", "(x=").replace(" 1=", " x=")
+             for text in messages() for match in CALL.finditer(text)}
+    assert len(calls) > 15
+    left = [call for call in calls if in_commands(call) == call and not call.startswith(WITHOUT_COMMAND)]
+    assert left == [], "add it to workbench/cli/wording.py, or here"
+
+
+def test_an_error_names_the_command_on_the_command_line_and_the_call_in_python(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded.vtrace("typed")
+    assert exit_code(["tune", "typed", "learning_rate=1e-4"]) == 2
+    message = capsys.readouterr().err
+    assert "`workbench resume typed` continues it" in message and "wb." not in message
+    assert exit_code(["status", "typed"]) == 0
+    status = capsys.readouterr().out
+    assert "`workbench resume typed` continues it" in status and "wb." not in status
+    with pytest.raises(RunNotAlive, match=r"wb\.resume\('typed'\) continues it"):
+        wb.attach("typed").tune(learning_rate=1e-4)
+
+
+@pytest.mark.parametrize(("word", "field"), [
+    ("lr", "learning_rate"), ("LR", "learning_rate"), ("bs", "batch_size"), ("ent", "entropy_cost"),
+    ("gamma", "discount"), ("learning_rte", "learning_rate"), ("vf_coef", "baseline_cost"), ("wu", "warmup_updates"),
+])  # fmt: skip
+def test_an_abbreviation_finds_its_field(word: str, field: str) -> None:
+    message = str(unknown_field(word, RunConfig.build("CartPole-v1").all_settings()))
+    assert message == f"unknown hyperparameter {word!r}. Did you mean {field!r}?"
+
+
+def test_an_unknown_field_says_the_nearest_and_how_to_list_all(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded.vtrace("typed")
+    assert exit_code(["tune", "typed", "lr=1e-3"]) == 2
+    assert capsys.readouterr().err == (
+        "workbench: unknown hyperparameter 'lr'. Did you mean 'learning_rate'? `workbench tune typed` lists the fields "
+        "that can be changed.\n")
+    assert exit_code(["tune", "typed"]) == 0
+    table = capsys.readouterr().out
+    assert "learning_rate" in table and "0 to 1" in table and "batch_size" not in table
+    with pytest.raises(UnknownName, match=r"Did you mean 'learning_rate'\? run\.hyperparameters lists"):
+        wb.attach("typed").tune(lr=1e-3)
+
+
+def test_stopping_a_run_that_has_ended_is_said_in_one_sentence(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded.vtrace("typed").write(state="stopped")
+    sentence = "typed is stopped already: there is nothing to stop.\n"
+    assert exit_code(["stop", "typed"]) == 0
+    out, notice = capsys.readouterr()
+    assert notice == sentence and out.startswith("typed: stopped")
+    assert wb.attach("typed").stop().state == "stopped"
+    assert capsys.readouterr().out == sentence

@@ -1,0 +1,89 @@
+"""Messages in the words of the command line: wb.resume('pong') becomes `workbench resume pong`.
+
+A message names the Python call that helps, whichever process wrote it. The table here has the command that does the
+same; a call without one, such as wb.play(...), stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+
+# Placeholders: the run, sweep or environment of the call, its keyword arguments as fields or as options.
+COMMANDS = {
+    "run.fork": "workbench fork {run} {fields}",
+    "run.hyperparameters": "workbench tune {run}",
+    "run.status": "workbench status {run}",
+    "run.stop": "workbench stop {run}",
+    "run.tune": "workbench tune {run} {fields}",
+    "wb.attach": "workbench status {run}",
+    "wb.attach.status": "workbench status {run}",
+    "wb.attach.stop": "workbench stop {run}",
+    "wb.attach_sweep": "workbench sweeps {sweep}",
+    "wb.attach_sweep.resume": "workbench sweeps {sweep} --resume",
+    "wb.attach_sweep.stop": "workbench sweeps {sweep} --stop",
+    "wb.environments": "workbench environments",
+    "wb.launch": "workbench launch {environment} {options}",
+    "wb.resume": "workbench resume {run} {fields}",
+    "wb.runs": "workbench runs",
+    "wb.sweeps": "workbench sweeps",
+}
+CALL = re.compile(r"\b(?:wb|run)(?:\.[a-z_]+(?:\((?:[^()]|\([^()]*\))*\))?)+")
+
+
+def in_commands(message: str, run: str | None = None) -> str:
+    """`message` with each Python call replaced by its command; `run` is the name that `run` stands for.
+
+    Indented lines stay as they are: they are the code of a traceback.
+    """
+    lines = message.splitlines(keepends=True)
+    return "".join(line if line.startswith("  ") else _line_in_commands(line, run) for line in lines)
+
+
+def _line_in_commands(line: str, run: str | None) -> str:
+    return CALL.sub(lambda match: f"`{command}`" if (command := _command(match[0], run)) else match[0], line)
+
+
+def _command(call: str, run: str | None) -> str | None:
+    """The command for a Python call, or None."""
+    try:
+        path, subject, keywords = _parts(ast.parse(call, mode="eval").body)
+    except (SyntaxError, TypeError, ValueError):
+        return None
+    if (command := COMMANDS.get(path)) is None:
+        return None
+    subject = subject and shlex.quote(subject)
+    return command.format(
+        run=subject or (shlex.quote(run) if run else "NAME"), sweep=subject or "NAME",
+        environment=subject or "ENVIRONMENT",
+        fields=" ".join(f"{name}={value}" for name, value in keywords.items()),
+        options=" ".join(f"--{name.replace('_', '-')} {value}" for name, value in keywords.items()),
+    ).rstrip()
+
+
+def _parts(node: ast.expr) -> tuple[str, str | None, dict[str, str]]:
+    """Dotted path of a call, its first argument (None: there is none, or an ellipsis), and its keyword arguments.
+
+    Raises ValueError for any other expression.
+    """
+    names: list[str] = []
+    subject: str | None = None
+    keywords: dict[str, str] = {}
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            names.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Call):
+            subject = _literal(node.args[0]) if node.args else subject
+            keywords |= {str(keyword.arg): shlex.quote(_literal(keyword.value) or "...") for keyword in node.keywords}
+            node = node.func
+        else:
+            raise ValueError(ast.unparse(node))
+    return ".".join([node.id, *reversed(names)]), subject, keywords
+
+
+def _literal(node: ast.expr) -> str | None:
+    """A literal as it is typed in a shell; None for an ellipsis. Raises ValueError for anything else."""
+    value = ast.literal_eval(node)
+    return None if value is ... else "none" if value is None else str(value)
