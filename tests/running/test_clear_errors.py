@@ -97,13 +97,13 @@ def test_a_value_of_another_type_is_an_error_that_speaks_of_types(changes: dict[
     assert isinstance(refusal.value, OutOfBounds) and isinstance(refusal.value, TypeError)
 
 
-def test_a_fixed_field_comes_with_the_nearest_live_one_and_not_with_all_of_them() -> None:
+def test_a_fixed_field_comes_with_the_call_that_changes_it_and_not_with_all_live_ones() -> None:
     config = RunConfig.build("CartPole-v1")
     with pytest.raises(NotLive) as refusal:
         config.with_live(learning_rate_schedule="linear")
     assert str(refusal.value) == (
-        "learning_rate_schedule is fixed once a run has started. Did you mean 'learning_rate'? Call "
-        "run.fork(learning_rate_schedule='linear') instead. run.hyperparameters lists the live fields.")
+        "learning_rate_schedule is fixed once a run has started. Call run.fork(learning_rate_schedule='linear') "
+        "instead. run.hyperparameters lists the fields that can be changed.")
     with pytest.raises(NotLive, match=r"Call run\.scale\(actors=4\) instead"):
         config.with_live(actors=4)
 

@@ -154,9 +154,9 @@ class RunConfig:
             if name not in fields:
                 raise unknown_field(name, fields, LISTING)
             if not fields[name].live:
-                remedy = "Another call changes it: run.scale" if name == "actors" else "A fork can have another one: run.fork"
-                raise NotLive(f"{name} is fixed once a run has started. {remedy}({name}={changes[name]!r:.100}). "
-                              f"{LISTING}")
+                call = "scale" if name == "actors" else "fork"
+                raise NotLive(f"{name} is fixed once a run has started. Call run.{call}({name}={changes[name]!r:.100}) "
+                              f"instead. {LISTING}")
         return self.replaced(**changes)
 
     def ending_warm_up(self, changes: dict[str, Any], updates: int) -> dict[str, Any]:
