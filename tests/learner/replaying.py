@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from workbench.learner.devices.device import Device
-from workbench.learner.devices.recording import Recorder
+from workbench.learner.devices.recording import WorkRecorder
 
 
 class ReplayingDevice(Device):
@@ -58,7 +58,7 @@ class Copies:
                     old.copy_(new)
 
 
-class Replays(Recorder):
+class Replays(WorkRecorder):
     """A device that cannot record raises what `device.broken` is."""
 
     def __init__(self, device: ReplayingDevice) -> None:

@@ -2,7 +2,7 @@
 
 from workbench.config import RunConfig
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.training.data_echo import Echo
+from workbench.learner.training.concurrent import Echo
 
 
 class Scripted:

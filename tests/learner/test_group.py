@@ -19,7 +19,7 @@ from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
 from workbench.learner.metrics import recorder
-from workbench.learner.metrics.learner_report import Look, Unsent, joined
+from workbench.learner.metrics.learner_report import Activity, Unsent, joined
 from workbench.learner.training.data_parallel import Group, is_loss, own_gpus
 from workbench.policies import roles
 from workbench.rundir import RunDirectory
@@ -114,18 +114,18 @@ def test_exploration_is_spread_over_the_environments_of_all_learners() -> None:
 
 
 def test_looks_at_several_learners_are_joined_into_one() -> None:
-    first = Look({"update": [1.0, 1.0, 2]}, {"loss": 1.0, "policy_lag_max": 3.0, "replay_unrolls": 5.0},
+    first = Activity({"update": [1.0, 1.0, 2]}, {"loss": 1.0, "policy_lag_max": 3.0, "replay_unrolls": 5.0},
                  {"policy_lag": ([0.0, 1.0, 2.0], [4, 1])}, (5, 10), 1, 2, {"0": {"steps": 3}}, [])
-    second = Look({"update": [3.0, 3.0, 2], "inference": [1.0, 1.0, 1]},
+    second = Activity({"update": [3.0, 3.0, 2], "inference": [1.0, 1.0, 1]},
                   {"loss": 3.0, "policy_lag_max": 1.0, "replay_unrolls": 6.0},
                   {"policy_lag": ([0.0, 1.0], [2])}, (6, 10), 2, 2, {"1": {"steps": 4}}, [[1, 1, 1, 0.5]])
-    found = joined([first, Look(**second.to_json())])
+    found = joined([first, Activity(**second.to_json())])
     assert found.meters == {"update": [4.0, 4.0, 4], "inference": [1.0, 1.0, 1]}
     assert found.scalars == {"loss": 2.0, "policy_lag_max": 3.0, "replay_unrolls": 11.0}
     assert found.histograms == {"policy_lag": ([0.0, 1.0, 2.0], [6, 1])}
     assert (found.kept, found.connected, found.groups) == ([11, 20], 3, 4)
     assert list(found.actors) == ["0", "1"] and found.episodes == [[1, 1, 1, 0.5]]
-    assert joined([first, Look()]).scalars == first.scalars, "one that does not answer adds nothing"
+    assert joined([first, Activity()]).scalars == first.scalars, "one that does not answer adds nothing"
 
 
 def test_an_answer_that_comes_too_late_loses_no_episode(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,21 +136,21 @@ def test_an_answer_that_comes_too_late_loses_no_episode(home: Path, monkeypatch:
     def look(heard: int) -> dict[str, Any]:
         episodes, first = unsent.after(heard)
         time.sleep(1.0 if busy.is_set() else 0.0)
-        return Look(episodes=episodes, first_episode=first).to_json()
+        return Activity(episodes=episodes, first_episode=first).to_json()
 
     server = serve(run.learner_address(1), run.token(), calls={"look": look})
     try:
         peer = recorder.Peer(run, 1)
         unsent.append([1])
-        assert peer.look().episodes == []
+        assert peer.activity().episodes == []
         busy.clear()
         unsent.append([2])
-        assert [peer.look().episodes for _ in range(2)] == [[[1], [2]], []]
+        assert [peer.activity().episodes for _ in range(2)] == [[[1], [2]], []]
         for number in range(3, 8):
             unsent.append([number])
-        assert peer.look().episodes == [[5], [6], [7]], "of too many the oldest are forgotten"
+        assert peer.activity().episodes == [[5], [6], [7]], "of too many the oldest are forgotten"
         unsent.append([8])
-        assert peer.look().episodes == [[8]]
+        assert peer.activity().episodes == [[8]]
     finally:
         server.stop(0.0)
 

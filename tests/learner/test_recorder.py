@@ -80,11 +80,11 @@ def test_idle_cores_are_those_that_may_be_used_and_known_after_half_a_minute(mon
     monkeypatch.setattr(hardware, "cores", lambda: 2)
     monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [30.0, 0.0, 90.0, 0.0])
     looking = IdleCores()
-    seen = [looking.look() for _ in range(31)]
+    seen = [looking.sample() for _ in range(31)]
     assert seen[:29] == [0.0] * 29 and seen[29:] == pytest.approx([0.8, 0.8])
     monkeypatch.setattr(hardware, "cores", lambda: 1)
     bounded = IdleCores()
-    assert [bounded.look() for _ in range(31)] == [0.0] * 31
+    assert [bounded.sample() for _ in range(31)] == [0.0] * 31
 
 
 def test_the_clock_stands_still_while_paused():

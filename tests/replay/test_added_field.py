@@ -81,7 +81,7 @@ def check(config, storage_folder):
         assert inference.answer([sent(group, turn) for group in range(GROUPS) if turn % 5 or group != 1])
         while (batch := experience.next(settings, timeout_s=0.0)) is not None:
             trained = trainer.update(batch, config=settings, learning_rate=1e-4, on_bad=print)
-            experience.learnt(batch, trained)
+            experience.after_update(batch, trained)
     assert len(batches) > 5, len(batches)
     for batch in batches:
         serial, row = batch.observation[..., :2].long(), batch.observation[..., 1].long()
@@ -89,8 +89,8 @@ def check(config, storage_folder):
         assert batch.row.dtype == torch.int64 and torch.equal(batch.row, row)
         assert (batch.row == batch.row[0]).all() and (batch.serial[1:, :, 0] > batch.serial[:-1, :, 0]).all()
     assert len(torch.cat([batch.row[0] for batch in batches]).unique()) == GROUPS * (SIZE - 1), "all but who evaluate"
-    saved = experience.arrays(settings, asked=True)
-    assert experience.kept is None or {"unroll.serial", "unroll.row"} <= saved.keys()
+    saved = experience.arrays(settings, requested=True)
+    assert experience.occupancy is None or {"unroll.serial", "unroll.row"} <= saved.keys()
     experience.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from workbench.config import R2D2Config
 from workbench.errors import OutOfBounds
-from workbench.replay.capacity import free_bytes, group_free_bytes, planned_capacity
+from workbench.replay.replay_capacity import free_bytes, group_free_bytes, planned_capacity
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec
 
@@ -106,5 +106,5 @@ def test_without_control_groups_the_machine_alone_counts(tmp_path):
 
 
 def test_a_containers_limit_is_what_is_free(tmp_path, monkeypatch):
-    monkeypatch.setattr("workbench.replay.capacity.group_free_bytes", lambda: [12345, 777])
+    monkeypatch.setattr("workbench.replay.replay_capacity.group_free_bytes", lambda: [12345, 777])
     assert free_bytes(R2D2Config(), tmp_path) == 777

@@ -10,7 +10,7 @@ from workbench import algorithms
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.replay import batch_source, capacity
+from workbench.replay import batch_source, replay_capacity
 from workbench.replay.batch_source import Replayed
 from workbench.replay.queue import Fresh
 from workbench.replay.unroll_fields import UnrollLayout
@@ -55,7 +55,7 @@ def numbers(draw):
 
 def test_vtrace_trains_on_each_unroll_once_and_in_order(tmp_path):
     found, config, layout = made(tmp_path, "vtrace")
-    assert isinstance(found, Fresh) and not found.filling and not found.arrays(config, asked=True)
+    assert isinstance(found, Fresh) and not found.filling and not found.arrays(config, requested=True)
     assert found.next(config, timeout_s=0.0) is None
     for number in range(4):
         found.queue.put(unroll(layout, number))
@@ -73,11 +73,11 @@ def test_the_replay_ratio_is_exact_from_the_moment_it_holds_enough(tmp_path, rat
     for number in range(300):
         found.queue.put(unroll(layout, number))
         while (draw := found.next(config, timeout_s=0.0)) is not None:
-            found.learnt(draw, loss_of(draw))
+            found.after_update(draw, loss_of(draw))
             trained += 4
         after = max(0, number + 1 - 10)  # taken in since it held replay_min_size
         assert trained <= ratio * after + 1e-9 < trained + 4
-    assert found.look()[0]["replay_ratio"] == pytest.approx(trained / 290)
+    assert found.metrics()[0]["replay_ratio"] == pytest.approx(trained / 290)
 
 
 def test_nothing_more_is_taken_in_than_a_batch_has_to_earn(tmp_path):
@@ -129,12 +129,12 @@ def test_a_live_change_of_the_ratio_holds_from_then_on(tmp_path):
     for number in range(50):
         found.queue.put(unroll(layout, number))
         while (draw := found.next(config, timeout_s=0.0)) is not None:
-            found.learnt(draw, loss_of(draw))
+            found.after_update(draw, loss_of(draw))
     for number in range(50, 150):
         found.queue.put(unroll(layout, number))
         while (draw := found.next(faster, timeout_s=0.0)) is not None:
-            found.learnt(draw, loss_of(draw))
-    assert found.look()[0]["replay_ratio"] == pytest.approx(4.0, rel=0.02)
+            found.after_update(draw, loss_of(draw))
+    assert found.metrics()[0]["replay_ratio"] == pytest.approx(4.0, rel=0.02)
 
 
 def test_what_was_saved_goes_on_exactly(tmp_path):
@@ -147,12 +147,12 @@ def test_what_was_saved_goes_on_exactly(tmp_path):
             one.queue.put(unroll(layout, number))
             while (draw := one.next(config, timeout_s=0.0)) is not None:
                 drawn.append((numbers(draw), draw.weight.tolist()))
-                one.learnt(draw, loss_of(draw))
+                one.after_update(draw, loss_of(draw))
         return drawn
 
     train(unbroken, 0, 101)
     assert not unbroken.arrays(config), "save_replay is off"
-    resumed.load({name: np.array(array) for name, array in unbroken.arrays(config, asked=True).items()})
+    resumed.load({name: np.array(array) for name, array in unbroken.arrays(config, requested=True).items()})
     expected = train(unbroken, 101, 200)
     assert len(expected) > 10
     assert train(resumed, 101, 200) == expected
@@ -167,7 +167,7 @@ def test_unrolls_of_a_skipped_update_are_hardly_drawn_again(tmp_path):
         found.queue.put(unroll(layout, number))
     first = found.next(config, timeout_s=0.0)
     assert numbers(first) == [0] * 4, "its first priority is beyond all others"
-    found.learnt(first, None)
+    found.after_update(first, None)
     later = [found.next(config, timeout_s=0.0) for _ in range(5)]
     assert all(0 not in numbers(draw) for draw in later)
 
@@ -196,23 +196,23 @@ def test_a_smaller_replay_says_how_many_of_the_saved_unrolls_it_has_no_room_for(
         large.next(config, timeout_s=0.0)
     small, _, _ = made(tmp_path / "b", replay_size=20)
     kept = len(large.replay)
-    assert small.load({name: np.array(one) for name, one in large.arrays(config, asked=True).items()}) == kept - 20
+    assert small.load({name: np.array(one) for name, one in large.arrays(config, requested=True).items()}) == kept - 20
 
 
 def test_a_replay_of_automatic_size_stays_as_it_was_planned_while_it_fits(tmp_path, monkeypatch):
     free = 400_000
-    monkeypatch.setattr(capacity, "free_bytes", lambda config, folder: free)
-    planned = made(tmp_path, replay_size=0)[0].kept[1]
+    monkeypatch.setattr(replay_capacity, "free_bytes", lambda config, folder: free)
+    planned = made(tmp_path, replay_size=0)[0].occupancy[1]
     free = 380_000
-    assert made(tmp_path, replay_size=0)[0].kept[1] == planned
+    assert made(tmp_path, replay_size=0)[0].occupancy[1] == planned
     free = 100_000
-    assert made(tmp_path, replay_size=0)[0].kept[1] < planned
+    assert made(tmp_path, replay_size=0)[0].occupancy[1] < planned
 
 
 def test_a_replay_stops_growing_before_memory_runs_out(tmp_path, monkeypatch):
     found, config, layout = made(tmp_path, queue_size=1000)
     for number in range(60):
         found.queue.put(unroll(layout, number))
-    monkeypatch.setattr(capacity, "free_bytes", lambda config, folder: 1000)
+    monkeypatch.setattr(replay_capacity, "free_bytes", lambda config, folder: 1000)
     with pytest.raises(OutOfBounds, match="of memory are free, and the replay holds 0 of 64 unrolls"):
         found.next(config, timeout_s=0.0)

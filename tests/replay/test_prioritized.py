@@ -101,7 +101,7 @@ def test_a_live_change_of_alpha_changes_the_distribution() -> None:
         draw(replay, alpha=alpha)
         _, sample = draw(replay, 4, alpha=alpha)  # and what is learnt afterwards counts with the same power
         priorities[sample.rows] = np.linspace(0.5, 2, 4)
-        replay.learnt(sample, priorities[sample.rows], None)
+        replay.update(sample, priorities[sample.rows], None)
         expected = np.append(priorities**alpha, np.zeros(14))
         counts = counted(replay, alpha=alpha)
         assert chi_square_is_plausible(counts, expected / expected.sum())
@@ -124,7 +124,7 @@ def test_importance_weights_are_those_of_the_paper(beta: float) -> None:
 def test_a_priority_of_zero_can_still_be_drawn() -> None:
     replay = with_priorities(np.array([0.0, 0.0, 0.0]))
     assert set(draw(replay, 100)[1].rows.tolist()) == {0, 1, 2}
-    replay.learnt(sample_of(1, replay=replay), np.array([0.0]), None)
+    replay.update(sample_of(1, replay=replay), np.array([0.0]), None)
     assert 0 < min(priorities_of(replay)) <= 1e-6
     assert draw(replay)[0].weight.isfinite().all()
 
@@ -150,7 +150,7 @@ def test_a_priority_that_is_not_finite_leaves_all_of_its_unroll_as_it_was(found:
     for number in range(3):
         replay.insert(unroll(number), number + 1.0)
     before = states_of(replay)
-    replay.learnt(sample_of(1, 2, replay=replay), np.array([found, 9.0]), refreshed(5.0, 2))
+    replay.update(sample_of(1, 2, replay=replay), np.array([found, 9.0]), refreshed(5.0, 2))
     assert priorities_of(replay) == [1.0, 9.0, 3.0]
     after = states_of(replay)
     assert (after[2][0] == before[2][0]).all() and (after[3][0] == 5).all()
@@ -171,7 +171,7 @@ def test_what_is_learnt_late_does_not_touch_a_row_that_was_overwritten() -> None
     replay.insert(unroll(3), 4.0)  # over serial 1
     before = states_of(replay)
     states = tuple(np.concatenate(parts) for parts in zip(*map(refreshed, (5.0, 6.0, 7.0)), strict=True))
-    replay.learnt(late, np.array([7.0, 8.0, 9.0]), states)
+    replay.update(late, np.array([7.0, 8.0, 9.0]), states)
     assert priorities_of(replay) == [4.0, 8.0, 9.0]
     after = states_of(replay)
     assert (after[2][0] == before[2][0]).all(), "what serial 1 said of its successor came too late"
@@ -180,7 +180,7 @@ def test_what_is_learnt_late_does_not_touch_a_row_that_was_overwritten() -> None
 
 def test_of_an_unroll_drawn_twice_the_last_is_kept() -> None:
     replay = with_priorities(np.array([1.0, 1.0]))
-    replay.learnt(sample_of(2, 2, replay=replay), np.array([5.0, 6.0]), None)
+    replay.update(sample_of(2, 2, replay=replay), np.array([5.0, 6.0]), None)
     assert priorities_of(replay) == [1.0, 6.0]
     assert chi_square_is_plausible(counted(replay, alpha=1.0), np.array([1 / 7, 6 / 7]))
 
@@ -188,7 +188,7 @@ def test_of_an_unroll_drawn_twice_the_last_is_kept() -> None:
 def test_priorities_of_another_number_are_refused() -> None:
     replay = with_priorities(np.ones(3))
     with pytest.raises(ShapeMismatch, match="2 unrolls"):
-        replay.learnt(sample_of(1, 2, replay=replay), np.ones(3), None)
+        replay.update(sample_of(1, 2, replay=replay), np.ones(3), None)
 
 
 def test_a_refreshed_state_goes_into_the_unroll_that_follows_and_into_no_other() -> None:
@@ -198,7 +198,7 @@ def test_a_refreshed_state_goes_into_the_unroll_that_follows_and_into_no_other()
         replay.insert(unroll(number, env_id=env_id, run_id=run_id), 1.0)
     for serial, follower in {1: 3, 2: None, 3: 5, 4: 6, 5: None, 6: None}.items():
         before = states_of(replay)
-        replay.learnt(sample_of(serial, replay=replay), np.ones(1), refreshed(-float(serial)))
+        replay.update(sample_of(serial, replay=replay), np.ones(1), refreshed(-float(serial)))
         changed = {one for one, states in states_of(replay).items()
                    if any((new != old).any() for new, old in zip(states, before[one], strict=True))}
         assert changed == ({follower} if follower else set())
@@ -211,7 +211,7 @@ def test_nothing_follows_an_unroll_that_was_overwritten_or_whose_follower_was() 
     for number, env_id in enumerate((0, 0, 1, 1, 0)):  # serials 3 and 4 take the rows of 1 and 2, 5 that of 3
         replay.insert(unroll(number, env_id=env_id), 1.0)
     before = states_of(replay)
-    replay.learnt(sample_of(4, 5, replay=replay), np.ones(2), refreshed(5.0, 2))
+    replay.update(sample_of(4, 5, replay=replay), np.ones(2), refreshed(5.0, 2))
     after = states_of(replay)
     assert sorted(after) == [4, 5]
     assert all((after[serial][0] == before[serial][0]).all() for serial in after)
@@ -221,7 +221,7 @@ def test_an_unroll_never_follows_itself_in_a_replay_of_one() -> None:
     replay = empty(1)
     for number in range(3):
         replay.insert(unroll(number), 1.0)
-        replay.learnt(draw(replay, 1)[1], np.ones(1), refreshed(5.0))
+        replay.update(draw(replay, 1)[1], np.ones(1), refreshed(5.0))
     assert not (states_of(replay)[3][0] == 5).any()
 
 
@@ -251,7 +251,7 @@ def test_what_is_drawn_is_what_was_put_in(capacity: int) -> None:
         found = random.normal(size=(5, 7)).astype(np.float32)
         states = tuple(np.stack([unroll(-serial - one + 1000).initial_state[part] for one in sample.serials.tolist()])
                        for part in range(2))
-        replay.learnt(sample, np.abs(found).max(1), states)
+        replay.update(sample, np.abs(found).max(1), states)
         for place, one in enumerate(sample.serials.tolist()):
             follower = follows.get(one, 0)
             if follower:
@@ -269,7 +269,7 @@ def test_the_age_of_a_sample_is_the_steps_that_came_in_after_it() -> None:
         replay.insert(unroll(number), 1.0)
         _, sample = draw(replay, 3)
         ages += [(number + 1 - serial) * T for serial in sample.serials.tolist()]
-    scalars, distributions = replay.look()
+    scalars, distributions = replay.metrics()
     assert scalars["sample_age_steps"] == pytest.approx(sum(ages) / len(ages))
     edges, counts = distributions["sample_age"]
     clipped = np.clip(ages, edges[0], edges[-1])
@@ -280,18 +280,18 @@ def test_the_age_of_a_sample_is_the_steps_that_came_in_after_it() -> None:
 def test_a_look_tells_of_what_was_sampled_since_the_last() -> None:
     replay = with_priorities(np.ones(4))
     draw(replay, 5)
-    replay.look()
-    scalars, distributions = replay.look()
+    replay.metrics()
+    scalars, distributions = replay.metrics()
     assert "sample_age_steps" not in scalars and "sample_age" not in distributions
     _, sample = draw(replay, 7)
-    scalars, distributions = replay.look()
+    scalars, distributions = replay.metrics()
     assert scalars["sample_age_steps"] == pytest.approx(((4 - sample.serials) * T).mean())
     assert sum(distributions["sample_age"][1]) == 7
 
 
 def test_a_look_tells_of_the_priorities_and_of_how_full_it_is() -> None:
     replay = with_priorities(np.array([0.5, 2.0, 1e9, 0.0]), capacity=5)
-    scalars, distributions = replay.look()
+    scalars, distributions = replay.metrics()
     assert scalars["replay_unrolls"] == 4 and scalars["replay_fill"] == 0.8
     assert scalars["replay_gb"] == 4 * LAYOUT.unroll_bytes / 2**30
     assert scalars["priority_max"] == 1e9 and scalars["priority_mean"] == pytest.approx((2.5 + 1e9) / 4)
@@ -300,11 +300,11 @@ def test_a_look_tells_of_the_priorities_and_of_how_full_it_is() -> None:
     assert counts[0] == counts[-1] == 1, "what lies beyond counts at the ends"
     for number in range(9):
         replay.insert(unroll(number), 1.0)
-    assert replay.look()[0]["replay_fill"] == 1.0
+    assert replay.metrics()[0]["replay_fill"] == 1.0
 
 
 def test_a_look_at_an_empty_replay_has_nothing_to_say_of_priorities() -> None:
-    scalars, distributions = empty(5).look()
+    scalars, distributions = empty(5).metrics()
     assert scalars == {"replay_unrolls": 0.0, "replay_fill": 0.0, "replay_gb": 0.0} and not distributions
 
 
@@ -313,7 +313,7 @@ def test_another_thread_may_look_all_the_time() -> None:
     ages, lowest, failures, done = [], [], [], threading.Event()
 
     def look() -> None:
-        scalars, histograms = replay.look()
+        scalars, histograms = replay.metrics()
         lowest.append(scalars.get("priority_mean", 1.0))
         ages.append(sum(histograms["sample_age"][1]) if "sample_age" in histograms else 0)
 
@@ -331,7 +331,7 @@ def test_another_thread_may_look_all_the_time() -> None:
         some = [unroll(number) for number in range(20)]
         for number in range(1000):
             replay.insert(some[number % 20], 1.0 + number)
-            replay.learnt(draw(replay, 3, alpha=0.9 + 0.1 * (number % 2))[1], np.full(3, 2.0 + number), None)
+            replay.update(draw(replay, 3, alpha=0.9 + 0.1 * (number % 2))[1], np.full(3, 2.0 + number), None)
     finally:
         done.set()
         thread.join(240)
@@ -356,7 +356,7 @@ def go_on(replay: PrioritizedReplay, first: int, last: int) -> list[tuple[list[i
         replay.insert(unroll(number, env_id=number % 3, run_id=first), 0.5 + number % 7)
         batch, sample = draw(replay, 4)
         told.append((sample.serials.tolist(), batch.weight.tolist()))
-        replay.learnt(sample, 0.1 + batch.reward.abs().mean(0).numpy() / 100, refreshed(float(number), 4))
+        replay.update(sample, 0.1 + batch.reward.abs().mean(0).numpy() / 100, refreshed(float(number), 4))
     return told
 
 
@@ -433,7 +433,7 @@ def test_what_was_drawn_before_loading_does_not_fill_rows_that_are_empty_now() -
     replay = with_priorities(np.ones(10))
     late = sample_of(9, 10, replay=replay)
     replay.load(saved(with_priorities(np.ones(3))))
-    replay.learnt(late, np.array([100.0, 100.0]), None)
+    replay.update(late, np.array([100.0, 100.0]), None)
     assert draw(replay, 100)[1].rows.max() < 3
 
 

@@ -1,4 +1,4 @@
-"""Builds what depends on the environment: network, algorithm, tables and unrolls, on a device, from a checkpoint."""
+"""Builds what depends on the environment: network, algorithm, tables and unrolls, restored from a checkpoint."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Newest = Callable[[], tuple[Checkpoint | None, list[str]]]
 
 
 class Builder:
-    """Builds the parts of one learner for the environment `spec`; they act and train as `state` says.
+    """Builds the parts of one learner for the environment `spec`; `state` says how they act and train.
 
     Args:
         newest: see `Restoring`.
@@ -50,9 +50,9 @@ class Builder:
         self._state, self._learners, self._log, self._meters = state, state.learners, log, meters
 
     def build(self) -> tuple[Parts, Counters]:
-        """The parts, restored, and the counters that the run goes on from. In a group all learners build at once.
+        """The restored parts, and the counters from which the run continues. All learners of a group build at once.
 
-        Raises what the environment, the network, the device or the checkpoint do not allow.
+        Raises WorkbenchError if environment, network, device or checkpoint do not fit.
         """
         state, learners, spec, config = self._state, self._learners, self._spec, self._state.config
         check_same_environment(EnvironmentSpec.from_json(learners.from_leader(spec.to_json())), spec)
@@ -74,7 +74,8 @@ class Builder:
         generator = acting.generator(state.seed(1))
         counters = Restoring(self._run, newest=self._newest, state=state, log=self._log, trainer=trainer,
                              experience=experience, generator=generator).restore()
-        learners.begin(trainer.join, steps=counters.steps, seed=state.seed(4, counters.updates))
+        trainer.join(learners)
+        learners.begin(steps=counters.steps, seed=state.seed(4, counters.updates))
         policy = PublishedPolicy(trainer.network, version=trainer.updates, device=acting)
         inference = Inference(
             spec, config=lambda: state.config, algorithm=trainer.algorithm, policy=policy,
@@ -90,7 +91,7 @@ class Builder:
         return Parts(spec, device, threads, name, trainer, experience, policy, inference), counters
 
     def _trainer(self, device: Device, factory: Factory | None) -> Trainer:
-        """The network and the algorithm, on the device."""
+        """The trainer of the run's network and algorithm, on the device."""
         config, hyperparameters = self._state.config, self._state.hyperparameters
         algorithm = algorithms.build(config, spec=self._spec).to(device.torch)
         network = networks.build(
@@ -114,7 +115,7 @@ class Builder:
             return None
         learners = self._learners
         if not learners.leads:
-            learners.from_leader()  # it has made the run's copy of the opponent
+            learners.from_leader()  # waits until the leader has copied the opponent into the run
         checkpoint = frozen_opponent.kept(self._run, self._state.config.opponent)
         if learners.leads:
             learners.from_leader()
@@ -122,7 +123,7 @@ class Builder:
         return Opponent(policy, device=device, num_envs=self._state.environments, seed=self._state.seed(3))
 
     def _log_episode(self, episode: Episode) -> None:
-        """Log an episode by the number that its environment has in the run."""
+        """Log an episode under the number of its environment in the run."""
         config, learners = self._state.config, self._learners
         row, env = divmod(episode.env_id, config.envs_per_actor)
         number = (row * config.learners + learners.rank) * config.envs_per_actor + env

@@ -1,4 +1,4 @@
-"""The JSON calls of a learner. Those that change something are carried out by the training thread, between updates."""
+"""The JSON calls of a learner. The training thread carries out calls that change something, between two updates."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from workbench.wire.rpc import Handler
 
 
 class MemberCalls:
-    """What every learner of a group answers.
+    """The calls that every learner of a group answers.
 
     Attributes:
-        report: there when the learner is ready.
-        floods: sentences about strangers at this learner's port.
+        report: set before the learner is ready.
+        floods: sentences about floods of connections at this learner's port.
     """
 
     report: LearnerReport
@@ -36,20 +36,20 @@ class MemberCalls:
         self._run, self._streams = state, streams
 
     def methods(self) -> dict[str, Handler]:
-        """By name."""
+        """The handlers, by the names of their calls."""
         return {"look": self.look, "watch": self.watch}
 
     def look(self, heard: int) -> dict[str, Any]:
-        """What this learner did since it was last asked, for the leader, which has `heard` of so many episodes;
-        nothing before it trains."""
+        """The fields of this learner's `Activity` since the last call, for the leader, which already has `heard` of its
+        episodes; {} before it trains."""
         if type(heard) is not int:
-            raise InvalidInput(f"heard={heard!r:.100} is no number of episodes.")
-        return self.report.look(heard).to_json() if self._run.ready.is_set() else {}
+            raise InvalidInput(f"heard={heard!r:.100} is not a number of episodes.")
+        return self.report.activity(heard).to_json() if self._run.ready.is_set() else {}
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
-        """New steps of an environment, see `Tap.since`, its actions' names, what it is, and whether it evaluates.
+        """New steps of an environment (see `Tap.since`), with its spec, its actions' names and whether it evaluates.
 
-        None before there is any actor. Raises InvalidInput for one that the opponent plays.
+        No steps before the first actor. Raises InvalidInput for an environment that the opponent plays.
         """
         if not self._run.ready.is_set():
             return {"cursor": since, "first": 0, "missed": 0, "steps": 0}
@@ -66,7 +66,7 @@ class MemberCalls:
 
 
 class LeaderCalls(MemberCalls):
-    """What the learner that leads answers to the supervisor."""
+    """The calls of the leader, from the supervisor."""
 
     def __init__(
         self, state: RunState, streams: ActorStreams, *, log: Recorder, storage: Storage, orders: Orders,
@@ -77,23 +77,24 @@ class LeaderCalls(MemberCalls):
         self._orders, self._commands = orders, commands
 
     def methods(self) -> dict[str, Handler]:
-        """By name."""
+        """The handlers, by the names of their calls."""
         return {"status": self.status, "pause": self.pause, "resume": self.resume, "tune": self.tune,
                 "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale, "watch": self.watch}
 
     def status(self) -> dict[str, Any]:
-        """Counters as they are now, speeds and means of the last second, all of one state; see the recorder."""
+        """Counters as they are now, with the speeds and means of the last second, all of one state."""
         run = self._run
         while True:
-            phase = LearnerPhase(self.state, self.reason, bool(run.held), run.writing_replay, tuple(self.floods))
+            phase = LearnerPhase(self.state, self.reason, bool(run.hold_reason), run.writing_replay,
+                                 tuple(self.floods))
             ready = run.ready.is_set()
-            known = replace(self._log.status, **asdict(run.progress)).to_json() if ready else {}
-            if self.state == phase.state:  # else it changed between: counters of training are none of a pause
-                return {**known, **phase.to_json()}
+            status = replace(self._log.status, **asdict(run.progress)).to_json() if ready else {}
+            if self.state == phase.state:  # else it changed meanwhile, and the counters may belong to the new state
+                return {**status, **phase.to_json()}
 
     @property
     def state(self) -> str:
-        """waiting (for a first update in this life, or unrolls to replay), training, paused, finished or stopped."""
+        """waiting (for the first update of this life), training (or filling the replay), paused, finished, stopped."""
         run = self._run
         if run.finished:
             return "finished"
@@ -108,11 +109,11 @@ class LeaderCalls(MemberCalls):
 
     @property
     def reason(self) -> str:
-        """Why it is in that state, where that is not plain."""
+        """Why the learner is in that state; "" where that needs no explanation."""
         run = self._run
         if run.paused is not None:
             return run.paused
-        if hold := run.held or self._storage.hold:  # what training goes by, which may be a moment behind the disk
+        if hold := run.hold_reason or self._storage.hold:  # training notices a full disk a moment later
             return hold
         if run.writing_replay:
             return "writing a checkpoint with its replay"
@@ -133,7 +134,7 @@ class LeaderCalls(MemberCalls):
     def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Change live fields between two updates. Raises UnknownName, NotLive or OutOfBounds."""
         if not isinstance(changes, dict):
-            raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
+            raise InvalidInput(f"changes={changes!r:.100} is not an object of fields and values.")
 
         def apply() -> dict[str, Any]:
             before = self._run.config
@@ -145,14 +146,14 @@ class LeaderCalls(MemberCalls):
         return result
 
     def checkpoint(self, reason: str = "requested", replay: bool | None = None) -> dict[str, Any]:
-        """Write a checkpoint between two updates: {"path", "frames"}; see `CheckpointWriter.write` for `replay`."""
+        """Write a checkpoint between two updates, and return {"path", "frames"}; see `CheckpointWriter.write`."""
         if not self._run.ready.is_set():
             raise WorkbenchError("there is nothing to checkpoint yet: the learner waits for its first actor.")
         result: dict[str, Any] = self._commands.do(lambda: self._checkpoints.write(reason, replay=replay))
         return result
 
     def scale(self, actors: int) -> None:
-        """Expect that many actors."""
+        """Expect `actors` actors."""
         self._commands.do(lambda: self._orders.configure(self._run.config.replaced(actors=actors)))
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Commands of other threads, run by the main thread between two updates."""
+"""Commands of other threads, which the main thread runs between two updates."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 from workbench.errors import RunNotAlive, WorkbenchError
 
-_TIMEOUT_S = 25.0  # less than the supervisor waits: who is told "not done" can rely on it
+_TIMEOUT_S = 25.0  # less than the supervisor waits, so that its caller learns whether the command was dropped
 
 
 class Commands:
-    """A queue of actions. One that was given up is never run later; none is left waiting after `close`."""
+    """A queue of actions. An action that timed out never runs later; none waits after `close`."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
@@ -24,7 +24,7 @@ class Commands:
         self._pending = threading.Event()
 
     def do(self, action: Callable[[], Any], *, timeout_s: float = _TIMEOUT_S) -> Any:
-        """The result of `action`, run by the main thread. Raises what it raises, RunNotAlive when the learner ends."""
+        """The result of `action` in the main thread. Raises what it raises, or RunNotAlive when the learner ends."""
         future: Future[Any] = Future()
         with self._lock:
             if self._closed:
@@ -39,7 +39,7 @@ class Commands:
             return future.result()  # it has just begun
 
     def run_pending(self) -> None:
-        """Run what waits; in the main thread."""
+        """Run the actions that wait. Called by the main thread."""
         self._pending.clear()
         while self._waiting:
             action, future = self._waiting.popleft()
@@ -51,11 +51,11 @@ class Commands:
                 future.set_exception(error)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a command, `seconds` at most."""
+        """Wait for an action, at most `seconds`."""
         self._pending.wait(seconds)
 
     def close(self) -> None:
-        """Refuse what waits and what may still come."""
+        """Refuse the actions that wait, and all later ones."""
         with self._lock:
             self._closed = True
         while self._waiting:

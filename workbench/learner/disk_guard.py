@@ -1,6 +1,6 @@
-"""Whether the disk takes what a run makes; while it does not, training waits, and goes on by itself when it does.
+"""Holds training while the disk refuses a run's data, and lets it go on by itself.
 
-A run whose checkpoints and metrics are not stored trains for nothing: whatever ends it loses all of that.
+A run whose checkpoints and metrics are not stored trains for nothing: when it ends, all of that is lost.
 """
 
 from __future__ import annotations
@@ -17,38 +17,35 @@ _PATIENCE_S = {CHECKPOINT: 0.0, METRICS: 5.0, OLD_CHECKPOINTS: float("inf"), PLA
 
 
 class Storage:
-    """What was tried last of each kind, and why it failed; usable from several threads."""
+    """The last attempts to store each kind of data, and why they failed. Thread-safe."""
 
     def __init__(self) -> None:
-        self._refused: dict[str, tuple[str, float]] = {}  # why, and since when on the monotonic clock
+        self._failures: dict[str, tuple[str, float]] = {}  # reason, and time of the first failure (time.monotonic)
         self._lock = threading.Lock()
 
     def store(self, kind: str, write: Callable[[], Any]) -> bool:
-        """Call `write`; whether the disk took it. What is no disk's fault is raised."""
+        """Call `write`, and return whether the disk took the data. Raises errors that have other causes."""
         try:
             write()
         except (StorageFailed, OSError) as error:
             with self._lock:
-                _, since = self._refused.get(kind, ("", time.monotonic()))
-                self._refused[kind] = (str(error), since)
+                _, since = self._failures.get(kind, ("", time.monotonic()))
+                self._failures[kind] = (str(error), since)
             return False
         with self._lock:
-            self._refused.pop(kind, None)
+            self._failures.pop(kind, None)
         return True
 
     @property
     def warning(self) -> str:
-        """What was not stored at the last try, and why; "" if all was."""
-        return " ".join(dict.fromkeys(why for why, _ in self._now()))
+        """The reasons why the last attempts failed; "" if none did."""
+        with self._lock:
+            return " ".join(dict.fromkeys(reason for reason, _ in self._failures.values()))
 
     @property
     def hold(self) -> str:
         """Why training waits; "" if it need not."""
         now = time.monotonic()
         with self._lock:
-            long = [why for kind, (why, since) in self._refused.items() if now - since >= _PATIENCE_S[kind]]
-        return f"waiting for the disk, to go on by itself: {' '.join(dict.fromkeys(long))}" if long else ""
-
-    def _now(self) -> list[tuple[str, float]]:
-        with self._lock:
-            return list(self._refused.values())
+            lasting = [why for kind, (why, since) in self._failures.items() if now - since >= _PATIENCE_S[kind]]
+        return f"waiting for the disk, to go on by itself: {' '.join(dict.fromkeys(lasting))}" if lasting else ""

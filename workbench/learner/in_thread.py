@@ -1,4 +1,4 @@
-"""A learner as a thread of somebody else's process, whose random numbers and threads go on as if it were not there."""
+"""A learner as a thread of a user's process, whose random numbers and threads it leaves alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import torch
 from workbench.learner.learner import Learner
 
 
-class Left(Exception):
-    """The learner was told to leave at once."""
+class LeaveRequested(Exception):
+    """The learner was asked to end at once."""
 
 
 class ThreadLearner(Learner):
@@ -16,7 +16,7 @@ class ThreadLearner(Learner):
 
     def _build(self) -> None:
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-        with torch.random.fork_rng(devices=devices):  # everything of ours draws from generators of its own
+        with torch.random.fork_rng(devices=devices):  # all our parts draw from their own generators
             super()._build()
 
     def end(self) -> None:
@@ -24,5 +24,5 @@ class ThreadLearner(Learner):
         self.stop()
 
     def leave(self) -> None:
-        """End after the update of now, without a checkpoint: `run` raises `Left`."""
-        self.state.fail(Left())
+        """End after the current update, without a checkpoint: `run` raises `LeaveRequested`."""
+        self.state.fail(LeaveRequested())

@@ -1,11 +1,11 @@
 """The learner: central inference and training around one set of weights, steered by JSON calls.
 
-Three threads share the work. `rpc` threads take the actors' steps to the batcher; the inference thread answers them
-and fills unrolls; the main thread trains. Whatever a call changes (tune, checkpoint, pause) is done by the main thread
-between two updates. A fourth thread writes metrics once a second.
+Threads share the work. The `rpc` threads take the actors' steps to the batcher, the inference thread answers them and
+fills unrolls, and the main thread trains. The main thread also does what a call changes (tune, checkpoint, pause),
+between two updates. One more thread writes metrics once a second.
 
-Several learners train as one `Group`: each has these threads but the fourth, which only the leader has. The leader is
-called, and orders the others.
+Several learners train as one `Group`. Each has these threads, but only the leader writes metrics. The supervisor calls
+the leader, which orders the others.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from workbench.wire.rpc import Server
 
 
 class Learner:
-    """One learner of one run, the only one or the one of that rank. `run` trains until it is stopped or finished.
+    """One learner of a run: the only one, or the one of that rank. `run` trains until it stops or finishes.
 
     Attributes:
-        schedule: in which acting, training and checkpoints take turns; there when the environment is known.
+        schedule: of acting, training and checkpoints; set when the environment is known.
     """
 
     schedule: Schedule
@@ -68,7 +68,7 @@ class Learner:
         self._spec_known = threading.Event()
 
     def _lead(self, storage: Storage) -> None:
-        """Write the run's log and checkpoints, and answer the supervisor."""
+        """Create what writes the run's log and checkpoints, and answers the supervisor."""
         run, state, commands = self.run_directory, self.state, self.commands
         self.log = log = Recorder(run, storage)
         self.orders = Orders(state, log)
@@ -78,14 +78,14 @@ class Learner:
                                  checkpoints=checkpoints)
 
     def _follow(self) -> None:
-        """Leave that to the leader."""
+        """Create what leaves log and checkpoints to the leader."""
         self.log = Forwarder(self.learners)
         self.orders = Orders(self.state, self.log)
         self.checkpoints = NoCheckpoints()
         self.calls = MemberCalls(self.state, self.streams)
 
     def run(self) -> None:
-        """Train until stopped or finished. Raises what made it fail."""
+        """Train until stopped or finished. Raises the error that made it fail."""
         state = self.state
         server: Server = serve_run(
             self.run_directory, learner_name(self.learners.rank), calls=self.calls.methods(),
@@ -109,7 +109,7 @@ class Learner:
             state.ended.set()
 
     def _admit(self, hello: Hello) -> int:
-        """Check the actor's environment against the network's, waiting for that to be built. The seed of its life."""
+        """Check the actor's environment against the network's once that is built. Returns the seed of its life."""
         state = self.state
         if self._spec is None:
             self._spec = hello.spec
@@ -121,7 +121,7 @@ class Learner:
         return self.schedule.admit(hello)
 
     def _build(self) -> None:
-        """Everything that depends on the environment: network, algorithm, tables, weights from a checkpoint."""
+        """Build what depends on the environment: network, algorithm, tables, weights from a checkpoint."""
         assert self._spec is not None
         state, exact = self.state, bool(self.state.config.exact_resume_updates)
         newest = partial((ExactResume if exact else Concurrent).newest, self.run_directory,
@@ -156,7 +156,7 @@ class Learner:
                 thread.join(timeout=5)
 
     def _guarded(self, loop: Callable[[], None]) -> Callable[[], None]:
-        """`loop`, whose error ends the learner instead of its thread alone."""
+        """A function that calls `loop`; an error ends the learner instead of its thread alone."""
 
         def guarded() -> None:
             try:
@@ -172,6 +172,6 @@ class Learner:
         self.state.stop()
 
     def stop_and_wait(self) -> None:
-        """Stop, and wait until that is done."""
+        """End after a last checkpoint, and wait for that."""
         self.stop()
         self.state.ended.wait()

@@ -15,7 +15,7 @@ from workbench.wire.lifeline import PEERS_LOST, Lifeline, leave_error
 
 
 def main(run_dir: str, rank: int, lifeline: Lifeline) -> int:
-    """Run the learner of that rank of the run in `run_dir` until it is stopped or finished. The exit code."""
+    """Run the learner of that rank of the run in `run_dir` until it stops or finishes, and return the exit code."""
     run = RunDirectory(Path(run_dir))
     try:
         learner = Learner(run, rank)

@@ -1,6 +1,6 @@
-"""What all learners of a run do between the same two updates: they begin alike, pause, hold, and change settings.
+"""Orders that all learners of a run carry out between the same two updates: pause, hold, change settings.
 
-The leader is called and orders the others. Where training finds a reason to pause, any learner may order it.
+The leader gets the calls and orders the others. Any learner may order a pause for which its training finds a reason.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workbench.learner.training.data_parallel import Word
 
 
 class Orders:
-    """The orders of one learner and to it. Called by the training thread."""
+    """The orders that one learner gives and obeys. Called by the training thread."""
 
     def __init__(self, state: RunState, log: Log) -> None:
         self._state, self._learners, self._log = state, state.learners, log
@@ -22,34 +22,34 @@ class Orders:
     def agree(self) -> None:
         """Take over the leader's configuration, and whether it is paused."""
         state = self._state
-        leaders = self._learners.from_leader({"config": state.config.to_json(), "paused": state.paused})
-        state.configure(RunConfig.from_json(leaders["config"]))
-        state.paused = leaders["paused"]
+        agreed = self._learners.from_leader({"config": state.config.to_json(), "paused": state.paused})
+        state.configure(RunConfig.from_json(agreed["config"]))
+        state.paused = agreed["paused"]
 
     def pause(self, reason: str | None) -> None:
-        """Hold all learners, or let them go on."""
+        """Pause all learners for that reason, or let them go on (None)."""
         self._state.pause(reason)
         self._learners.order("pause", reason=reason)
 
     def hold(self, reason: str) -> None:
-        """Hold all learners while the disk takes nothing, or let them go on."""
+        """Hold all learners while the disk refuses data, or let them go on ("")."""
         self._state.hold(reason)
         self._learners.order("hold", reason=reason)
 
     def configure(self, config: RunConfig) -> None:
-        """Go by `config` from now on, in all learners."""
+        """Use `config` from now on, in all learners."""
         self._state.configure(config)
         self._learners.order("config", config=config.to_json())
 
     def meet(self, ready: bool, *, log_largest: float = 0.0) -> bool:
-        """Whether all learners are ready, now that they know of each other and have done what was ordered.
+        """Exchange states and orders with the other learners, and obey theirs. Returns whether all are ready.
 
         Args:
             log_largest: see `Word`.
 
         Raises:
-            PeersLost: another one is gone.
-            BaseException: what this one fails with; the others end when it is gone.
+            PeersLost: another learner is gone.
+            BaseException: the failure of this learner; the others end when it is gone.
         """
         state = self._state
         state.raise_failure()
@@ -58,7 +58,7 @@ class Orders:
         return self._learners.meet(word, obey=self._obey, over=lambda: state.over)
 
     def _obey(self, order: str, **arguments: Any) -> None:
-        """Do what another learner ordered."""
+        """Carry out the order of another learner."""
         match order:
             case "pause":
                 self._state.pause(arguments["reason"])

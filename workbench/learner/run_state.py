@@ -1,6 +1,6 @@
-"""How a learner stands: its configuration as it is now, whether it holds or ends, and how far it is.
+"""The state of a learner: its present configuration, whether it holds or ends, and its progress.
 
-All threads read it. The training thread changes it, but for `stop` and `fail`, which may come from any thread.
+All threads read it. Only the training thread changes it, except by `stop` and `fail`, which any thread may call.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from workbench.trajectory import EnvironmentSpec
 
 @dataclass(frozen=True)
 class Parts:
-    """What depends on the environment, and waits for the first actor: the network, and what acts by it and trains it.
+    """The parts of a learner that depend on the environment, built when the first actor has described it.
 
     Attributes:
-        device: that trains.
-        threads: of torch, in the thread that trains.
-        network_name: as a person knows it.
-        experience: what training takes its batches from.
+        device: of training.
+        threads: of torch, in the training thread.
+        network_name: as shown to people.
+        experience: the source of training's batches.
         policy: the weights that inference uses.
     """
 
@@ -44,19 +44,19 @@ class Parts:
 
 
 class Clock:
-    """Seconds of training; stands still while paused."""
+    """Seconds of training, without pauses."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._before = seconds
         self._since: float | None = None
 
     def run(self, running: bool) -> None:
-        """Start it, or stop it."""
+        """Start the clock, or stop it."""
         self._before, self._since = self.seconds, (time.monotonic() if running else None)
 
     @property
     def seconds(self) -> float:
-        """What it shows."""
+        """Seconds so far."""
         return self._before + (time.monotonic() - self._since if self._since is not None else 0.0)
 
 
@@ -65,19 +65,18 @@ class RunState:
 
     Args:
         learners: all learners of the run.
-        paused: the reason, where the run is paused.
+        paused: the reason why the run is paused; None: it is not.
 
     Attributes:
         config: the run's configuration.
-        hyperparameters: its hyperparameters; of several learners this one's share.
-        batcher: of inference; it goes by the configuration, and stands still with training.
+        hyperparameters: of the run; this learner's share of them if there are several.
+        batcher: of inference; follows the configuration, and pauses with training.
         paused: the reason, or None.
-        held: why training waits for the disk; "" if it does not.
-        failure: what `Learner.run` will raise.
-        ready: set when all is there; `parts`, and what is counted, may be looked at from then on.
+        hold_reason: why training waits for the disk; "" if it does not.
+        failure: the error that `Learner.run` will raise.
+        ready: set once `parts` and all counters may be read.
         ended: set when `Learner.run` is over.
         writing_replay: whether a checkpoint with its replay is being written.
-        parts: what was built for the environment.
         first_updates: updates with which this life began.
     """
 
@@ -88,14 +87,14 @@ class RunState:
         self.learners = learners
         self.config, self.hyperparameters = config, config.hyperparameters
         self.batcher = Batcher(max_batch=self.max_batch, timeout_s=config.batch_timeout_ms / 1000)
-        self.paused, self.held = paused, ""
+        self.paused, self.hold_reason = paused, ""
         self.stopping, self.writing_replay = False, False
         self.failure: BaseException | None = None
         self.ready, self.ended = threading.Event(), threading.Event()
         self.clock = Clock()
 
     def configure(self, config: RunConfig) -> None:
-        """Go by `config` from now on."""
+        """Use `config` from now on."""
         self.config, self.hyperparameters = config, self.learners.share(config.hyperparameters)
         self.batcher.max_batch = self.max_batch
         self.batcher.timeout_s = config.batch_timeout_ms / 1000
@@ -108,51 +107,51 @@ class RunState:
 
     @property
     def max_batch(self) -> int:
-        """Environments in a whole batch of inference."""
+        """Environments in a full inference batch."""
         return self.config.max_batch or max(1, self.environments // 2)
 
     def seed(self, number: int, *more: int) -> int:
-        """A seed of its own for each use of random numbers, and for each learner of a group."""
+        """A seed that differs for each use of random numbers, and for each learner of a group."""
         return self.learners.seed(self.config.seed + number, *more)
 
     # ---- whether it goes on -----------------------------------------------------------------------------------------
 
     def begin(self, parts: Parts, time_s: float) -> None:
-        """Count with these parts, from `time_s` seconds of training on."""
+        """Begin with these parts, after `time_s` seconds of training."""
         self.parts, self.first_updates, self.clock = parts, parts.trainer.updates, Clock(time_s)
 
     def start(self) -> None:
-        """All is there: begin to act and train, unless something holds it."""
+        """Begin to act and train, unless paused or held; all parts are built."""
         self.ready.set()
         self._stand_or_go()
 
     def pause(self, reason: str | None) -> None:
-        """Hold training and acting, or let them go on (None)."""
+        """Pause training and acting, or let them go on (None)."""
         self.paused = reason
         self._stand_or_go()
 
     def hold(self, reason: str) -> None:
-        """Hold training and acting while the disk takes nothing, or let them go on ("")."""
-        self.held = reason
+        """Hold training and acting while the disk refuses data, or let them go on ("")."""
+        self.hold_reason = reason
         self._stand_or_go()
 
     def stop(self) -> None:
-        """End training soon."""
+        """End training at the next opportunity."""
         self.stopping = True
 
     def fail(self, error: BaseException) -> None:
-        """Let `Learner.run` raise `error` after the update of now."""
+        """Let `Learner.run` raise `error` after the current update."""
         self.failure, self.stopping = error, True
 
     def raise_failure(self) -> None:
-        """Raises what `fail` was called with, if it was."""
+        """Raises the error that `fail` got, if any."""
         if self.failure is not None:
             raise self.failure
 
     @property
     def stands_still(self) -> bool:
-        """Whether training and acting are held."""
-        return self.paused is not None or bool(self.held)
+        """Whether training and acting are paused or held."""
+        return self.paused is not None or bool(self.hold_reason)
 
     def _stand_or_go(self) -> None:
         self.batcher.pause(self.stands_still)
@@ -160,7 +159,7 @@ class RunState:
 
     @property
     def over(self) -> bool:
-        """Whether training ends, for all learners at once."""
+        """Whether training ends; the same answer in all learners."""
         return self.learners.stops(self.stopping) or self.finished
 
     # ---- how far it is ----------------------------------------------------------------------------------------------
@@ -172,14 +171,14 @@ class RunState:
 
     @property
     def progress(self) -> Progress:
-        """Frames, steps and updates of all learners, and training time, so far."""
+        """Frames, steps and updates of all learners so far, and training time."""
         parts = self.parts
         steps = self.learners.steps(parts.inference.steps)
         return Progress(steps * parts.spec.frames_per_step, steps, parts.trainer.updates, self.clock.seconds)
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate now: warmed up over the first updates, and decayed if so asked."""
+        """The present learning rate: warmed up over the first updates, and decayed if configured."""
         hyperparameters, progress = self.hyperparameters, self.progress
         rate: float = hyperparameters.learning_rate * min(
             1.0, (progress.updates + 1) / max(1, hyperparameters.warmup_updates))

@@ -1,9 +1,9 @@
-"""From single steps to unrolls: per-environment tables of partial unrolls, NumPy only.
+"""Assembles unrolls from single steps, in tables of partial unrolls with a row per environment. NumPy only.
 
-`append` writes one step of some environments at each one's own index, and returns the unrolls that it completed.
-An unroll holds `length` = overlap + T + 1 steps; the last overlap + 1 of them begin the next unroll (overlap 0 for
-V-trace, burn-in for R2D2). What belongs to an unroll's first step, the frames and the recurrent state before it,
-is kept when that step is written, so state and frames always fit each other.
+`append` writes a step of some environments, each at its own index, and returns the unrolls that are complete. An unroll
+has `length` = overlap + T + 1 steps; its last overlap + 1 steps begin the next unroll (overlap: 0 for V-trace, burn-in
+for R2D2). The frames and the recurrent state before an unroll's first step are stored together with that step, so they
+always fit each other.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class UnrollAssembler:
     """Tables of partial unrolls of `num_envs` environments.
 
     Args:
-        stagger: each environment leaves out up to an unroll of steps at the begin of a life, each another number of
-            them. Unrolls are then complete a few at a time. Otherwise those of all environments are at once, and
-            with many environments acting waits for training and training for acting.
+        stagger: whether each environment leaves out a different number of steps, up to an unroll, at the beginning of
+            a life. Then a few unrolls complete at a time. Otherwise those of all environments complete at once, and
+            with many environments acting and training wait for each other.
     """
 
     def __init__(self, layout: UnrollLayout, *, num_envs: int, stagger: bool = False) -> None:
@@ -33,40 +33,40 @@ class UnrollAssembler:
         self._steps = {
             name: np.zeros((num_envs, self.length, *shape), dtype) for name, (shape, dtype) in layout.per_step.items()
         }
-        # What precedes the first step of the unroll being filled [:, 0] and of those that begin inside it [:, 1:].
+        # Frames and state before the unroll being filled [:, 0], and before the unrolls that begin inside it [:, 1:].
         starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
         self._before = {name: np.zeros((*starts, *shape), dtype) for name, (shape, dtype) in layout.per_unroll.items()}
-        self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: steps to leave out
+        self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: as many are left out
         self._run_ids = np.zeros(num_envs, np.int64)
 
     def reset(self, env_ids: Array, run_id: int) -> None:
-        """Forget the partial unrolls of `env_ids`: they begin a new life."""
+        """Drop the partial unrolls of `env_ids`, which begin a new life."""
         self._index[env_ids] = -self._left_out(env_ids) if self._stagger else 0
         self._run_ids[env_ids] = run_id
 
     def _left_out(self, env_ids: Array) -> Array:
-        """Steps in [0, unroll_length) that are spread evenly, however many environments there are (Weyl's sequence)."""
+        """Steps in [0, unroll_length), evenly spread for any number of environments (Weyl's sequence)."""
         return (env_ids * _GOLDEN_RATIO % 1 * self.layout.unroll_length).astype(np.int64)
 
     def begins(self, rows: Array) -> Array:
-        """bool [N]: whether the next step of each of the environments `rows` is the first of some unroll."""
+        """bool [N]: whether the next step of each environment of `rows` is the first of an unroll."""
         first: Array = self._index[rows] % self.layout.unroll_length == 0
         return first
 
     def append(self, env_ids: Array, steps: Steps[Array], before: Sequence[Array]) -> list[Unroll]:
-        """Record one step of some environments; the unrolls that are complete with it.
+        """Write one step of some environments, and return the unrolls that it completes.
 
         Args:
-            env_ids: int [N], rows of the table, each at most once.
+            env_ids: int [N], rows of the tables, each at most once.
             steps: [N, ...].
-            before: `UnrollLayout.per_unroll` of the K environments whose step begins an unroll, [K, ...] in their
+            before: `UnrollLayout.per_unroll` of the K environments whose step begins an unroll, [K, ...], in their
                 order; see `begins`.
         """
         rows, index = env_ids, self._index[env_ids]
         self._index[rows] += 1
         if index.min(initial=0) < 0:
-            kept = index >= 0
-            rows, index, steps = rows[kept], index[kept], steps.map(lambda array: array[kept])
+            used = index >= 0
+            rows, index, steps = rows[used], index[used], steps.map(lambda array: array[used])
         arrays = steps.arrays()
         for name, table in self._steps.items():
             table[rows, index] = arrays[name]
@@ -77,7 +77,7 @@ class UnrollAssembler:
         return [self._complete(row) for row in rows[index == self.length - 1].tolist()]
 
     def _complete(self, row: int) -> Unroll:
-        """A copy of the row's unroll; the row then begins with the steps that the next one shares."""
+        """A copy of the row's unroll; the row then begins with the steps that the next unroll shares."""
         steps = {name: table[row].copy() for name, table in self._steps.items()}
         before = {name: table[row, 0].copy() for name, table in self._before.items()}
         shared = self.length - self.layout.unroll_length
@@ -89,7 +89,7 @@ class UnrollAssembler:
         return Unroll.of({**steps, **before}, env_id=row, run_id=int(self._run_ids[row]))
 
     def resize(self, num_envs: int) -> None:
-        """Make room for `num_envs` environments; rows that exist stay as they are."""
+        """Make room for `num_envs` environments; existing rows stay the same."""
         more = num_envs - len(self._index)
         if more <= 0:
             return

@@ -1,7 +1,7 @@
-"""What training takes its batches from: every unroll once and in order (V-trace, `queue`), or a replay (R2D2).
+"""The source of training's batches: each unroll once and in order (V-trace, `queue`), or a replay (R2D2).
 
-Inference only appends to a bounded queue; all the rest is done by the training thread, so that drawing a sample never
-holds up inference. Only a full queue does; this back-pressure slows the actors.
+Inference only appends to a bounded queue; the training thread does everything else, so sampling never blocks inference.
+Only a full queue blocks inference; this back-pressure slows the actors.
 """
 
 from __future__ import annotations
@@ -15,63 +15,60 @@ import numpy as np
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss, ReplayAlgorithm
-from workbench.replay.capacity import check_memory, lasting_capacity
-from workbench.replay.prioritized import PrioritizedReplay
+from workbench.replay.prioritized import Histograms, PrioritizedReplay
 from workbench.replay.queue import Fresh, UnrollQueue
+from workbench.replay.replay_capacity import check_memory, lasting_capacity
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll
 
 _COUNTERS = "experience.counters"
 _PATIENCE_S = 0.5
-_MEMORY_CHECK = 50  # unrolls between looks at the machine's memory while the replay fills
-
-
-Histograms = dict[str, tuple[list[float], list[int]]]  # edges and counts by name
+_MEMORY_CHECK = 50  # unrolls between two checks of the machine's memory while the replay fills
 
 
 class Experience(Protocol):
-    """Unrolls on their way from inference to training. `config` is the algorithm's, live, at each call."""
+    """Unrolls on their way from inference to training. `config` is the algorithm's present configuration."""
 
     queue: UnrollQueue
 
     @property
-    def kept(self) -> tuple[int, int] | None:
-        """Unrolls in the replay, and how many it holds at most; None without replay."""
+    def occupancy(self) -> tuple[int, int] | None:
+        """Unrolls in the replay, and its capacity; None without replay."""
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """The next batch, or None if it is not ready after `timeout_s`."""
 
-    def learnt(self, batch: Batch, loss: Loss | None) -> None:
-        """Told of an update on `batch`; None: it was skipped, as its loss or gradient was not finite."""
+    def after_update(self, batch: Batch, loss: Loss | None) -> None:
+        """Use the loss of an update on `batch`; None: the update was skipped, since it was not finite."""
 
     @property
     def filling(self) -> str:
-        """What is awaited before the first update, in words; "" when it may come."""
+        """What must happen before the first update, in words; "" if nothing."""
 
-    def look(self) -> tuple[dict[str, float], Histograms]:
-        """Metrics of now; from any thread."""
+    def metrics(self) -> tuple[dict[str, float], Histograms]:
+        """Present scalars and histograms by name. Thread-safe."""
 
-    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
-        """What a checkpoint keeps: the replay if `asked`, or (None) if the configuration says so; else nothing.
+    def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
+        """The replay for a checkpoint if `requested`, or (None) if the configuration asks for it; otherwise {}.
 
         Views: save them before the next call.
         """
 
     def load(self, arrays: Mapping[str, Array]) -> int:
-        """Put back what `arrays` returned; how many unrolls had no room. Raises ShapeMismatch for another layout."""
+        """Restore `arrays`, and return the number of unrolls without room. Raises ShapeMismatch for another layout."""
 
     def close(self) -> None:
-        """End: waiting calls return, memory and files are given back."""
+        """End: waiting calls return, memory and files are freed."""
 
 
 class Replayed:
     """Prioritized replay with an exact replay ratio.
 
-    Each unroll that comes in earns `replay_ratio` trainings, and a batch of B costs B of them. A batch waits until it
-    is earned; nothing is taken in beyond that, so that the queue fills and holds up the actors. Whoever runs ahead
-    waits: trained on = replay_ratio x taken in, to within one batch, from the moment when the replay holds
-    `replay_min_size`. What data echoing trains on again comes on top of that, and is seen in the metric.
+    Each inserted unroll earns `replay_ratio` uses in training, and a batch of B costs B uses. A batch waits until it is
+    earned, and no more unrolls than that are inserted, so that the queue fills and blocks the actors. So from
+    `replay_min_size` unrolls on: uses = replay_ratio x inserted unrolls, to within one batch. Data echoing adds further
+    uses, which the metric counts.
     """
 
     def __init__(
@@ -83,82 +80,85 @@ class Replayed:
         self._algorithm = algorithm
         self._min_size = min(min_size, replay.capacity)
         self._pin_memory = pin_memory
-        self._earned = 0.0
-        self._begun = False
-        self._ratio, self._taken_in, self._trained = 0.0, 0, 0  # since the ratio was last changed
+        self._earned = 0.0  # uses that no batch has cost yet
+        self._started = False
+        self._ratio, self._inserted, self._used = 0.0, 0, 0  # unrolls, since the ratio last changed
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
-        """See `Experience`; takes in what the batch still lacks."""
+        """See `Experience`; inserts the unrolls that earn the batch."""
         deadline = time.monotonic() + timeout_s
         while len(self.replay) < self._min_size or self._earned < config.batch_size:
             left_s = deadline - time.monotonic()
             unrolls = self.queue.take(1, timeout_s=max(0.0, left_s))
             if not unrolls:
                 return None
-            self._take_in(unrolls[0], config)
-            if left_s < -_PATIENCE_S:  # much waits, and so may whoever wants to pause or stop
+            self._insert(unrolls[0], config)
+            if left_s < -_PATIENCE_S:  # many unrolls wait, and a command to pause or stop may wait as well
                 return None
-        self._begun = True
+        self._started = True
         self._earned -= config.batch_size
         return self.replay.sample(
             config.batch_size, priority_exponent=config.priority_exponent,
             importance_exponent=config.importance_exponent, pin_memory=self._pin_memory,
         )
 
-    def _take_in(self, unroll: Unroll, config: Any) -> None:
+    def _insert(self, unroll: Unroll, config: Any) -> None:
         if len(self.replay) >= self._min_size:
             if config.replay_ratio != self._ratio:
-                self._ratio, self._taken_in, self._trained = config.replay_ratio, 0, 0
-            self._taken_in += 1
+                self._ratio, self._inserted, self._used = config.replay_ratio, 0, 0
+            self._inserted += 1
             self._earned += config.replay_ratio
         if len(self.replay) < self.replay.capacity and self.replay.inserted % _MEMORY_CHECK == 0:
             check_memory(config, unrolls=len(self.replay), capacity=self.replay.capacity)
         self.replay.insert(unroll, self._algorithm.initial_priority(unroll, config=config))
 
-    def learnt(self, batch: Batch, loss: Loss | None) -> None:
-        """New priorities, and recomputed states where the algorithm gives them; the lowest after a skipped update."""
+    def after_update(self, batch: Batch, loss: Loss | None) -> None:
+        """Update the priorities, and the states if the algorithm recomputes them.
+
+        After a skipped update the batch gets the lowest priority: otherwise it would be drawn and skipped again.
+        """
         assert batch.sample is not None
-        self._trained += len(batch.sample.rows)
+        self._used += len(batch.sample.rows)
         priorities = _priorities(loss)
-        if loss is None or priorities is None:  # else the same unrolls would be drawn again, and skipped again
-            self.replay.learnt(batch.sample, np.zeros(len(batch.sample.rows)), None)
+        if loss is None or priorities is None:
+            self.replay.update(batch.sample, np.zeros(len(batch.sample.rows)), None)
             return
-        states = None if loss.next_states is None else tuple(one.float().cpu().numpy() for one in loss.next_states)
-        self.replay.learnt(batch.sample, priorities, states)
+        states = None if loss.next_states is None else tuple(state.float().cpu().numpy() for state in loss.next_states)
+        self.replay.update(batch.sample, priorities, states)
 
     @property
-    def kept(self) -> tuple[int, int]:
+    def occupancy(self) -> tuple[int, int]:
         """See `Experience`."""
         return len(self.replay), self.replay.capacity
 
     @property
     def filling(self) -> str:
         """See `Experience`."""
-        if self._begun:
+        if self._started:
             return ""
         if len(self.replay) >= self._min_size:
             return "taking in the unrolls that earn the first batch"
         return f"filling the replay: {len(self.replay):,} of {self._min_size:,} unrolls before the first update"
 
-    def look(self) -> tuple[dict[str, float], Histograms]:
+    def metrics(self) -> tuple[dict[str, float], Histograms]:
         """See `Experience`."""
-        scalars, histograms = self.replay.look()
-        if self._taken_in:
-            scalars["replay_ratio"] = self._trained / self._taken_in
+        scalars, histograms = self.replay.metrics()
+        if self._inserted:
+            scalars["replay_ratio"] = self._used / self._inserted
         return scalars, histograms
 
-    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
-        """The replay with all that its next samples depend on; see `Experience`."""
-        if not (config.save_replay if asked is None else asked):
+    def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
+        """The replay with everything on which its next samples depend; see `Experience`."""
+        if not (config.save_replay if requested is None else requested):
             return {}
-        counters = np.array([self._earned, self._ratio, self._taken_in, self._trained], np.float64)
+        counters = np.array([self._earned, self._ratio, self._inserted, self._used], np.float64)
         return {**self.replay.arrays(), _COUNTERS: counters}
 
     def load(self, arrays: Mapping[str, Array]) -> int:
         """See `Experience`."""
         self.replay.load({name: array for name, array in arrays.items() if name != _COUNTERS})
-        earned, ratio, taken_in, trained = arrays[_COUNTERS].tolist()
-        self._earned, self._ratio, self._taken_in, self._trained = earned, ratio, int(taken_in), int(trained)
+        earned, ratio, inserted, used = arrays[_COUNTERS].tolist()
+        self._earned, self._ratio, self._inserted, self._used = earned, ratio, int(inserted), int(used)
         return len(arrays["serial"]) - len(self.replay)
 
     def close(self) -> None:
@@ -168,25 +168,25 @@ class Replayed:
 
 
 def _priorities(loss: Loss | None) -> Array | None:
-    """New priorities [B]; None after a skipped update, which a device that runs ahead shows by its numbers alone."""
+    """New priorities [B]; None after a skipped update: of a device that runs ahead, they are then not finite."""
     if loss is None:
         return None
     assert loss.priorities is not None
-    found: Array = loss.priorities.float().cpu().numpy()
-    return found if np.isfinite(found).all() else None
+    priorities: Array = loss.priorities.float().cpu().numpy()
+    return priorities if np.isfinite(priorities).all() else None
 
 
 def build(
     algorithm: Algorithm, layout: UnrollLayout, *, config: Any, folder: Path, seed: int, pin_memory: bool
 ) -> Experience:
-    """What the algorithm trains from, empty.
+    """The algorithm's source of batches, empty.
 
     Args:
         config: the algorithm's configuration.
-        folder: where a replay on disk lies.
+        folder: of a replay on disk.
 
     Raises:
-        OutOfBounds: the replay that is asked for does not fit.
+        OutOfBounds: the configured replay does not fit.
         StorageFailed: the disk refuses it.
     """
     if not isinstance(algorithm, ReplayAlgorithm):

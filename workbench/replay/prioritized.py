@@ -1,9 +1,9 @@
 """Prioritized replay of unrolls (Schaul et al. 2016, arXiv 1511.05952, over sequences: Kapturowski et al. 2019).
 
-A ring of `storage.capacity` rows: a new unroll takes the place of the oldest. A sum tree holds priority^α of each row;
-the priorities themselves stand beside it, so that another α is one pass over them. Serials number the unrolls from 1 in
-the order in which they came: by its serial it is seen whether a row still holds the unroll that was sampled.
-All calls come from one thread but `look`, which never holds it up: it reads small arrays as they stand.
+A ring of `storage.capacity` rows: a new unroll replaces the oldest. A sum tree has priority^α of each row; the
+priorities are stored beside it, so that a new α is one pass over them. Serials number the unrolls from 1 in the order
+of insertion: by its serial, a sampled unroll that was replaced meanwhile is recognised. One thread makes all calls
+except `metrics`, which needs no lock: it reads small arrays as they are.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from workbench.replay.storage import UnrollStorage
 from workbench.replay.sum_tree import SumTree
 from workbench.trajectory import Array, Unroll
 
-# What |TD| = 0 counts as: with priority 0 an unroll would never be seen again, and be weighted infinitely if it were.
+# The priority of |TD| = 0: with 0, an unroll would never be drawn again, and its weight would be infinite.
 _LOWEST = 1e-6
-# Its tenth power, the highest that may be asked for, times ten million rows, is still a float64.
+# Its tenth power (10 is the largest α) times ten million rows is still a float64.
 _HIGHEST = 1e30
 
 _PRIORITY_EDGES = 10.0 ** (np.arange(-30, 21) / 5)
@@ -35,7 +35,7 @@ Histograms = dict[str, tuple[list[float], list[int]]]  # edges and counts by nam
 
 
 class _Ages(NamedTuple):
-    """Of all samples so far. Replaced as a whole, so that another thread reads what belongs together."""
+    """Ages of all samples so far. Replaced as a whole, so that another thread reads a consistent state."""
 
     number: int
     total_steps: int
@@ -43,7 +43,7 @@ class _Ages(NamedTuple):
 
 
 class PrioritizedReplay:
-    """The newest unrolls, drawn in proportion to priority^α; `random` draws, and is saved and loaded with them."""
+    """The newest unrolls, drawn in proportion to priority^α by `random`, which is saved and loaded with them."""
 
     def __init__(self, storage: UnrollStorage, *, random: np.random.Generator) -> None:
         self._storage = storage
@@ -60,22 +60,22 @@ class PrioritizedReplay:
         self.inserted = 0
         steps = storage.layout.unroll_length
         self._age_edges = np.geomspace(steps, steps * max(self.capacity, 10), _AGE_BINS + 1)
-        self._ages = self._seen = _Ages(0, 0, np.zeros(_AGE_BINS, np.int64))
+        self._ages = self._reported_ages = _Ages(0, 0, np.zeros(_AGE_BINS, np.int64))
 
     def __len__(self) -> int:
         return self._filled
 
     def insert(self, unroll: Unroll, priority: float) -> None:
-        """Add an unroll, in the place of the oldest if all rows are taken.
+        """Add an unroll, in the place of the oldest if all rows are filled.
 
-        An unroll whose priority is not finite, because the network that acted was broken, gets the lowest there is.
+        An unroll whose priority is not finite, because the acting network was broken, gets the lowest priority.
         Raises ShapeMismatch for an unroll of another layout.
         """
         row = self._position
         self._storage.write(row, unroll)
         self.inserted += 1
         self._serials[row] = self.inserted
-        # No link leads here: what this row's last unroll followed was older and is gone already.
+        # No link leads to this row: the predecessor of its last unroll was older, and was replaced before.
         self._successors[row] = -1
         self._link(unroll, row)
         self._set_priorities(np.array([row]), np.array([priority if np.isfinite(priority) else 0.0]))
@@ -96,10 +96,10 @@ class PrioritizedReplay:
     def sample(
         self, batch_size: int, *, priority_exponent: float, importance_exponent: float, pin_memory: bool = False
     ) -> Batch:
-        """Unrolls drawn independently with P(i) = p_i^α / Σ_k p_k^α, α the `priority_exponent` and β the other.
+        """A batch on the CPU, drawn independently with P(i) = p_i^α / Σ_k p_k^α, where α is `priority_exponent`.
 
-        On the CPU; weights are (1 / (N·P(i)))^β, divided by the largest of the batch.
-        Raises OutOfBounds where the replay is empty.
+        Weights are (1 / (N·P(i)))^β, divided by the largest of the batch, where β is `importance_exponent`.
+        Raises OutOfBounds if the replay is empty.
         """
         if priority_exponent != self._exponent:
             self._exponent = priority_exponent
@@ -123,22 +123,22 @@ class PrioritizedReplay:
         before = self._ages
         self._ages = _Ages(before.number + len(steps), before.total_steps + int(steps.sum()), before.counts + counts)
 
-    def learnt(self, sample: Sample, priorities: Array, next_states: tuple[Array, ...] | None) -> None:
-        """Take over what training found out about a sample.
+    def update(self, sample: Sample, priorities: Array, next_states: tuple[Array, ...] | None) -> None:
+        """Set the priorities of a sample, and the states of the unrolls that follow it.
 
-        Rows that were overwritten since are left alone, and so is all of an unroll whose priority is not finite.
+        Rows that were replaced meanwhile stay the same, as do unrolls whose priority is not finite.
 
         Args:
             priorities: [B].
-            next_states: [B, ...] each, the recurrent state before the first step of the unrolls that follow, which is
-                written into them where they are here; or None.
+            next_states: [B, ...] each, the recurrent state before the first step of the following unrolls, for those
+                that are in the replay; or None.
         """
-        found = np.asarray(priorities, np.float64)
-        if found.shape != sample.rows.shape:
-            raise ShapeMismatch(f"priorities of shape {found.shape} for a sample of {len(sample.rows)} unrolls.")
-        valid = (self._serials[sample.rows] == sample.serials) & np.isfinite(found)
+        values = np.asarray(priorities, np.float64)
+        if values.shape != sample.rows.shape:
+            raise ShapeMismatch(f"priorities of shape {values.shape} for a sample of {len(sample.rows)} unrolls.")
+        valid = (self._serials[sample.rows] == sample.serials) & np.isfinite(values)
         rows = sample.rows[valid]
-        self._set_priorities(rows, found[valid])
+        self._set_priorities(rows, values[valid])
         if next_states is None:
             return
         followed = self._successors[rows] >= 0
@@ -146,13 +146,13 @@ class PrioritizedReplay:
             self._successors[rows[followed]], tuple(state[valid][followed] for state in next_states)
         )
 
-    def look(self) -> tuple[dict[str, float], Histograms]:
-        """Metrics of now, and of what was sampled since the last look; what there is nothing of is left out.
+    def metrics(self) -> tuple[dict[str, float], Histograms]:
+        """Present metrics, and those of the samples since the last call; without metrics that have no data.
 
-        Ages are in environment steps: those of the unrolls that came in after the sampled one.
+        A sample's age is in environment steps: those of the unrolls that were inserted after it.
         """
-        filled, ages, seen = self._filled, self._ages, self._seen
-        self._seen = ages
+        filled, ages, reported = self._filled, self._ages, self._reported_ages
+        self._reported_ages = ages
         scalars = {
             "replay_unrolls": float(filled),
             "replay_fill": filled / self.capacity,
@@ -165,15 +165,15 @@ class PrioritizedReplay:
             clipped = priorities.clip(_PRIORITY_EDGES[0], _PRIORITY_EDGES[-1])
             counts = np.histogram(clipped, _PRIORITY_EDGES)[0]
             histograms["priority"] = _PRIORITY_EDGES.tolist(), counts.tolist()
-        if ages.number > seen.number:
-            scalars["sample_age_steps"] = (ages.total_steps - seen.total_steps) / (ages.number - seen.number)
-            histograms["sample_age"] = self._age_edges.tolist(), (ages.counts - seen.counts).tolist()
+        if ages.number > reported.number:
+            scalars["sample_age_steps"] = (ages.total_steps - reported.total_steps) / (ages.number - reported.number)
+            histograms["sample_age"] = self._age_edges.tolist(), (ages.counts - reported.counts).tolist()
         return scalars, histograms
 
     def arrays(self) -> dict[str, Array]:
-        """All that the next samples depend on, of the rows that are filled.
+        """Everything on which the next samples depend, of filled rows.
 
-        Unrolls are views and not copies: save them before the next call.
+        Unrolls are views, not copies: save them before the next call.
         """
         state = json.dumps(self._random.bit_generator.state).encode()
         return {
@@ -184,27 +184,27 @@ class PrioritizedReplay:
         }
 
     def _rows(self) -> dict[str, Array]:
-        """Views of what lies in filled rows."""
+        """Views of the filled rows of all arrays."""
         fields = {f"unroll.{name}": field for name, field in self._storage.fields.items()}
         rows = {"serial": self._serials, "priority": self._priorities, "successor": self._successors}
         return {name: array[: self._filled] for name, array in {**fields, **rows}.items()}
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Put back what `arrays` returned, in place of all that is here; a smaller replay keeps the newest.
+        """Replace the content by the result of `arrays`; a smaller replay gets the newest unrolls.
 
-        Environments begin new lives: what is inserted from now on follows no unroll from before.
-        Raises ShapeMismatch for unrolls of another layout; nothing is changed then.
+        Environments begin new lives: unrolls inserted from now on follow none of these.
+        Raises ShapeMismatch for unrolls of another layout, and then changes nothing.
         """
         self._check(arrays)
         serials, filled = arrays["serial"], len(arrays["serial"])
-        # Which old row each row gets: its own in a replay that is full with them, so that the same are drawn; else the
-        # newest, oldest first.
+        # The old row of each new row: the same row if they fill the replay, so that the same unrolls are drawn;
+        # otherwise the newest rows, oldest first.
         order = np.arange(filled) if filled == self.capacity else np.argsort(serials)[-self.capacity :]
         self._filled = len(order)
         self._serials[self._filled :] = 0
         for name, array in self._rows().items():
-            for here, there in _slices(order):
-                array[here] = arrays[name][there]  # no copy between, for a replay that fills the memory
+            for new, old in _slices(order):
+                array[new] = arrays[name][old]  # without a copy in between, since a replay may fill the memory
         self._successors[: self._filled] = _moved(self._successors[: self._filled], order, filled)
         self._position = int(self._serials.argmin()) if self._filled == self.capacity else self._filled
         self.inserted = int(serials.max(initial=0))
@@ -216,30 +216,30 @@ class PrioritizedReplay:
 
     def _check(self, arrays: Mapping[str, Array]) -> None:
         remedy = "Go on with the settings, environment and network that it was saved with, or without its replay."
-        mine = self.arrays()
-        if set(arrays) != set(mine):
-            raise ShapeMismatch(f"a saved replay that differs in {sorted(set(arrays) ^ set(mine))}. {remedy}")
+        own = self.arrays()
+        if set(arrays) != set(own):
+            raise ShapeMismatch(f"a saved replay that differs in {sorted(set(arrays) ^ set(own))}. {remedy}")
         rows, filled = {*self._rows(), "weight"}, len(arrays["serial"])
-        for name, array in mine.items():
-            theirs, wanted = arrays[name], (filled if name in rows else len(arrays[name]), *array.shape[1:])
-            if theirs.shape != wanted or theirs.dtype != array.dtype:
-                raise ShapeMismatch(f"{name} of a saved replay is {theirs.dtype} {list(theirs.shape)} and must be "
-                                    f"{array.dtype} {list(wanted)} here. {remedy}")
+        for name, array in own.items():
+            saved, shape = arrays[name], (filled if name in rows else len(arrays[name]), *array.shape[1:])
+            if saved.shape != shape or saved.dtype != array.dtype:
+                raise ShapeMismatch(f"{name} of a saved replay is {saved.dtype} {list(saved.shape)} and must be "
+                                    f"{array.dtype} {list(shape)} here. {remedy}")
 
     def close(self) -> None:
-        """Give the storage's memory or files back."""
+        """Free the storage's memory or files."""
         self._storage.close()
 
 
 def _slices(order: Array) -> Iterator[tuple[slice, slice]]:
-    """New rows and the old ones that they get: one pair, or two where the ring is turned."""
+    """Slices of new rows and of their old rows: one pair, or two if the ring wraps around."""
     for run in np.split(np.arange(len(order)), np.flatnonzero(np.diff(order) != 1) + 1):
         if len(run):
             yield slice(run[0], run[-1] + 1), slice(order[run[0]], order[run[-1]] + 1)
 
 
 def _moved(successors: npt.NDArray[np.int64], order: Array, filled: int) -> Array:
-    """Links between `filled` old rows as links between the rows that now hold old row `order[i]` each."""
+    """Links between `filled` old rows as links between new rows, of which row i has the old row `order[i]`."""
     row_of = np.full(filled, -1)
     row_of[order] = np.arange(len(order))
     return np.where(successors >= 0, row_of[successors], -1)

@@ -1,6 +1,6 @@
-"""The bounded queue of finished unrolls, and the batches of V-trace, which come straight from it.
+"""The bounded queue of finished unrolls, and V-trace's batches, which come directly from it.
 
-A slow learner slows the actors instead of growing the policy lag.
+The bound slows the actors of a slow learner, instead of increasing the policy lag.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from workbench.trajectory import Array, Unroll
 
 
 class UnrollQueue:
-    """First in, first out; `put` waits while `capacity` unrolls wait. One thread takes."""
+    """First in, first out; `put` waits while `capacity` unrolls wait. Only one thread may call `take`."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._unrolls: deque[Unroll] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._awaited = 0  # unrolls that `take` waits for; it is not woken for fewer
+        self._awaited = 0  # unrolls for which `take` waits; fewer do not wake it
 
     def __len__(self) -> int:
         return len(self._unrolls)
 
     def put(self, unroll: Unroll) -> bool:
-        """Add an unroll, waiting for room. False if the queue was closed instead."""
+        """Wait for room, and add an unroll. Returns False if the queue was closed instead."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._unrolls) < self.capacity)
             if self._closed:
@@ -40,16 +40,16 @@ class UnrollQueue:
             return True
 
     def take(self, count: int, *, timeout_s: float) -> list[Unroll]:
-        """The `count` oldest unrolls; empty if there are not so many after `timeout_s`, or if closed."""
+        """The `count` oldest unrolls; [] if there are fewer after `timeout_s`, or if closed."""
         with self._changed:
             self._awaited = count
             in_time = self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= count, timeout_s)
             self._awaited = 0
             if self._closed or not in_time:
                 return []
-            taken = [self._unrolls.popleft() for _ in range(count)]
+            unrolls = [self._unrolls.popleft() for _ in range(count)]
             self._changed.notify_all()
-            return taken
+            return unrolls
 
     def close(self) -> None:
         """End: waiting calls return."""
@@ -59,10 +59,10 @@ class UnrollQueue:
 
 
 class Fresh:
-    """Every unroll once, in the order in which they were finished. See `batch_source.Experience`."""
+    """Uses each unroll once, in the order of completion. See `batch_source.Experience`."""
 
     filling = ""
-    kept = None
+    occupancy = None
 
     def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
         self.queue = queue
@@ -73,15 +73,15 @@ class Fresh:
         unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
         return collate(unrolls, pin_memory=self._pin_memory) if unrolls else None
 
-    def learnt(self, batch: Batch, loss: Loss | None) -> None:
+    def after_update(self, batch: Batch, loss: Loss | None) -> None:
         """Nothing to do."""
 
-    def look(self) -> tuple[dict[str, float], dict[str, Any]]:
+    def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
         """See `batch_source.Experience`."""
         return {}, {}
 
-    def arrays(self, config: Any, *, asked: bool | None = None) -> dict[str, Array]:
-        """Nothing: an unroll that waits is not worth keeping."""
+    def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
+        """Nothing: waiting unrolls are not worth saving."""
         return {}
 
     def load(self, arrays: Mapping[str, Array]) -> int:

@@ -1,8 +1,8 @@
-"""Where the replay's unrolls lie: one array per field with a row per unroll, in memory or in files of the run.
+"""The storage of the replay's unrolls: one array per field with a row per unroll, in memory or in files of the run.
 
-In memory, pages are taken only as rows are first written. On disk all space is taken at once, so that a full disk is an
-error at the start and not a crash (SIGBUS) hours later. The files have no names: they go with the process, however it
-ends, and what lasts is a checkpoint.
+In memory, the system allocates pages when rows are first written. On disk all space is reserved at once, so that a full
+disk is an error at the start and not a crash (SIGBUS) hours later. The files have no names, so they vanish with the
+process, however it ends; only checkpoints last.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll, unroll_axis
 
-_LARGE_BYTES = 1024  # of one step's value, which then goes straight to its place
+_LARGE_BYTES = 1024  # of one step's value, from which on it is copied directly to its place
 
 
 class UnrollStorage:
     """Room for `capacity` unrolls.
 
     Attributes:
-        fields: the arrays themselves by field, each [capacity, ...] with the shapes of `UnrollLayout.fields`.
+        fields: the arrays by field, each [capacity, ...] with the shapes of `UnrollLayout.fields`.
     """
 
     def __init__(self, layout: UnrollLayout, *, capacity: int, folder: Path | None = None) -> None:
-        """Reserve the room: in memory, or on the disk of `folder`, which is made if it is not there.
+        """Reserve the room: in memory, or on the disk in `folder`, which is created if necessary.
 
         Raises:
-            OutOfBounds: the system grants no such memory.
-            StorageFailed: the disk has no such room.
+            OutOfBounds: the system refuses the memory.
+            StorageFailed: the disk has no room.
         """
         self.layout = layout
         self.capacity = capacity
@@ -55,8 +55,8 @@ class UnrollStorage:
 
     @property
     def _size(self) -> str:
-        needed = self.capacity * self.layout.unroll_bytes / 2**30
-        return f"{self.capacity:,} unrolls of {self.layout.unroll_bytes:,} bytes need {needed:,.3g} GiB"
+        size_gb = self.capacity * self.layout.unroll_bytes / 2**30
+        return f"{self.capacity:,} unrolls of {self.layout.unroll_bytes:,} bytes need {size_gb:,.3g} GiB"
 
     def _on_disk(self, folder: Path) -> dict[str, _MappedFile]:
         free = ""
@@ -75,7 +75,7 @@ class UnrollStorage:
         """Put `unroll` into `row`.
 
         Raises:
-            ShapeMismatch: its layout is another one; nothing is written then.
+            ShapeMismatch: it has another layout; nothing is written then.
             StorageFailed: the disk failed.
         """
         arrays = unroll.arrays()
@@ -100,9 +100,9 @@ class UnrollStorage:
                                     f"{dtype} {list(shape)}.")
 
     def gather(self, rows: Array, *, pin_memory: bool = False) -> Batch:
-        """A copy of the unrolls in `rows`, int [B], each as often as it is named there; all weights are one.
+        """A copy of the unrolls in `rows`, int [B], which may repeat; all weights are one.
 
-        In pinned memory if asked, for a copy to the device that does not block.
+        With `pin_memory` in pinned memory, from which copies to the device do not block.
         """
 
         def room(name: str, *lead: int) -> Tensor:
@@ -131,17 +131,17 @@ class UnrollStorage:
     def set_states(self, rows: Array, states: tuple[Array, ...]) -> None:
         """Replace the recurrent states of the unrolls in `rows`, int [K], by `states`, each float32 [K, ...].
 
-        Raises ShapeMismatch for states of another shape; nothing is written then.
+        Raises ShapeMismatch for states of another shape, and then writes nothing.
         """
-        wanted = [(len(rows), *shape) for shape in self.layout.state_shapes]
-        found = [state.shape for state in states]
-        if found != wanted:
-            raise ShapeMismatch(f"recurrent states of shapes {found} for {len(rows)} unrolls that keep {wanted}.")
+        expected = [(len(rows), *shape) for shape in self.layout.state_shapes]
+        shapes = [state.shape for state in states]
+        if shapes != expected:
+            raise ShapeMismatch(f"recurrent states of shapes {shapes} for {len(rows)} unrolls that keep {expected}.")
         for part, state in enumerate(states):
             self.fields[f"state.{part}"][rows] = state
 
     def close(self) -> None:
-        """Give memory or disk back, as soon as nobody holds a view of an array. Nothing can be read afterwards."""
+        """Free memory or disk once no view of an array is left. Nothing can be read afterwards."""
         self.fields.clear()
         self._files.clear()
         self._buffers = _Buffers()
@@ -150,8 +150,8 @@ class UnrollStorage:
 class _MappedFile:
     """Zeros [capacity, ...] in a file without a name, mode 0600, all of whose space is reserved.
 
-    Rows are read through the mapping and written by calls: the first write to a mapped page that is not in memory would
-    have to read it from the disk.
+    Rows are read through the mapping, but written by system calls: a first write to a mapped page would read it from
+    the disk.
     """
 
     def __init__(self, folder: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
@@ -171,27 +171,27 @@ class _MappedFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def expect(self, rows: Array) -> None:
-        """Have what is not in memory of `rows` read from disk now, side by side; one page after the other is slow."""
+        """Start to read `rows` from disk in parallel, if they are not in memory; page after page would be slow."""
         for start in (rows * self._row_bytes).tolist():
             page = start - start % mmap.PAGESIZE
             self._map.madvise(mmap.MADV_WILLNEED, page, start - page + self._row_bytes)
 
 
 class _Buffers:
-    """Memory of batches that nobody holds any more, to be written again: taking new pages costs as much as copying."""
+    """Memory of past batches, to be written again: new pages cost as much time as copying."""
 
     def __init__(self) -> None:
         self._free: dict[tuple[tuple[int, ...], np.dtype[np.generic]], list[Array]] = {}
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Tensor:
-        """A tensor of anything; its memory comes back here when the last tensor or array that shares it is gone."""
+        """An uninitialised tensor; its memory comes back here once no tensor or array shares it."""
         free = self._free.setdefault((shape, dtype), [])
-        buffer = free.pop() if free else np.empty(shape, dtype)  # large pages, unlike torch.empty's
-        lent = buffer[...]
-        weakref.finalize(lent, free.append, buffer).atexit = False
-        return torch.from_numpy(lent)
+        buffer = free.pop() if free else np.empty(shape, dtype)  # in large pages, unlike torch.empty
+        view = buffer[...]
+        weakref.finalize(view, free.append, buffer).atexit = False
+        return torch.from_numpy(view)
 
 
 def _pinned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Tensor:
-    """The same in pinned memory, which torch uses again itself."""
+    """An uninitialised tensor in pinned memory, which torch reuses itself."""
     return torch.empty(shape, dtype=getattr(torch, dtype.name), pin_memory=True)

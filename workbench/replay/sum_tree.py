@@ -1,8 +1,8 @@
 """A sum tree: draws rows in proportion to their weights, and changes weights, in O(log n). NumPy only.
 
-The tree lies in one float64 array as a heap: node 1 is the root, node k has the children 2k and 2k+1, and the leaves
-are the last half. A parent is always recomputed as the sum of its children, so rounding never adds up, however often
-weights change. All rows of a call go through the tree together, level by level.
+The tree is one float64 array, as a heap: node 1 is the root, node k has the children 2k and 2k+1, and the leaves are
+the second half. A parent is always recomputed as the sum of its children, so rounding errors never accumulate. All rows
+of a call go through the tree together, level by level.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class SumTree:
         return self._heap[self._leaves(rows)]
 
     def set(self, rows: npt.ArrayLike, weights: npt.ArrayLike) -> None:
-        """Give `rows` [N] the weights [N]; of a row that comes more than once, the last counts.
+        """Set the weights [N] of `rows` [N]; of repeated rows, the last weight counts.
 
-        Raises OutOfBounds for a row that does not exist, and for a weight that is negative or not finite; nothing is
-        changed then.
+        Raises OutOfBounds for a row that does not exist and a weight that is negative or not finite, and then changes
+        nothing.
         """
         nodes, values = self._leaves(rows), np.asarray(weights, np.float64)
         wrong = ~((values >= 0) & (values < np.inf))
@@ -60,9 +60,9 @@ class SumTree:
             np.add(children[::2], children[1::2], out=self._heap[level : 2 * level])
 
     def sample(self, count: int, random: np.random.Generator) -> Array:
-        """int64 [count], rows drawn independently, with replacement, each with probability weight / total.
+        """int64 [count]: rows drawn independently, with replacement, with probability weight / total.
 
-        A row of weight 0 is never drawn. Raises OutOfBounds where all weights are 0.
+        A row of weight 0 is never drawn. Raises OutOfBounds if all weights are 0.
         """
         if not 0 < self.total < np.inf:
             raise OutOfBounds(f"rows cannot be drawn by weights whose sum is {self.total:g}. Give at least one row a "
@@ -71,18 +71,18 @@ class SumTree:
         nodes = np.ones(count, np.int64)
         for _ in range(self._levels):
             nodes *= 2
-            left = self._heap[nodes]
-            # Sums are rounded, so a mass may lie at or beyond the end of its subtree: then its last row is meant, and
-            # never the empty one beside it.
-            right = (mass >= left) & (self._heap[nodes + 1] > 0)
-            mass -= np.where(right, left, 0.0)
+            left_mass = self._heap[nodes]
+            # Sums are rounded, so a mass may be at or beyond the end of its subtree: then the subtree's last row is
+            # drawn, and never an empty row beside it.
+            right = (mass >= left_mass) & (self._heap[nodes + 1] > 0)
+            mass -= np.where(right, left_mass, 0.0)
             nodes += right
         return nodes - self._first
 
     def _leaves(self, rows: npt.ArrayLike) -> Array:
-        """Nodes of `rows`; raises OutOfBounds."""
-        checked = np.atleast_1d(np.asarray(rows, np.int64))
-        wrong = (checked < 0) | (checked >= self.capacity)
+        """Nodes of `rows`. Raises OutOfBounds."""
+        indices = np.atleast_1d(np.asarray(rows, np.int64))
+        wrong = (indices < 0) | (indices >= self.capacity)
         if wrong.any():
-            raise OutOfBounds(f"row {checked[wrong][0]} of a sum tree that has rows 0 … {self.capacity - 1}.")
-        return checked + self._first
+            raise OutOfBounds(f"row {indices[wrong][0]} of a sum tree that has rows 0 … {self.capacity - 1}.")
+        return indices + self._first

@@ -1,4 +1,4 @@
-"""What one unroll holds, field by field: the shapes and dtypes that its assembly and the replay agree on."""
+"""The fields of an unroll, with their shapes and dtypes, for its assembly and the replay."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from workbench.trajectory import EnvironmentSpec, FieldSpec, Steps, Unrolled, un
 
 @dataclass(frozen=True)
 class UnrollLayout:
-    """Fields of an unroll, by the names of trajectory.py; behaviour's are "behaviour.<name>", states' "state.<i>".
+    """Fields of an unroll, by the names of trajectory.py; "behaviour.<name>" for behaviour, "state.<i>" for states.
 
     Attributes:
-        unroll_length: steps trained on, T; an unroll begins at every such many steps.
-        overlap: steps that consecutive unrolls share beyond the one that every unroll shares.
-        behaviour: what is kept of the behaviour's output for each step.
-        state_shapes: of the parts of one environment's recurrent state, float32; () without memory.
+        unroll_length: T, the steps trained on; an unroll begins every T steps.
+        overlap: steps that consecutive unrolls share, besides the last one, which they always share.
+        behaviour: fields stored of the behaviour policy's output for each step.
+        state_shapes: of the parts of an environment's recurrent state, float32; () without one.
     """
 
     spec: EnvironmentSpec
@@ -40,13 +40,13 @@ class UnrollLayout:
 
     @property
     def per_unroll(self) -> dict[str, FieldSpec]:
-        """Shape and dtype of what an unroll has once, by field: what precedes its first step."""
+        """Shape and dtype of each field that an unroll has once: frames and state before its first step."""
         once = {name: value for name, value in Unrolled.specs(self.spec).items() if unroll_axis(name) == 0}
         return {**once, **{f"state.{part}": (shape, "float32") for part, shape in enumerate(self.state_shapes)}}
 
     @property
     def fields(self) -> dict[str, FieldSpec]:
-        """Shape, with a leading [length] for what each step has, and dtype of one unroll's arrays, by field."""
+        """Shape, with a leading [length] for fields of each step, and dtype of one unroll's arrays, by field."""
         steps = {name: ((self.length, *shape), dtype) for name, (shape, dtype) in self.per_step.items()}
         return {**steps, **self.per_unroll}
 

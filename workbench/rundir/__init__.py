@@ -15,12 +15,12 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from workbench.config import RunConfig
 from workbench.errors import (
@@ -30,7 +30,6 @@ from workbench.errors import (
     RunNotFound,
     StorageFailed,
     WorkbenchError,
-    nearest,
 )
 from workbench.rundir.files import (
     check_fields,
@@ -42,6 +41,7 @@ from workbench.rundir.files import (
     write_atomically,
     write_record,
 )
+from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
     "ENDED", "OfRun", "Parent", "RunDirectory", "create", "every", "find", "gone", "home", "made_at_once", "parent_of",
@@ -104,29 +104,11 @@ def parent_of(
     return {"checkpoint": str(checkpoint), "take": take, "optimizer": optimizer, "replay": replay, "run": name}
 
 
-class _Record(Protocol):
-    """A folder with a record of when it was created, such as a run's or a sweep's."""
-
-    def read(self) -> dict[str, Any]:
-        """Raises RunNotFound, StorageFailed."""
-
-
-Recorded = TypeVar("Recorded", bound=_Record)
-
-
 @dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(RecordFolder):
     """The paths of one run."""
 
-    path: Path
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
-    def record(self) -> Path:
-        return self.path / "run.json"
+    kind = "run"
 
     @property
     def metrics(self) -> Path:
@@ -367,16 +349,7 @@ class OfRun(Protocol):
 
 def find(name: str | Path | OfRun) -> RunDirectory:
     """The run of that name, directory or handle. Raises RunNotFound with the nearest name."""
-    if isinstance(name, OfRun):
-        return name.directory
-    if not isinstance(name, str | Path):
-        raise RunNotFound(f"{name!r:.100} is no run's name or directory. wb.runs() lists the runs.")
-    with suppress(OSError, RuntimeError):  # too long for a name, no such user, a working directory that was deleted
-        for path in (home() / "runs" / name, Path(name).expanduser().absolute()):
-            if (path / "run.json").exists():
-                return RunDirectory(path)
-    hint = nearest(name, (run.name for run in every()))
-    raise RunNotFound(f"there is no run {str(name)!r:.300} in {home() / 'runs'}.{hint} wb.runs() lists the runs.")
+    return name.directory if isinstance(name, OfRun) else RunDirectory.find(name, home() / "runs")
 
 
 def every() -> list[RunDirectory]:
@@ -386,18 +359,4 @@ def every() -> list[RunDirectory]:
 
 def listed() -> tuple[list[RunDirectory], dict[RunDirectory, str]]:
     """All runs in the home, newest first; and those whose run.json is damaged, with the error."""
-    paths = (home() / "runs").glob("[!.]*/run.json")  # without hidden ones, which are being made
-    return newest_first(RunDirectory(path.parent) for path in paths)
-
-
-def newest_first(folders: Iterable[Recorded]) -> tuple[list[Recorded], dict[Recorded, str]]:
-    """Those with a readable record, newest first, without those being deleted; and the errors of the damaged ones."""
-    created, damaged = {}, {}
-    for folder in folders:
-        try:
-            created[folder] = folder.read()["created"]
-        except RunNotFound:
-            continue
-        except StorageFailed as error:
-            damaged[folder] = str(error)
-    return sorted(created, key=created.__getitem__, reverse=True), damaged
+    return RunDirectory.listed(home() / "runs")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -16,9 +15,10 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, RunAlive, RunExists, RunNotFound, WorkbenchError, nearest
+from workbench.errors import HomeNotWritable, RunAlive, RunExists, RunNotFound, WorkbenchError
 from workbench.rundir import Parent, RunDirectory, lock, read_record, write_atomically, write_record
 from workbench.rundir.files import check_fields
+from workbench.rundir.record_folder import RecordFolder
 from workbench.running import deletion
 
 _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with the types of their values
@@ -29,18 +29,10 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with th
 
 
 @dataclass(frozen=True)
-class SweepFolder:
+class SweepFolder(RecordFolder):
     """The paths of one sweep."""
 
-    path: Path
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
-    def record(self) -> Path:
-        return self.path / "sweep.json"
+    kind = "sweep"
 
     @property
     def study(self) -> Path:
@@ -165,14 +157,7 @@ def create(
 
 def find(name: str | Path) -> SweepFolder:
     """The sweep of a name or folder. Raises RunNotFound with the nearest name."""
-    if not isinstance(name, str | Path):
-        raise RunNotFound(f"{name!r:.100} is not the name or folder of a sweep. wb.sweeps() lists the sweeps.")
-    with suppress(OSError, RuntimeError):  # name too long, unknown user, deleted working directory
-        for path in (folder() / name, Path(name).expanduser().absolute()):
-            if (path / "sweep.json").exists():
-                return SweepFolder(path)
-    near = nearest(name, (path.parent.name for path in folder().glob("[!.]*/sweep.json")))
-    raise RunNotFound(f"there is no sweep {str(name)!r} in {folder()}.{near} wb.sweeps() lists the sweeps.")
+    return SweepFolder.find(name, folder())
 
 
 def every() -> list[SweepFolder]:
@@ -182,7 +167,7 @@ def every() -> list[SweepFolder]:
 
 def listed() -> tuple[list[SweepFolder], dict[SweepFolder, str]]:
     """All readable sweeps in the home, newest first; and those with a damaged sweep.json, with the error's text."""
-    return rundir.newest_first(SweepFolder(path.parent) for path in folder().glob("[!.]*/sweep.json"))
+    return SweepFolder.listed(folder())
 
 
 def delete(folder: SweepFolder, *, runs: bool) -> Path:

@@ -1,4 +1,4 @@
-"""Which device a run computes on."""
+"""Chooses the devices of a run's training and inference."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from workbench.trajectory import EnvironmentSpec
 
 
 def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False) -> Device:
-    """The device that `config` asks for. Raises OutOfBounds or MissingPackage if this machine lacks it."""
+    """The device of training. Raises OutOfBounds or MissingPackage if this machine lacks the configured one."""
     kind = chosen.device(config.device, has_cuda=torch.cuda.is_available())
     if kind == "cuda" and not torch.cuda.is_available():
         raise OutOfBounds("device='cuda', but torch finds no CUDA device here. Choose device='cpu' or 'auto'.")
     precision = chosen.precision(config.precision, images=spec.shows_images, own_network=own_network,
                                  bf16=_has_bf16(kind))
     if kind in ("xla", "tpu"):
-        from workbench.learner.devices.xla import for_run  # takes the chip
+        from workbench.learner.devices.xla import for_run  # acquires the chip
 
         return for_run(config, precision=precision)
     return _of_kind(kind, precision=precision, own_network=own_network)
 
 
 def for_inference(config: RunConfig, training: Device, *, own_network: bool = False) -> Device:
-    """The device that inference runs on: another one where `config` says so. Raises OutOfBounds for one that is not
-    there."""
+    """The device of inference: `training`, or the configured one. Raises OutOfBounds if this machine lacks it."""
     name = config.inference_device
     if not name:
         return training
     try:
         device = torch.device(name)
-        there = {"cpu": 1, "cuda": torch.cuda.device_count()}[device.type]
+        number = {"cpu": 1, "cuda": torch.cuda.device_count()}[device.type]
     except (RuntimeError, KeyError):
         raise OutOfBounds(f"inference_device={name!r} is no device. Choose cpu, or a GPU such as cuda:1.") from None
-    if (device.index or 0) >= there:
-        raise OutOfBounds(f"inference_device={name!r}, but torch finds {there} CUDA devices here. Leave it out.")
+    if (device.index or 0) >= number:
+        raise OutOfBounds(f"inference_device={name!r}, but torch finds {number} CUDA devices here. Leave it out.")
     precision = chosen.precision(config.precision, images=training.precision == "bf16", own_network=own_network,
                                  bf16=_has_bf16(device.type))
     return _of_kind(name, precision=precision, own_network=own_network)

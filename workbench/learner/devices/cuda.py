@@ -1,9 +1,9 @@
-"""A GPU of NVIDIA's: streams, pinned memory and CUDA graphs.
+"""An NVIDIA GPU: streams, pinned memory and CUDA graphs.
 
-Inference and training each queue their work on a stream of their own, so that neither waits for the other's kernels. At
-a batch of 64 a network's kernels take less time than Python takes to launch them: so what a batch or an update does is
-recorded as a graph for each shape of its inputs, and launched as one. Copies go through pinned memory, and the host
-waits only where it needs actions.
+Inference and training each queue their work on their own stream, so that neither waits for the other's kernels. At a
+batch of 64 a network's kernels take less time than Python takes to launch them: so the work of a batch or an update is
+recorded as a graph per shape of its inputs, and launched as a whole. Copies go through pinned memory, and the host
+waits only for actions.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ import torch
 from torch import Tensor
 
 from workbench.learner.devices.device import Device
-from workbench.learner.devices.recording import Recorder
+from workbench.learner.devices.recording import WorkRecorder
 from workbench.trajectory import Array
 
-# One graph is recorded at a time, and nobody waits for the whole device meanwhile: that would spoil the recording.
-_ALONE = threading.Lock()
+# One graph is recorded at a time, and no thread waits for the whole device meanwhile, which would break the recording.
+_RECORDING = threading.Lock()
 
 
 class CudaDevice(Device):
     """One GPU.
 
     Args:
-        graphs: whether work is recorded, which asks of it what `recording.Recorder.run` says; our own networks keep
-            to that.
+        graphs: whether work is recorded, with the restrictions of `WorkRecorder.run`, which our own networks keep.
     """
 
     lags = True
@@ -40,29 +39,29 @@ class CudaDevice(Device):
         self._records = graphs
 
     def place_rows(self, array: Array, *, fill: int = 0) -> Tensor:
-        """See `Device`; nobody waits for the copy."""
-        given = torch.from_numpy(array)
-        ours = torch.empty((self.padded(len(array)), *array.shape[1:]), dtype=given.dtype, pin_memory=True)
-        ours[: len(array)] = given
-        ours[len(array) :] = fill
-        return self.place(ours)
+        """See `Device`; does not wait for the copy."""
+        rows = torch.from_numpy(array)
+        padded = torch.empty((self.padded(len(array)), *array.shape[1:]), dtype=rows.dtype, pin_memory=True)
+        padded[: len(array)] = rows
+        padded[len(array) :] = fill
+        return self.place(padded)
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[Array]:
-        """See `Device`. A thread without a stream of its own waits for all streams."""
+        """See `Device`. A thread without its own stream waits for all streams."""
         if torch.cuda.current_stream(self.torch) == torch.cuda.default_stream(self.torch):
             self._synchronize()
-        return [one.numpy() for one in self.send(tensors)()]
+        return [tensor.numpy() for tensor in self.send(tensors)()]
 
     def send(self, tensors: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
-        """See `Device`; what this thread asks for later is not waited for."""
-        ours = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in tensors]
-        for mine, one in zip(ours, tensors, strict=True):
-            mine.copy_(one, non_blocking=True)
-        there = torch.cuda.current_stream(self.torch).record_event()
+        """See `Device`; does not wait for later work of this thread."""
+        copies = [torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for tensor in tensors]
+        for host, tensor in zip(copies, tensors, strict=True):
+            host.copy_(tensor, non_blocking=True)
+        event = torch.cuda.current_stream(self.torch).record_event()
 
         def arrived() -> list[Tensor]:
-            there.synchronize()
-            return ours
+            event.synchronize()
+            return copies
 
         return arrived
 
@@ -73,26 +72,26 @@ class CudaDevice(Device):
         with torch.cuda.stream(torch.cuda.Stream(self.torch, priority=-1 if ahead else 0)):  # type: ignore[no-untyped-call]
             yield
 
-    def recorder(self, generator: torch.Generator | None = None) -> Graphs | None:
+    def recorder(self, generator: torch.Generator | None = None) -> GraphRecorder | None:
         """See `Device`."""
-        return Graphs(generator, tell=lambda sentence: self.tell(sentence)) if self._records else None
+        return GraphRecorder(generator, tell=lambda sentence: self.tell(sentence)) if self._records else None
 
     def _synchronize(self) -> None:
-        """Wait for all that any thread has asked of the device."""
-        with _ALONE:
+        """Wait for the work of all threads on the device."""
+        with _RECORDING:
             torch.cuda.synchronize(self.torch)
 
     def memory_gb(self) -> float:
-        """Memory of the GPU in use by this process."""
+        """See `Device`."""
         return torch.cuda.memory_allocated(self.torch) / 2**30
 
     def total_memory_gb(self) -> float:
-        """Memory that the GPU has."""
+        """See `Device`."""
         return float(torch.cuda.get_device_properties(self.torch).total_memory / 2**30)
 
 
-class Graph(NamedTuple):
-    """Fits `recording.Replay`."""
+class RecordedGraph(NamedTuple):
+    """A `recording.Replay`."""
 
     graph: torch.cuda.CUDAGraph
     inputs: list[Tensor]
@@ -103,38 +102,38 @@ class Graph(NamedTuple):
         self.graph.replay()
 
 
-class Graphs(Recorder):
-    """Graphs of one thread, on its own stream.
+class GraphRecorder(WorkRecorder):
+    """Records the work of one thread as graphs, on its own stream.
 
     Args:
-        generator: of the random numbers that the work draws, if it draws any; each replay draws new ones.
+        generator: of the work's random numbers, if any; each replay draws new ones.
     """
 
     def __init__(self, generator: torch.Generator | None, *, tell: Callable[[str], None]) -> None:
         super().__init__(tell)
         self._generator = generator
 
-    def _record(self, work: Callable[..., Any], inputs: Sequence[Tensor]) -> Graph:
-        mine = [one.clone() for one in inputs]
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(mine[0].device)
-        drawing = torch.cuda.default_generators[stream.device_index]
-        generators = [drawing] if self._generator is None else [drawing, self._generator]
-        with _ALONE:
-            before = [one.get_state() for one in generators]
+    def _record(self, work: Callable[..., Any], inputs: Sequence[Tensor]) -> RecordedGraph:
+        copies = [tensor.clone() for tensor in inputs]
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(copies[0].device)
+        default = torch.cuda.default_generators[stream.device_index]
+        generators = [default] if self._generator is None else [default, self._generator]
+        with _RECORDING:
+            states = [generator.get_state() for generator in generators]
             if self._generator is not None:
                 graph.register_generator_state(self._generator)
             try:
                 with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # other threads go on
-                    outputs = work(*mine)
+                    outputs = work(*copies)
             except RuntimeError:
-                for one, state in zip(generators, before, strict=True):
-                    _begin_anew(one, state)
+                for generator, state in zip(generators, states, strict=True):
+                    _release(generator, state)
                 raise
-        return Graph(graph, mine, outputs)
+        return RecordedGraph(graph, copies, outputs)
 
 
-def _begin_anew(generator: torch.Generator, state: Tensor) -> None:
-    """Free a generator of a graph that was never finished, inside which it waits for ever."""
+def _release(generator: torch.Generator, state: Tensor) -> None:
+    """Detach a generator from a graph whose recording failed, which would block it for ever, and restore its state."""
     fresh = torch.Generator(generator.device)
     fresh.set_state(state)
     generator.graphsafe_set_state(fresh.graphsafe_get_state())

@@ -1,4 +1,4 @@
-"""Cores that the learner may use and that nobody uses: what more threads could have."""
+"""Counts the idle cores that the learner may use, which further threads could use."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import psutil
 
 from workbench.config import hardware
 
-_LOOKS = 30  # of a second each
+_SAMPLES = 30  # one per second
 
 
 class IdleCores:
-    """Looks at the machine; none are idle where a container's quota forbids to use them."""
+    """Samples the machine's load; under a container's quota no core counts as idle."""
 
     def __init__(self) -> None:
-        self._allowed = sorted(os.sched_getaffinity(0))
-        self._bounded = hardware.cores() < len(self._allowed)
-        self._seen: deque[float] = deque(maxlen=_LOOKS)
-        psutil.cpu_percent(percpu=True)  # the first one tells of nothing
+        self._usable = sorted(os.sched_getaffinity(0))
+        self._bounded = hardware.cores() < len(self._usable)
+        self._samples: deque[float] = deque(maxlen=_SAMPLES)
+        psutil.cpu_percent(percpu=True)  # the first call returns zeros
 
-    def look(self) -> float:
-        """Their number, mean of the last half minute; 0 before there is one."""
+    def sample(self) -> float:
+        """Take a sample, and return the mean of the last half minute; 0 before that."""
         busy = psutil.cpu_percent(percpu=True)
-        self._seen.append(sum(1 - busy[core] / 100 for core in self._allowed if core < len(busy)))
-        return 0.0 if self._bounded or len(self._seen) < _LOOKS else sum(self._seen) / _LOOKS
+        self._samples.append(sum(1 - busy[core] / 100 for core in self._usable if core < len(busy)))
+        return 0.0 if self._bounded or len(self._samples) < _SAMPLES else sum(self._samples) / _SAMPLES

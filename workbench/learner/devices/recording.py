@@ -1,8 +1,7 @@
-"""Work that is recorded once for each shape of its inputs, and launched as a whole from then on.
+"""Records work once for each shape of its inputs, and launches it as a whole from then on.
 
-What was recorded holds while nothing that it read has changed: its inputs are copied into the places that it reads, and
-the settings that it looked at are noted with the values that they had. So a slider that recorded work never looks at
-drops nothing.
+A recording is valid as long as nothing that it read has changed. Its inputs are copied to where it reads them, and the
+settings that it read are noted with their values: so changing a setting that it never read keeps the recording.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-_WARM_UPS = 3  # libraries choose their kernels and take their memory in the first runs, which are plain ones
+_WARM_UPS = 3  # runs without a recording, in which libraries choose their kernels and allocate memory
 
 
-class Noted:
-    """Settings that keep which of their fields were read, with their values.
+class NotedSettings:
+    """Settings that note which of their fields were read, with the values.
 
     Args:
         settings: an object whose attributes are values.
@@ -33,7 +32,7 @@ class Noted:
         return value
 
     def holds(self, settings: Any) -> bool:
-        """Whether all that was read has the same value in `settings`."""
+        """Whether all fields that were read have the same values in `settings`."""
         return all(getattr(settings, name) == value for name, value in self._read.items())
 
 
@@ -46,22 +45,22 @@ class Replay(Protocol):
 
     @property
     def outputs(self) -> Any:
-        """What the work returned; its tensors are written by every launch."""
+        """The work's result, whose tensors every launch writes."""
 
     def launch(self) -> None:
         """Compute `outputs` from `inputs`."""
 
 
-class _Kept(NamedTuple):
+class _Recording(NamedTuple):
     replay: Replay
-    read: Noted
+    settings: NotedSettings
 
 
-class Recorder(ABC):
-    """What one thread has recorded.
+class WorkRecorder(ABC):
+    """Records the work of one thread.
 
     Args:
-        tell: is told in a sentence if something cannot be recorded; from then on work is done plainly.
+        tell: called with a sentence if work cannot be recorded; from then on nothing is.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -69,55 +68,51 @@ class Recorder(ABC):
         self._refused = False
         self._depends_on: tuple[object, ...] = ()
         self._runs: dict[Hashable, int] = {}
-        self._kept: dict[Hashable, _Kept] = {}
+        self._recordings: dict[Hashable, _Recording] = {}
 
     def run(
-        self,
-        work: Callable[..., Any],
-        inputs: Sequence[torch.Tensor],
-        *,
-        settings: Any,
-        key: Hashable = None,
+        self, work: Callable[..., Any], inputs: Sequence[torch.Tensor], *, settings: Any, key: Hashable = None,
         depends_on: tuple[object, ...] = (),
     ) -> Any:
-        """What `work(settings, *inputs)` returns; its tensors hold until the next run of this key.
+        """The result of `work(settings, *inputs)`; its tensors are valid until the next run with this key.
 
         Args:
-            work: must not look at values of tensors, nor depend on anything that changes but what it is given.
-            key: what the work depends on beside its inputs and their shapes, where it goes back and forth.
-            depends_on: the same where what was before does not come back; compared with ==.
+            work: must not read values of tensors, nor depend on anything that changes except its arguments.
+            key: what else the work depends on; recordings of other keys are kept.
+            depends_on: what else the work depends on; recordings with other values (by ==) are dropped.
         """
         if self._refused:
             return work(settings, *inputs)
         if self._depends_on != depends_on:
             self._depends_on = depends_on
             self._runs.clear()
-            self._kept.clear()
-        key = (key, *(one.shape for one in inputs))
+            self._recordings.clear()
+        key = (key, *(tensor.shape for tensor in inputs))
         self._runs[key] = runs = self._runs.get(key, 0) + 1
         if runs <= _WARM_UPS:
             return work(settings, *inputs)
-        found = self._kept.get(key)
-        if found is None or not found.read.holds(settings):
-            read = Noted(settings)
+        recording = self._recordings.get(key)
+        if recording is None or not recording.settings.holds(settings):
+            noted = NotedSettings(settings)
             try:
-                found = self._kept[key] = _Kept(self._record(lambda *given: work(read, *given), inputs), read)
+                replay = self._record(lambda *tensors: work(noted, *tensors), inputs)
+                recording = self._recordings[key] = _Recording(replay, noted)
             except RuntimeError as error:
                 self._refused = True
-                self._kept.clear()
+                self._recordings.clear()
                 why = str(error).strip().partition("\n")[0] or type(error).__name__
                 self._tell(f"goes on without CUDA graphs, and slower, since one could not be recorded: {why}")
                 return work(settings, *inputs)
-        for mine, given in zip(found.replay.inputs, inputs, strict=True):
-            mine.copy_(given, non_blocking=True)
-        found.replay.launch()
-        return found.replay.outputs
+        for place, tensor in zip(recording.replay.inputs, inputs, strict=True):
+            place.copy_(tensor, non_blocking=True)
+        recording.replay.launch()
+        return recording.replay.outputs
 
     @abstractmethod
     def _record(self, work: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Replay:
-        """`work(*inputs)`, recorded and not yet computed. Raises RuntimeError, and leaves all usable, if it cannot."""
+        """Record `work(*inputs)` without computing it. Raises RuntimeError, and leaves the device usable."""
 
 
 def to_log(sentence: str) -> None:
-    """Tell nobody but the process's log."""
+    """Print a sentence to the process's log."""
     print(sentence, file=sys.stderr, flush=True)

@@ -1,1 +1,1 @@
-"""Acting for all actors: their streams, batches of their steps, the tables of their environments."""
+"""Inference for all actors: their streams, batches of their steps, tables of their environments."""

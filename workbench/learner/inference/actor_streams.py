@@ -1,4 +1,4 @@
-"""The streams of the actors: handshake, one reader per stream, replies in the order in which batches ran."""
+"""The actors' streams: handshake, one reader per stream, replies in the order in which batches run."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from workbench.wire import grpc
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
 
 LARGEST_ACTOR = 4096
-_LONGEST_DETAILS = 1000  # characters; a client takes 8 KiB of metadata, and up to 12 bytes for each
+_LONGEST_DETAILS = 1000  # characters; a client accepts 8 KiB of metadata, and a character takes up to 12 bytes
 
 
 @dataclass
 class ActorLife:
-    """One stream of one actor, and what is known of it."""
+    """One stream of one actor."""
 
     hello: Hello
     action_names: tuple[str, ...] = ()
     alive: bool = True
     last_seen: float = field(default_factory=time.monotonic)
     steps: int = 0
-    error: str = ""  # what it sent that does not fit
+    error: str = ""  # about a message that does not fit
     outbox: queue.SimpleQueue[bytes | None] = field(default_factory=queue.SimpleQueue)
     pending: set[int] = field(default_factory=set)
-    served_s: dict[int, float] = field(default_factory=dict)  # by group: from its last message to its actions
+    served_s: dict[int, float] = field(default_factory=dict)  # by group: time from its last message to its actions
 
     def is_alive(self) -> bool:
         """False once the stream has ended."""
@@ -41,7 +41,7 @@ class ActorLife:
 
 
 class ActorStreams:
-    """Serves actors; `admit` is asked before one is welcome and returns the seed of its life."""
+    """Serves actors; `admit` checks the hello of each, and returns the seed of its life."""
 
     def __init__(
         self, *, envs_per_actor: int, batcher: Batcher, meters: Meters, admit: Callable[[Hello], int],
@@ -58,13 +58,13 @@ class ActorStreams:
             hello = Hello.decode(next(requests))
             self._check(hello)
             seed = self._admit(hello)
-        except (StopIteration, grpc.RpcError):  # it went away without a word
+        except (StopIteration, grpc.RpcError):  # the actor left without a hello
             return
         except ConnectionLost as error:
-            context.abort(grpc.StatusCode.UNAVAILABLE, _said(error))
+            context.abort(grpc.StatusCode.UNAVAILABLE, _details(error))
             return
         except WorkbenchError as error:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, _said(error))
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, _details(error))
             return
         life = self._begin(hello, context)
         if not context.add_callback(lambda: self._end(life)):
@@ -81,27 +81,27 @@ class ActorStreams:
             raise ShapeMismatch(f"actor {hello.actor} has {hello.environments} environments, the run's configuration "
                                 f"says envs_per_actor={self._envs_per_actor}.")
         if hello.environments % hello.spec.agents:
-            raise ShapeMismatch(f"actor {hello.actor} has {hello.environments} environments, which are no whole games "
-                                f"of {hello.spec.agents} agents.")
+            raise ShapeMismatch(f"actor {hello.actor} has {hello.environments} environments, which do not divide into "
+                                f"games of {hello.spec.agents} agents.")
         if not 0 <= hello.actor < LARGEST_ACTOR:
             raise ShapeMismatch(f"actor number {hello.actor} is out of bounds: it must lie in [0, {LARGEST_ACTOR}).")
-        if hello.actor % self._learners != self._rank:  # its rows are another actor's
+        if hello.actor % self._learners != self._rank:  # its rows here belong to another actor
             raise ShapeMismatch(f"actor {hello.actor} belongs to the learner of rank {hello.actor % self._learners}, "
                                 f"and this one is of rank {self._rank}.")
 
     def _begin(self, hello: Hello, context: grpc.ServicerContext) -> ActorLife:
-        """Register the life, unless another one of the same actor is there (it may come again later)."""
+        """Register the life, unless the same actor has a live one (it may try again later)."""
         with self._lock:
             before = self.lives.get(hello.actor)
-            taken = before is not None and before.alive
-            wrong = before.error if before is not None else ""  # it may not have heard, as the stream ended meanwhile
-            if not taken:
+            connected = before is not None and before.alive
+            wrong = before.error if before is not None else ""  # the actor may have missed it when its stream ended
+            if not connected:
                 life = self.lives[hello.actor] = ActorLife(hello, names_in(context.invocation_metadata()))
                 self._batcher.expect(hello.environments)
-        if wrong and not taken:
+        if wrong and not connected:
             self._end(life)
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, wrong)
-        if taken:
+        if connected:
             context.abort(grpc.StatusCode.ALREADY_EXISTS, f"actor {hello.actor} is connected already")
         return life
 
@@ -114,16 +114,16 @@ class ActorStreams:
         life.outbox.put(None)
 
     def _read(self, life: ActorLife, requests: Iterator[bytes]) -> None:
-        """Hand the groups of a stream to the batcher until it ends or sends what does not fit."""
+        """Pass the groups of a stream to the batcher until it ends or sends a message that does not fit."""
         try:
             for data in requests:
                 self._take(life, GroupStep.decode(data, life.hello.spec))
         except grpc.RpcError:
-            pass  # the actor went away
+            pass  # the actor is gone
         except ShapeMismatch as error:
-            life.error = _said(error)
+            life.error = _details(error)
         except Exception as error:
-            life.error = _said(f"a message could not be read: {type(error).__name__}: {error}")
+            life.error = _details(f"a message could not be read: {type(error).__name__}: {error}")
         finally:
             self._end(life)
 
@@ -152,7 +152,7 @@ class ActorStreams:
         )
 
     def close(self, *, but: Collection[int] = ()) -> None:
-        """End all streams but those of these run ids."""
+        """End all streams except those of the run ids `but`."""
         for life in list(self.lives.values()):
             if life.hello.run_id not in but:
                 self._end(life)
@@ -164,7 +164,7 @@ class ActorStreams:
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the environments' actions are called, as the actors say; () before the first is there."""
+        """Names of the environments' actions, from the first actor; () before it has connected."""
         return next((life.action_names for life in list(self.lives.values())), ())
 
     @property
@@ -173,14 +173,14 @@ class ActorStreams:
         return sum(life.hello.groups for life in list(self.lives.values()) if life.alive)
 
 
-def _said(error: object) -> str:
-    """As a status of gRPC can carry it: not too long, and nothing that UTF-8 has not."""
+def _details(error: object) -> str:
+    """An error as details of a gRPC status: cut to a length, and encodable in UTF-8."""
     return str(error)[:_LONGEST_DETAILS].encode("utf-8", "backslashreplace").decode()
 
 
-def check_same_environment(expected: EnvironmentSpec, given: EnvironmentSpec) -> None:
-    """Raises ShapeMismatch that names the first field in which an actor's environment differs."""
+def check_same_environment(expected: EnvironmentSpec, spec: EnvironmentSpec) -> None:
+    """Raises ShapeMismatch with the first field in which an actor's environment differs."""
     for name, value in expected.to_json().items():
-        other = given.to_json()[name]
+        other = spec.to_json()[name]
         if value != other:
             raise ShapeMismatch(f"the actor's environment has {name}={other!r}, the learner's {name}={value!r}.")

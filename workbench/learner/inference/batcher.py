@@ -1,7 +1,7 @@
 """Dynamic batching: groups of environments wait here until an inference batch is worth running.
 
-A batch runs when it holds `max_batch` environments, when `timeout_s` has passed since its first group came, or when
-nobody is left to wait for. Groups are never split. Partial batches are normal: a dead actor stalls nobody.
+A batch runs when it has `max_batch` environments, when `timeout_s` has passed since its first group arrived, or when no
+other environment may send anything. Groups are never split. Partial batches are normal, so a dead actor stalls nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Request:
 
     Attributes:
         env_ids: rows of the learner's tables, int [N].
-        run_id: life of the actor that sent it.
+        run_id: of the life of the actor that sent it.
         reply: called with the actions, from the inference thread.
-        is_alive: False once the actor's stream has ended.
-        arrived: when it came, by time.perf_counter().
+        is_alive: returns False once the actor's stream has ended.
+        arrived: time of arrival, from time.perf_counter().
     """
 
     env_ids: Array
@@ -55,14 +55,14 @@ class Batcher:
         self._closed = False
 
     def put(self, request: Request) -> None:
-        """Add a group; from any thread."""
+        """Add a group. Thread-safe."""
         with self._changed:
             self._waiting.append(request)
             self._size += request.size
             self._changed.notify()
 
     def expect(self, environments: int) -> None:
-        """Add to (or, if negative, take from) the environments that may send something."""
+        """Add to (or, if negative, subtract from) the number of environments that may send something."""
         with self._changed:
             self._expected += environments
             self._changed.notify()
@@ -80,7 +80,7 @@ class Batcher:
             self._changed.notify()
 
     def next_batch(self) -> list[Request]:
-        """The next batch; waits for one. Empty when closed."""
+        """Wait for the next batch. Empty when closed."""
         with self._changed:
             while not self._closed:
                 wait_s = self._seconds_to_wait()
@@ -90,20 +90,20 @@ class Batcher:
             return []
 
     def whole(self, environments: int, run_ids: Collection[int], *, timeout_s: float) -> list[Request]:
-        """Everything that waits, by its environments, once that is so many of them; [] after `timeout_s` or if closed.
+        """Wait for groups of `environments` environments, and return them in order; [] after `timeout_s` or if closed.
 
-        Only lives of these run ids count; what others left here is dropped.
+        Only lives with these `run_ids` count; the groups of others are dropped.
         """
 
         def complete() -> bool:
-            self._waiting = deque(one for one in self._waiting if one.run_id in run_ids and one.is_alive())
-            self._size = sum(one.size for one in self._waiting)
+            self._waiting = deque(group for group in self._waiting if group.run_id in run_ids and group.is_alive())
+            self._size = sum(group.size for group in self._waiting)
             return self._closed or self._size >= environments
 
         with self._changed:
             if not self._changed.wait_for(complete, timeout_s) or self._closed:
                 return []
-            batch = sorted(self._waiting, key=lambda one: int(one.env_ids[0]))
+            batch = sorted(self._waiting, key=lambda group: int(group.env_ids[0]))
             self._waiting.clear()
             self._size = 0
             return batch

@@ -1,7 +1,7 @@
-"""What a policy remembers of each environment from one step to the next: frames, previous action, recurrent state.
+"""The tables of a policy, with a row per environment: frames, previous action and recurrent state.
 
-Tables with a row per environment. Frames and states lie on the device, so that only new frames travel there. Where the
-device pads batches, the tables have one more row at their end, which those rows read and write that nobody sent.
+Frames and states are on the device, so that only new frames travel there. If the device pads batches, the tables have
+one more row at their end, which the padding rows read and write.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from workbench.learner.devices.device import Device
 from workbench.replay.assembler import grown
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
-# Of a network: observation, previous action, reward, start, state.
+# A network's observation, previous action, reward, start and state.
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor, State]
 
 
-class Seen(NamedTuple):
-    """Steps on the device, as many as it wants [P, ...]; `rows` are those of the tables, int64 [P]."""
+class PlacedSteps(NamedTuple):
+    """Steps on the device, padded to P rows [P, ...]; `rows` are their rows of the tables, int64 [P]."""
 
     rows: Tensor
     observation: Tensor
@@ -33,8 +33,8 @@ class Seen(NamedTuple):
     start: Tensor
 
 
-class Memory:
-    """The tables that `network` needs for `num_envs` environments."""
+class EnvironmentTables:
+    """The tables of `network` for `num_envs` environments."""
 
     def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, device: Device, num_envs: int) -> None:
         self._device, self._spec = device, spec
@@ -43,8 +43,8 @@ class Memory:
         if self._words:
             frames = torch.zeros((rows, *shape[1:]), dtype=torch.int32)
         else:
-            kept = spec.frame_stack if spec.frame_stack > 1 else 0
-            frames = torch.zeros((rows, kept, *shape), dtype=getattr(torch, spec.observation_dtype))
+            stack = spec.frame_stack if spec.frame_stack > 1 else 0
+            frames = torch.zeros((rows, stack, *shape), dtype=getattr(torch, spec.observation_dtype))
         self._frames = device.place(frames)
         states: State = network.initial_state(rows)  # type: ignore[operator]
         self._states = tuple(device.place(state) for state in states)
@@ -52,69 +52,69 @@ class Memory:
 
     @property
     def size(self) -> int:
-        """Environments; the row of that number is the one that fills batches up, where the device wants one."""
+        """Number of environments; also the row for padding, if the device pads."""
         return len(self._previous_action)
 
     def forget(self, rows: Array) -> None:
-        """The environments `rows` begin a new life."""
+        """Reset `rows`, whose environments begin a new life."""
         self._previous_action[rows] = 0
-        at = self._at(rows)
+        placed_rows = self._place(rows)
         with self._device.tracing():
             for table in (self._frames, *self._states):
-                table.index_fill_(0, at, 0)
+                table.index_fill_(0, placed_rows, 0)
 
     def previous_action(self, rows: Array, batch: StepBatch) -> Array:
-        """[N, *action]: what was done last in `rows`, 0 where an episode begins."""
+        """[N, *action]: the last actions of `rows`, 0 at the start of an episode."""
         previous: Array = self._previous_action[rows]
         previous[batch.start] = 0
         return previous
 
-    def bring(self, rows: Array, batch: StepBatch, previous_action: Array) -> Seen:
+    def place(self, rows: Array, batch: StepBatch, previous_action: Array) -> PlacedSteps:
         """The steps of `rows` on the device."""
         place = self._device.place_rows
-        return Seen(self._at(rows), place(batch.observation), place(previous_action), place(batch.reward),
-                    place(batch.start))
+        return PlacedSteps(self._place(rows), place(batch.observation), place(previous_action), place(batch.reward),
+                           place(batch.start))
 
-    def bring_last(self, rows: Array, batch: StepBatch) -> Seen:
-        """The true final observations of `rows`, which follow what the tables hold; there are some."""
+    def place_final(self, rows: Array, batch: StepBatch) -> PlacedSteps:
+        """The batch's true final observations (at least one) as steps on the device, after those in the tables."""
         assert batch.final_observation is not None
         rows, place = rows[batch.final_index], self._device.place_rows
-        return Seen(self._at(rows), place(batch.final_observation), place(self._previous_action[rows]),
-                    place(batch.reward[batch.final_index]), place(np.zeros(len(rows), bool)))
+        return PlacedSteps(self._place(rows), place(batch.final_observation), place(self._previous_action[rows]),
+                           place(batch.reward[batch.final_index]), place(np.zeros(len(rows), bool)))
 
-    def look(self, seen: Seen) -> Inputs:
-        """What the network is given for `seen`, [1, P, ...]; the frames are remembered."""
-        frames = self._pushed(seen)
+    def push(self, steps: PlacedSteps) -> Inputs:
+        """The network's inputs for `steps`, [1, P, ...]; stores the new frames."""
+        frames = self._pushed(steps)
         if self._spec.frame_stack > 1:
-            self._frames.index_copy_(0, seen.rows, frames)
-        return self._inputs(frames, seen)
+            self._frames.index_copy_(0, steps.rows, frames)
+        return self._inputs(frames, steps)
 
-    def peek(self, seen: Seen) -> Inputs:
-        """What `look` gives; nothing is remembered."""
-        return self._inputs(self._pushed(seen), seen)
+    def peek(self, steps: PlacedSteps) -> Inputs:
+        """As `push`, but stores nothing."""
+        return self._inputs(self._pushed(steps), steps)
 
     def before(self, rows: Array, start: Array) -> tuple[Tensor, ...]:
         """Copies of the frames [P, S-1, *frame] and states [P, ...] before the next step of `rows`.
 
-        Frames are zero where that step begins an episode (`start`); states are not, the network zeroes them.
+        Frames are zero if that step begins an episode (`start`); the network zeroes the states itself.
         """
-        at = self._at(rows)
-        frames = self._stacks(self._frames.index_select(0, at))[:, 1:]
+        placed_rows = self._place(rows)
+        frames = self._stacks(self._frames.index_select(0, placed_rows))[:, 1:]
         same_episode = self._device.place_rows(~start).to(frames.dtype)
         return (frames * same_episode.reshape(-1, *[1] * (frames.ndim - 1)),
-                *(table.index_select(0, at) for table in self._states))
+                *(table.index_select(0, placed_rows) for table in self._states))
 
-    def remember(self, rows: Tensor, states: State) -> None:
-        """The network's states [P, ...] after a step of `rows`."""
+    def store_states(self, rows: Tensor, states: State) -> None:
+        """Store the network's states [P, ...] after a step of `rows`."""
         for table, new in zip(self._states, states, strict=True):
             table.index_copy_(0, rows, new.to(table.dtype))
 
-    def did(self, rows: Array, actions: Array) -> None:
-        """What was done in `rows`: [N, *action]."""
+    def store_actions(self, rows: Array, actions: Array) -> None:
+        """Store the actions [N, *action] of `rows`."""
         self._previous_action[rows] = actions
 
     def resize(self, num_envs: int) -> None:
-        """Make room for `num_envs` environments; rows that exist stay as they are."""
+        """Make room for `num_envs` environments; existing rows stay the same."""
         more = num_envs - self.size
         if more <= 0:
             return
@@ -124,27 +124,27 @@ class Memory:
                                      for table in (self._frames, *self._states)]
         self._states = tuple(states)
 
-    def _at(self, rows: Array) -> Tensor:
+    def _place(self, rows: Array) -> Tensor:
         return self._device.place_rows(rows, fill=self.size)
 
-    def _inputs(self, frames: Tensor, seen: Seen) -> Inputs:
-        states = tuple(table.index_select(0, seen.rows) for table in self._states)
+    def _inputs(self, frames: Tensor, steps: PlacedSteps) -> Inputs:
+        states = tuple(table.index_select(0, steps.rows) for table in self._states)
         observation = join_frames(self._stacks(frames))
-        return observation[None], seen.previous_action[None], seen.reward[None], seen.start[None], states
+        return observation[None], steps.previous_action[None], steps.reward[None], steps.start[None], states
 
-    def _pushed(self, seen: Seen) -> Tensor:
-        """The tables' rows with new frames, as the table keeps them."""
+    def _pushed(self, steps: PlacedSteps) -> Tensor:
+        """The table's rows of frames with the new frames pushed, in the table's format."""
         if self._spec.frame_stack == 1:
-            return seen.observation[:, None]
+            return steps.observation[:, None]
         push = push_words if self._words else push_frames
-        return push(self._frames.index_select(0, seen.rows), observation=seen.observation, start=seen.start)
+        return push(self._frames.index_select(0, steps.rows), observation=steps.observation, start=steps.start)
 
     def _stacks(self, frames: Tensor) -> Tensor:
-        """[N, S, *frame] of what the table keeps."""
+        """[N, S, *frame], from rows in the table's format."""
         return frames_of_words(frames)[:, :, None] if self._words else frames
 
 
 def _fit_in_words(spec: EnvironmentSpec) -> bool:
-    """Whether the frames of a stack fit into one int32 a pixel, see `push_words`."""
+    """Whether the frames of a stack fit into one int32 per pixel; see `push_words`."""
     image = len(spec.observation_shape) == 3 and spec.observation_shape[0] == 1
     return spec.frame_stack == 4 and spec.observation_dtype == "uint8" and image and sys.byteorder == "little"

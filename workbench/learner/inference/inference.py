@@ -1,8 +1,8 @@
 """Central inference: turns a batch of waiting groups into actions, and their steps into unrolls.
 
-One thread runs `Inference.serve`. Everything known of an environment lies in tables with a row per environment: life,
-previous action, frames to stack, recurrent state, episode so far, partial unroll. A group whose life differs from its
-rows' resets them, so steps of two lives never meet in one unroll.
+One thread runs `Inference.serve`. Tables have a row per environment: life, previous action, frames to stack, recurrent
+state, present episode, partial unroll. A group of another life than its rows resets them, so the steps of two lives
+never meet in one unroll.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.algorithms.interface import Algorithm, NetworkOutput, Roles, Stat
 from workbench.config import RunConfig
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher, Request
-from workbench.learner.inference.environment_tables import Memory, Seen
+from workbench.learner.inference.environment_tables import EnvironmentTables, PlacedSteps
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.inference.watch_tap import Tap, thought
@@ -35,9 +35,10 @@ from workbench.wire.messages import GroupActions
 
 @dataclass(frozen=True)
 class Episode:
-    """A finished episode: return not clipped, length in steps; `kind` is "training" or "evaluation".
+    """A finished episode: unclipped return, length in steps; `kind` is "training" or "evaluation".
 
-    Score: the sum of what the environment itself counts, where it tells that beside a shaped reward; else None.
+    Attributes:
+        score: sum of the environment's own score, if it has one beside a shaped reward; otherwise None.
     """
 
     kind: str
@@ -47,46 +48,34 @@ class Episode:
     score: float | None = None
 
 
-Forward = tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]  # and actions, and behaviour
+Forward = tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]  # the last two: actions, behaviour
 
 
 class Inference:
-    """The tables, and one step of them per batch."""
+    """Acts for all environments of a learner: each batch is one step of its environments."""
 
     def __init__(
-        self,
-        spec: EnvironmentSpec,
-        *,
-        config: Callable[[], RunConfig],
-        algorithm: Algorithm,
-        policy: PublishedPolicy,
-        assembler: UnrollAssembler,
-        queue: UnrollQueue,
-        device: Device,
-        num_envs: int,
-        generator: torch.Generator,
-        meters: Meters,
-        on_episode: Callable[[Episode], None],
-        opponent: Opponent | None = None,
-        rank: int = 0,
+        self, spec: EnvironmentSpec, *, config: Callable[[], RunConfig], algorithm: Algorithm, policy: PublishedPolicy,
+        assembler: UnrollAssembler, queue: UnrollQueue, device: Device, num_envs: int, generator: torch.Generator,
+        meters: Meters, on_episode: Callable[[Episode], None], opponent: Opponent | None = None, rank: int = 0,
     ) -> None:
         self.spec = spec
         self._rank = rank  # of this learner
         self.steps = 0  # of environments that train
         self.generator = generator
         self.tap = Tap()
-        self._config = config  # as it is now
+        self._config = config  # returns the present one
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
         self._device, self._meters, self._on_episode = device, meters, on_episode
         self._opponent = opponent
         with policy.reading() as (network, _):
-            self._memory = Memory(network, spec, device=device, num_envs=num_envs)
+            self._tables = EnvironmentTables(network, spec, device=device, num_envs=num_envs)
         self._roles = RoleTable.of(config(), spec.agents, num_envs, rank)
         self._recorder = device.recorder(generator)
         self._run_ids = np.zeros(num_envs, np.int64)
         self._actions = distribution_of(spec.actions)
         self._returns = np.zeros(num_envs, np.float64)
-        self._scores = np.zeros(num_envs, np.float64)  # all 0 where the environment tells none
+        self._scores = np.zeros(num_envs, np.float64)  # all 0 if the environment has no score
         self._lengths = np.zeros(num_envs, np.int64)
 
     def serve(self, batcher: Batcher) -> None:
@@ -95,18 +84,18 @@ class Inference:
             self._serve(batcher)
 
     def warm_up(self, rows: int) -> None:
-        """Compile what batches of up to `rows` rows need, so that none waits for it later; before any life begins."""
-        drawn, size = self.generator.get_state(), self._device.padded(1)
+        """Compile the graphs of batches of up to `rows` rows before any life begins, so that no batch waits for it."""
+        generator_state, size = self.generator.get_state(), self._device.padded(1)
         while size <= self._device.padded(rows):
             env_ids, batch = np.arange(size) % len(self._run_ids), self._blank(size)
             with self._device.acting():
-                self._think(env_ids, batch, np.zeros(size, bool), np.ones(size, bool))
-            self._memory.forget(env_ids)
+                self._choose(env_ids, batch, np.zeros(size, bool), np.ones(size, bool))
+            self._tables.forget(env_ids)
             size *= 2
-        self.generator.set_state(drawn)
+        self.generator.set_state(generator_state)
 
     def _blank(self, size: int) -> StepBatch:
-        """Zeros, and a final observation of each."""
+        """A batch of zeros, with a final observation for each row."""
         arrays = {name: np.zeros((size, *shape), dtype) for name, (shape, dtype) in StepBatch.specs(self.spec).items()}
         return StepBatch.of(arrays, final_index=np.arange(size), final_observation=arrays["observation"])
 
@@ -123,14 +112,14 @@ class Inference:
                 return
 
     def answer(self, requests: list[Request]) -> bool:
-        """Answer `requests` and queue the unrolls that they completed; False if the queue was closed."""
+        """Answer `requests`, and queue the unrolls that they completed. Returns False if the queue was closed."""
         with self._meters.timing("inference"):
             unrolls = self.step(requests)
         with self._meters.timing("queue_blocked"):
             return all(self._queue.put(unroll) for unroll in unrolls)
 
     def step(self, requests: list[Request]) -> list[Unroll]:
-        """Answer `requests`; the unrolls that their steps completed."""
+        """Answer `requests`, and return the unrolls that their steps completed."""
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
         if self._roles.config is not (config := self._config()) or len(self._roles.ranks) < len(self._run_ids):
             self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids), self._rank)
@@ -138,25 +127,25 @@ class Inference:
             self._begin_life(request)
         rows = np.concatenate([request.env_ids for request in requests])
         batch = StepBatch.joined([request.message.step for request in requests])
-        sent = np.zeros((len(rows), *self.spec.actions.shape), self.spec.actions.dtype)
-        ours = ~batch.has(Flags.ABSENT)  # the rest gets action 0, or the opponent's
+        actions = np.zeros((len(rows), *self.spec.actions.shape), self.spec.actions.dtype)
+        acting = ~batch.has(Flags.ABSENT)  # with our policy; the other rows get action 0, or the opponent's
         if self._opponent is not None:
-            theirs = ours & self._roles.opposing[rows]
+            opposing = acting & self._roles.opposing[rows]
             with self._device.acting():
-                sent[theirs] = self._opponent.act(rows[theirs], batch.only(theirs))
-            ours &= ~theirs
-        if not ours.any():
-            self._reply(requests, sent, self._policy.version)
+                actions[opposing] = self._opponent.act(rows[opposing], batch.only(opposing))
+            acting &= ~opposing
+        if not acting.any():
+            self._reply(requests, actions, self._policy.version)
             return []
-        if not ours.all():
-            rows, batch = rows[ours], batch.only(ours)
+        if not acting.all():
+            rows, batch = rows[acting], batch.only(acting)
         evaluating = self._roles.evaluating[rows]
         self._count_episodes(rows, batch, evaluating)
-        begins = self._assembler.begins(rows) & ~evaluating  # no unrolls are made of those that evaluate
+        begins = self._assembler.begins(rows) & ~evaluating  # environments that evaluate make no unrolls
         with self._device.acting():
-            steps, before, version = self._think(rows, batch, evaluating, begins)
-        sent[ours] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
-        self._reply(requests, sent, version)
+            steps, before, version = self._choose(rows, batch, evaluating, begins)
+        actions[acting] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
+        self._reply(requests, actions, version)
         if evaluating.any():
             training = ~evaluating
             rows, steps = rows[training], steps.map(lambda array: array[training])
@@ -168,7 +157,7 @@ class Inference:
         if (self._run_ids[rows] == request.run_id).all():
             return
         self._run_ids[rows] = request.run_id
-        self._memory.forget(rows)
+        self._tables.forget(rows)
         self._returns[rows] = 0
         self._scores[rows] = 0
         self._lengths[rows] = 0
@@ -177,7 +166,7 @@ class Inference:
             self._opponent.begin_life(rows)
 
     def _count_episodes(self, rows: Array, batch: StepBatch, evaluating: Array) -> None:
-        """Returns, scores, lengths; a first observation after an end carries the reward of the step that ended it."""
+        """Add to returns, scores and lengths. The first step after an episode's end carries the reward of its last."""
         ended = batch.has(ENDS)
         counted = ended | ~batch.start
         self._returns[rows] += np.where(counted, batch.reward, 0.0)
@@ -192,69 +181,69 @@ class Inference:
         self._scores[rows[ended]] = 0
         self._lengths[rows[ended]] = 0
 
-    def _think(
+    def _choose(
         self, rows: Array, batch: StepBatch, evaluating: Array, begins: Array
     ) -> tuple[Steps[Array], list[Array], int]:
-        """What the policy does in `rows`, N of the tables, the steps of which are `batch`. Waits for the device once.
+        """Choose the actions of N `rows` of the tables for their steps in `batch`. Waits for the device once.
 
         Args:
             evaluating: bool [N].
-            begins: bool [N], where an unroll begins with this step.
+            begins: bool [N], whether an unroll begins with this step.
 
         Returns:
-            The steps with what was chosen, the frames and recurrent states before them where `begins`, and the
+            The steps with their actions, the frames and recurrent states before those that begin an unroll, and the
             policy's version.
         """
         number, place = len(rows), self._device.place_rows
-        previous_action = self._memory.previous_action(rows, batch)
-        seen = self._memory.bring(rows, batch, previous_action)
+        previous_action = self._tables.previous_action(rows, batch)
+        placed_steps = self._tables.place(rows, batch, previous_action)
         roles = Roles(place(self._roles.ranks[rows]), place(evaluating))
         with self._device.tracing(), self._policy.reading() as (network, version), self._device.autocast():
-            before = self._memory.before(rows[begins], batch.start[begins])
+            before = self._tables.before(rows[begins], batch.start[begins])
             self._device.cut()
             bootstrap = self._bootstrap(network, rows, batch)
-            output, state, actions, behaviour = self._recorded(network, seen, roles)
-        chosen, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
-        kept = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
-        first = [value[: begins.sum()] for value in rest[len(kept) : len(kept) + len(before)]]
+            output, state, actions, behaviour = self._recorded_forward(network, placed_steps, roles)
+        action, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
+        arrays = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
+        first = [value[: begins.sum()] for value in rest[len(arrays) : len(arrays) + len(before)]]
         values = np.zeros(number, np.float32)
         if bootstrap:
             values[batch.final_index] = rest[-1][: len(batch.final_index)]
-        steps = Steps(**batch.kept(), previous_action=previous_action, action=chosen[:number],
-                      policy_version=np.full(number, version), bootstrap_value=values, behaviour=kept)
-        self._memory.did(rows, steps.action)
+        steps = Steps(**batch.kept(), previous_action=previous_action, action=action[:number],
+                      policy_version=np.full(number, version), bootstrap_value=values, behaviour=arrays)
+        self._tables.store_actions(rows, steps.action)
         if self.tap.watched:
-            sent = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
-            output = type(output)(*(tensor.cpu() for tensor in output))  # rows are cut out there: on XLA, a graph each
-            self._show(rows, batch, sent, output, tuple(part.cpu() for part in state), version)
+            environment_actions = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
+            output = type(output)(*(tensor.cpu() for tensor in output))  # on XLA each row would be a graph
+            self._show(rows, batch, environment_actions, output, tuple(part.cpu() for part in state), version)
         return steps, first, version
 
-    def _recorded(self, network: nn.Module, seen: Seen, roles: Roles) -> Forward:
-        """`_forward`, launched as a whole where the device records work."""
+    def _recorded_forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles) -> Forward:
+        """As `_forward`, launched as a whole if the device records work."""
         settings = self._roles.config.hyperparameters
         if self._recorder is None:
-            return self._forward(network, seen, roles, settings)
+            return self._forward(network, steps, roles, settings)
 
         def work(settings: Any, *inputs: torch.Tensor) -> Forward:
-            return self._forward(network, Seen(*inputs[: len(seen)]), Roles(*inputs[len(seen) :]), settings)
+            return self._forward(network, PlacedSteps(*inputs[: len(steps)]), Roles(*inputs[len(steps) :]), settings)
 
-        done: Forward = self._recorder.run(
-            work, [*seen, *roles], settings=settings, key=id(network), depends_on=(self._memory.size,))
-        return done
+        forward: Forward = self._recorder.run(
+            work, [*steps, *roles], settings=settings, key=id(network), depends_on=(self._tables.size,))
+        return forward
 
-    def _forward(self, network: nn.Module, seen: Seen, roles: Roles, settings: Any) -> Forward:
-        """The network's output and state, actions and behaviour for `seen`, all on the device; the tables go on."""
-        output, state = network(*self._memory.look(seen))
+    def _forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles, settings: Any) -> Forward:
+        """The network's output and state, actions and behaviour for `steps`, on the device; advances the tables."""
+        output, state = network(*self._tables.push(steps))
         actions, behaviour = self._algorithm.act(
             output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
-        self._memory.remember(seen.rows, state)
+        self._tables.store_states(steps.rows, state)
         return output, state, actions, behaviour
 
     def _bootstrap(self, network: nn.Module, rows: Array, batch: StepBatch) -> list[torch.Tensor]:
-        """[values of the true final observations], on the device; [] where there are none."""
+        """[values of the true final observations], on the device; [] without any."""
         if not len(batch.final_index):
             return []
-        output, _ = network(*self._memory.peek(self._memory.bring_last(rows, batch)))
+        output, _ = network(*self._tables.peek(self._tables.place_final(rows, batch)))
         values = self._algorithm.bootstrap(output)
         self._device.cut()
         return [values]
@@ -262,7 +251,7 @@ class Inference:
     def _show(
         self, rows: Array, batch: StepBatch, actions: Array, output: NetworkOutput, state: State, version: int
     ) -> None:
-        """Give the tap the rows that somebody watches; nothing else of the batch is copied."""
+        """Record the rows that are watched; no other row of the batch is copied."""
         for row, env_id in self.tap.rows(rows):
             self.tap.record(
                 env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
@@ -272,20 +261,20 @@ class Inference:
             )
 
     def _reply(self, requests: list[Request], actions: Array, version: int) -> None:
-        at = 0
+        first = 0
         for request in requests:
-            request.reply(GroupActions(request.message.group, actions[at : at + request.size], version))
-            at += request.size
-        self._meters.add("batch_size", at)
+            request.reply(GroupActions(request.message.group, actions[first : first + request.size], version))
+            first += request.size
+        self._meters.add("batch_size", first)
 
     def resize(self, num_envs: int) -> None:
-        """Make room for `num_envs` environments; rows that exist stay as they are."""
+        """Make room for `num_envs` environments; existing rows stay the same."""
         more = num_envs - len(self._run_ids)
         if more <= 0:
             return
         for name in ("_run_ids", "_returns", "_scores", "_lengths"):
             setattr(self, name, grown(getattr(self, name), more))
-        self._memory.resize(num_envs)
+        self._tables.resize(num_envs)
         self._assembler.resize(num_envs)
         if self._opponent is not None:
             self._opponent.resize(num_envs)

@@ -1,8 +1,8 @@
-"""What a person who watches an environment sees: its last steps, with what the network said of each.
+"""The last steps of a watched environment, with the network's output for each.
 
-The inference thread calls `Tap.record` while somebody watches, and copies the rows of the watched environments only.
-Calls from other threads ask for what is new (`Tap.since`). A tap on which nobody asks any more ends by itself. Nobody
-waits for anybody: the steps lie in a deque, whose appending and copying are one operation each.
+While somebody watches, the inference thread calls `Tap.record`, and copies only the rows of watched environments. Other
+threads ask for new steps (`Tap.since`). Watching ends by itself when the questions cease. No thread waits for another:
+the steps are in a deque, to which appending is one operation, as is copying it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from workbench.wire import columns
 LINGER_S = 6.0  # after the last question
 MOST_WATCHED = 4
 MOST_STEPS = 512
-MOST_BYTES = 8 * 2**20  # of observations kept of an environment, and so of an answer before it is compressed
+MOST_BYTES = 8 * 2**20  # of an environment's observations, and so of an answer before compression
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One step of a watched environment. Times and returns as in `trajectory`; episode_return up to x_t.
+class WatchedStep:
+    """A step of a watched environment, with the time indices of `trajectory`; episode_return up to x_t.
 
     Attributes:
         number: of the step since watching began.
         time_s: when it was answered, on the learner's clock.
         kind: see `Outlook`.
-        state_norm: L2 norm of the recurrent state after x_t; NaN without memory.
+        state_norm: L2 norm of the recurrent state after x_t; NaN without a recurrent state.
     """
 
     number: int
@@ -61,12 +61,12 @@ class Seen:
 
 @dataclass
 class _Ring:
-    """The last steps of one environment, for one stretch of watching."""
+    """The last steps of one environment while it is watched."""
 
     life: str
     most: int
-    asked: float
-    steps: deque[Seen] = field(init=False)
+    asked_at: float  # time.monotonic()
+    steps: deque[WatchedStep] = field(init=False)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
@@ -85,74 +85,73 @@ class Tap:
 
     @property
     def watched(self) -> Sequence[int]:
-        """Environments that somebody watches now."""
+        """The environments that are watched now."""
         return list(self._rings)
 
     def rows(self, env_ids: Array) -> list[tuple[int, int]]:
-        """(row, environment) of each watched one in a batch; what nobody has asked for lately is watched no more."""
+        """(row, environment) for each watched environment of a batch; ends watching where no question came lately."""
         now = time.monotonic()
-        found = []
+        rows = []
         for env_id, ring in list(self._rings.items()):
-            if now - ring.asked > self._linger_s:
+            if now - ring.asked_at > self._linger_s:
                 self._rings.pop(env_id, None)
             else:
-                found += [(int(row), env_id) for row in np.flatnonzero(env_ids == env_id)]
-        return found
+                rows += [(int(row), env_id) for row in np.flatnonzero(env_ids == env_id)]
+        return rows
 
-    def record(self, env_id: int, **seen: Any) -> None:
-        """Keep one step: the fields of `Seen` but number and time. In the inference thread."""
+    def record(self, env_id: int, **fields: Any) -> None:
+        """Add a step: the fields of `WatchedStep` except number and time. Called by the inference thread."""
         ring = self._rings.get(env_id)
         if ring is not None:
-            ring.steps.append(Seen(next(ring.numbers), time.time(), **seen))
+            ring.steps.append(WatchedStep(next(ring.numbers), time.time(), **fields))
 
     def since(self, env_id: int, cursor: str = "", *, observation_bytes: int) -> dict[str, Any]:
-        """What is new since the answer that had this cursor; "": everything kept. Begins to watch.
+        """The new steps since the answer with this cursor; "": all that are kept. Begins to watch.
 
         Returns:
-            cursor: for the next question. first: number of the first step here; missed: steps between the last answer
-            and this one that are gone already. kind: see `Outlook`. columns and packed: the steps as `wire.columns`
-            packs them, compressed by zlib and then in base64.
+            cursor: for the next question. first: number of the first step here; missed: steps since the last answer
+            that were dropped already. kind: see `Outlook`. columns and packed: the steps as `wire.columns` packs them,
+            compressed by zlib and then in base64.
         """
         ring = self._ring(env_id, observation_bytes)
         life, _, number = cursor.partition(":")
-        wanted = int(number) if life == ring.life else 0
-        steps = [step for step in ring.steps.copy() if step.number >= wanted]
+        next_number = int(number) if life == ring.life else 0
+        steps = [step for step in ring.steps.copy() if step.number >= next_number]
         if not steps:
-            return {"cursor": f"{ring.life}:{wanted}", "first": wanted, "missed": 0, "steps": 0}
+            return {"cursor": f"{ring.life}:{next_number}", "first": next_number, "missed": 0, "steps": 0}
         table, data = columns.pack(_columns(steps))
         return {
             "cursor": f"{ring.life}:{steps[-1].number + 1}", "first": steps[0].number,
-            "missed": steps[0].number - wanted, "steps": len(steps), "kind": steps[0].kind, "columns": table,
+            "missed": steps[0].number - next_number, "steps": len(steps), "kind": steps[0].kind, "columns": table,
             "packed": base64.b64encode(zlib.compress(data, 1)).decode(),
         }
 
     def _ring(self, env_id: int, observation_bytes: int) -> _Ring:
-        """The environment's ring, asked for now; a new one if nobody watched it. Raises InvalidInput."""
+        """The environment's ring, kept for another `linger_s`; a new one if it was not watched. Raises InvalidInput."""
         now = time.monotonic()
         with self._opening:  # never taken by the inference thread
             ring = self._rings.get(env_id)
             if ring is None:
-                alive = [one for one, other in list(self._rings.items()) if now - other.asked <= self._linger_s]
-                if len(alive) >= MOST_WATCHED:
+                watched = [other for other, ring in list(self._rings.items()) if now - ring.asked_at <= self._linger_s]
+                if len(watched) >= MOST_WATCHED:
                     raise InvalidInput(
                         f"env={env_id}: {MOST_WATCHED} environments of this run are watched already "
-                        f"({', '.join(map(str, sorted(alive)))}). Close one of those views first."
+                        f"({', '.join(map(str, sorted(watched)))}). Close one of those views first."
                     )
                 most = max(1, min(MOST_STEPS, MOST_BYTES // observation_bytes))
                 ring = self._rings[env_id] = _Ring(f"{self._born:x}-{next(self._lives)}", most, now)
-            ring.asked = now
+            ring.asked_at = now
             return ring
 
 
-def _columns(steps: Sequence[Seen]) -> dict[str, Array]:
+def _columns(steps: Sequence[WatchedStep]) -> dict[str, Array]:
     """Steps as columns, each [steps, ...]."""
     kinds = {
         "time_s": "f8", "reward": "f4", "flags": "u1", "episode_return": "f8", "episode_step": "i4",
         "policy_version": "i4", "value": "f4", "state_norm": "f4",
     }
-    found = {name: np.array([getattr(step, name) for step in steps], kind) for name, kind in kinds.items()}
     return {
-        **found,
+        **{name: np.array([getattr(step, name) for step in steps], kind) for name, kind in kinds.items()},
         "action": _narrow(np.stack([step.action for step in steps])),
         "scores": np.array([step.scores for step in steps], np.float32),
         "observation": np.stack([step.observation for step in steps]),
@@ -166,9 +165,9 @@ def _narrow(actions: Array) -> Array:
 def thought(
     output: NetworkOutput, state: tuple[torch.Tensor, ...], row: int, *, config: Any, actions: ActionSpec
 ) -> dict[str, Any]:
-    """What the network said of one row of a batch (an output of T=1), and the norm of its new recurrent state."""
-    of_row = type(output)(*(tensor[:, row : row + 1] for tensor in output))
-    said = outlook(of_row, config=config, actions=actions)
-    norm = torch.cat([part[row].float().flatten() for part in state]).norm() if state else said.value.new_tensor(nan)
-    *scores, value, state_norm = torch.cat([said.scores.flatten(), said.value.flatten(), norm[None]]).tolist()
-    return {"kind": said.kind, "scores": scores, "value": value, "state_norm": state_norm}
+    """The network's scores and value for one row of a batch (an output of T=1), and the norm of its recurrent state."""
+    row_output = type(output)(*(tensor[:, row : row + 1] for tensor in output))
+    view = outlook(row_output, config=config, actions=actions)
+    norm = torch.cat([part[row].float().flatten() for part in state]).norm() if state else view.value.new_tensor(nan)
+    *scores, value, state_norm = torch.cat([view.scores.flatten(), view.value.flatten(), norm[None]]).tolist()
+    return {"kind": view.kind, "scores": scores, "value": value, "state_norm": state_norm}

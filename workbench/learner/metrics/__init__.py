@@ -1,1 +1,1 @@
-"""What the learner measures of itself, and how that comes into the run's history."""
+"""What the learner measures of itself, and the recorder that writes it into the run's history."""

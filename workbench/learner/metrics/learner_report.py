@@ -1,4 +1,4 @@
-"""What one learner did since somebody looked last, as plain data: several learners' looks are joined into one."""
+"""The activity of one learner since the last report, as plain data; several learners' activities join into one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from workbench.trajectory import Array
 T = TypeVar("T")
 Histogram = tuple[list[float], list[int]]  # edges and counts
 Packed = list[Any]  # an episode and its progress, see `packed_episode`
-_LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # one by one, then in steps of 19 %
+_LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # steps of 1, then of 19 %
 _SUMMED = ("replay_unrolls", "replay_gb", "learner_memory_gb", "accelerator_memory_gb", "accelerator_total_gb",
            "xla_compilations", "xla_fallbacks")
 
 
 class Rates:
-    """Speeds over the time since the last look."""
+    """Speeds over the time since the last call."""
 
     def __init__(self) -> None:
         self._before: dict[str, float] = {}
@@ -37,7 +37,7 @@ class Rates:
         self.elapsed_s = 0.0
 
     def of(self, counters: Mapping[str, float]) -> dict[str, float]:
-        """Per second, for each counter."""
+        """Each counter's increase per second."""
         now = time.monotonic()
         self.elapsed_s = max(now - self._at, 1e-6)
         speeds = {name: (value - self._before.get(name, value)) / self.elapsed_s for name, value in counters.items()}
@@ -46,17 +46,17 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look, in types that JSON has.
+class Activity:
+    """What a learner did since its last report, in types that JSON has.
 
     Attributes:
-        meters: as `Sums.plain` gives them.
+        meters: see `Sums.plain`.
         scalars: metrics by name.
         histograms: by name.
-        kept: unrolls in the replay, and what it holds at most; None without replay.
+        kept: unrolls in the replay, and its capacity; None without replay.
         connected, groups: actors with a live stream, and their groups.
-        actors: by number, what is known of each.
-        episodes: that ended and that the first learner has not heard of, each with its progress; see `packed_episode`.
+        actors: the fields of `ActorStatus` by actor.
+        episodes: those that the leader does not have yet, each with its progress; see `packed_episode`.
         first_episode: number of the first of them, from 0 on.
     """
 
@@ -71,15 +71,15 @@ class Look:
     first_episode: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: the arguments of `Look`."""
+        """The arguments of `Activity`, as plain data."""
         return asdict(self)
 
 
 class Unsent:
-    """Episodes of a learner that is not the first, until the first one says that it has them: an answer may be lost.
+    """The episodes of another learner than the leader, until the leader confirms them: an answer may be lost.
 
     Args:
-        most: of more the oldest are forgotten.
+        most: number of episodes beyond which the oldest are dropped.
     """
 
     def __init__(self, most: int) -> None:
@@ -87,29 +87,29 @@ class Unsent:
         self._most, self._first, self._lock = most, 0, threading.Lock()
 
     def append(self, episode: Packed) -> None:
-        """Add one that has ended."""
+        """Add an episode."""
         with self._lock:
             self._episodes.append(episode)
             if len(self._episodes) > self._most:
-                self._forget(self._first + 1)
+                self._drop(self._first + 1)
 
-    def after(self, heard: int) -> tuple[list[Packed], int]:
-        """Those from number `heard` on, and the number of the first of them; those before are forgotten."""
+    def after(self, number: int) -> tuple[list[Packed], int]:
+        """The episodes from `number` on, and the number of the first of them; drops the earlier ones."""
         with self._lock:
-            self._forget(heard)
+            self._drop(number)
             return list(self._episodes), self._first
 
-    def _forget(self, before: int) -> None:
+    def _drop(self, before: int) -> None:
         while self._episodes and self._first < before:
             self._episodes.popleft()
             self._first += 1
 
 
 class LearnerReport:
-    """Looks at one learner; each look begins where the last one ended.
+    """Reports the activity of one learner; each report begins where the last one ended.
 
     Args:
-        unsent: as `Unsent.after`.
+        unsent: see `Unsent.after`.
     """
 
     def __init__(
@@ -121,17 +121,17 @@ class LearnerReport:
         self._process = psutil.Process()
 
     def _memory_gb(self) -> float:
-        """NaN where the process has no descriptor left to ask with: no reason to end."""
+        """Memory of this process; NaN if it has no file descriptor left to read it."""
         try:
             return self._process.memory_info().rss / 2**30  # type: ignore[no-any-return, unused-ignore]
         except OSError:
             return math.nan
 
-    def look(self, heard: int = 0) -> Look:
-        """What happened since the last one, and episodes from number `heard` on."""
+    def activity(self, first_episode: int = 0) -> Activity:
+        """What happened since the last call, with the episodes from number `first_episode` on."""
         trainer, experience, device = self._parts.trainer, self._parts.experience, self._parts.device
         means, lags, samples = trainer.drain()
-        replay, histograms = experience.look()
+        replay, histograms = experience.metrics()
         scalars = {
             **means, **lag_summary(lags), **replay,
             "queue_occupancy": len(experience.queue) / experience.queue.capacity,
@@ -144,15 +144,15 @@ class LearnerReport:
         histograms.update({name: histogram(values, edges[name]) for name, values in samples.items()})
         if len(lags):
             histograms["policy_lag"] = histogram(lags, _LAG_EDGES)
-        return Look(
-            self._meters.drain().plain(), scalars, histograms, experience.kept, self._streams.connected,
-            self._streams.groups, self._actors(), *self._unsent(heard),
+        return Activity(
+            self._meters.drain().plain(), scalars, histograms, experience.occupancy, self._streams.connected,
+            self._streams.groups, self._actors(), *self._unsent(first_episode),
         )
 
     def _actors(self) -> dict[str, dict[str, float]]:
         lives = dict(self._streams.lives)
-        made = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
-        speeds = {number: max(0.0, made[str(number)]) for number in lives}
+        rates = self._actor_rates.of({str(number): life.steps for number, life in lives.items()})
+        speeds = {number: max(0.0, rates[str(number)]) for number in lives}
         now = time.monotonic()
         return {
             str(number): {"last_seen_s": now - life.last_seen, "steps": life.steps, "connected": life.alive,
@@ -163,26 +163,26 @@ class LearnerReport:
         }
 
 
-def joined(looks: Sequence[Look]) -> Look:
-    """The looks at all learners as one at a learner that did all of it."""
-    if len(looks) == 1:
-        return looks[0]
-    kept = [look.kept for look in looks if look.kept is not None]
-    return Look(
-        Sums.joined(look.meters for look in looks).plain(),
-        _by_name([look.scalars for look in looks], _joined_scalar),
-        _by_name([look.histograms for look in looks], lambda _, several: _joined_histogram(several)),
-        [sum(one) for one in zip(*kept, strict=True)] if kept else None,
-        sum(look.connected for look in looks),
-        sum(look.groups for look in looks),
-        {number: said for look in looks for number, said in look.actors.items()},
-        [episode for look in looks for episode in look.episodes],
+def joined(activities: Sequence[Activity]) -> Activity:
+    """The activities of all learners as that of one learner."""
+    if len(activities) == 1:
+        return activities[0]
+    occupancies = [activity.kept for activity in activities if activity.kept is not None]
+    return Activity(
+        Sums.joined(activity.meters for activity in activities).plain(),
+        _by_name([activity.scalars for activity in activities], _joined_scalar),
+        _by_name([activity.histograms for activity in activities], lambda _, several: _joined_histogram(several)),
+        [sum(numbers) for numbers in zip(*occupancies, strict=True)] if occupancies else None,
+        sum(activity.connected for activity in activities),
+        sum(activity.groups for activity in activities),
+        {number: status for activity in activities for number, status in activity.actors.items()},
+        [episode for activity in activities for episode in activity.episodes],
     )
 
 
 def _by_name(several: Sequence[Mapping[str, T]], join: Callable[[str, list[T]], T]) -> dict[str, T]:
-    names = dict.fromkeys(name for one in several for name in one)
-    return {name: join(name, [one[name] for one in several if name in one]) for name in names}
+    names = dict.fromkeys(name for values in several for name in values)
+    return {name: join(name, [values[name] for values in several if name in values]) for name in names}
 
 
 def _joined_scalar(name: str, values: list[float]) -> float:
@@ -192,33 +192,33 @@ def _joined_scalar(name: str, values: list[float]) -> float:
 
 
 def _joined_histogram(several: list[Histogram]) -> Histogram:
-    """The sum of those with the edges of the longest one, some of which may be left out at the end."""
+    """The sum of the histograms that have the edges of the longest one, or fewer of them at the end."""
     edges = max((edges for edges, _ in several), key=len)
     counts = np.zeros(len(edges) - 1, np.int64)
-    for own, add in several:
-        if list(own) == list(edges[: len(own)]):
-            counts[: len(add)] += add
+    for own_edges, own_counts in several:
+        if list(own_edges) == list(edges[: len(own_edges)]):
+            counts[: len(own_counts)] += own_counts
     return edges, counts.tolist()
 
 
 def histogram(values: Array, edges: Sequence[float]) -> Histogram:
-    """Edges and counts; what lies beyond the edges is counted at them, and empty bins at the end are left out."""
+    """Edges and counts. Values beyond the edges count at the edges; empty bins at the end are left out."""
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
     last = int(np.flatnonzero(counts)[-1]) + 1
     return list(edges[: last + 1]), counts[:last].tolist()
 
 
 def lag_summary(lags: Array) -> dict[str, float]:
-    """Mean and largest policy lag, in updates; empty if nothing was trained."""
+    """Mean and largest policy lag, in updates; {} if nothing was trained."""
     return {"policy_lag_mean": float(lags.mean()), "policy_lag_max": float(lags.max())} if len(lags) else {}
 
 
 def packed_episode(episode: Episode, progress: Progress) -> Packed:
-    """An episode and the progress at its end as plain data."""
+    """An episode and the progress at its end, as plain data."""
     return [*progress.columns(), episode.kind, episode.env_id, episode.episode_return, episode.length_steps,
             episode.score]
 
 
 def unpacked_episode(packed: Sequence[Any]) -> tuple[Episode, Progress]:
-    """What `packed_episode` packed."""
+    """The inverse of `packed_episode`."""
     return Episode(*packed[4:]), Progress(*packed[:4])

@@ -1,4 +1,4 @@
-"""Turns sums of the last second into metrics, the status, and one plain sentence about the bottleneck."""
+"""Turns the sums of the last second into metrics, the status, and a sentence about the bottleneck."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from workbench.learner.devices.idle_cores import IdleCores
 from workbench.learner.disk_guard import METRICS, PLACE, Storage
 from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.learner_report import (
+    Activity,
     LearnerReport,
-    Look,
     Packed,
     Rates,
     Unsent,
@@ -36,14 +36,14 @@ from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
 _INTERVAL_S = 1.0
-_ASK_S = 2.0  # for another learner to tell what it did
+_ASK_S = 2.0  # for another learner's answer
 _SILENT_S = 5.0
-_MOST_UNSENT = 100_000  # episodes; as many as may wait for a disk
-_WHOLE_CORE = 0.9  # idle, below which another thread takes from actors and inference
+_MOST_UNSENT = 100_000  # episodes, the same number as may wait for a disk
+_WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors and inference
 
 
 class EpisodeLog:
-    """Writes every episode, and keeps the last hundred of each kind for the status."""
+    """Writes all episodes, and keeps the last hundred of each kind for the status."""
 
     def __init__(self, writer: MetricsWriter, episodes: int = 0) -> None:
         self._writer = writer
@@ -66,7 +66,7 @@ class EpisodeLog:
                 self._lengths.append(episode.length_steps)
 
     def status(self) -> dict[str, Any]:
-        """Means of the last hundred episodes, None before the first, and how many they are of."""
+        """Numbers of episodes, and means of the last hundred; None before the first."""
         with self._lock:
             training, evaluation = self._returns["training"], self._returns["evaluation"]
             return {
@@ -82,12 +82,12 @@ def _mean(values: Collection[float]) -> float | None:
 
 
 def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: int = 1) -> dict[str, float]:
-    """Shares of the last look's time, each in [0, 1].
+    """Shares of the time `elapsed_s`, each in [0, 1].
 
-    Of an actor's time: `environments`, stepping. Of a group's: `wire`, its messages on the way or waiting until the
-    actor has stepped another group; `batch_wait`, waiting for its batch to run. Of the inference thread's:
-    `inference`, and `queue_blocked` by a slow learner. Of the training thread's: `training`, and `training_wait` for
-    unrolls. The last four are means over the learners.
+    Of an actor's time: `environments`, stepping. Of a group's: `wire`, its messages on their way or waiting while the
+    actor steps another group; `batch_wait`, waiting for its batch to run. Of the inference thread's: `inference`, and
+    `queue_blocked` by slow training. Of the training thread's: `training`, and `training_wait` for unrolls. The last
+    four are means over the learners.
     """
 
     def share(name: str, of: int = 1) -> float:
@@ -105,12 +105,11 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: 
 
 
 def hint(parts: Mapping[str, float], *, on_cpu: bool, idle_cores: float = 0.0, threads: int = 1) -> str:
-    """One sentence on what the learner waits for, and what may help; another thread only where a core is idle for it.
-    """
+    """A sentence about the bottleneck and what may help; it suggests another thread only if a core is idle."""
     if parts["training"] >= 0.8:
-        more = "a GPU" if on_cpu else "a larger batch_size"
+        remedy = "a GPU" if on_cpu else "a larger batch_size"
         room = f"; {idle_cores:.1f} cores are idle: learner_threads={threads + 1} may help"
-        return (f"training {parts['training']:.0%} of the time: {more} or a smaller network would help most"
+        return (f"training {parts['training']:.0%} of the time: {remedy} or a smaller network would help most"
                 f"{room if on_cpu and idle_cores >= _WHOLE_CORE else ''}")
     if parts["environments"] >= 0.7:
         return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
@@ -122,63 +121,61 @@ def hint(parts: Mapping[str, float], *, on_cpu: bool, idle_cores: float = 0.0, t
 
 
 def latencies(sums: Sums, *, max_batch: int) -> dict[str, float]:
-    """Mean times in ms, and how full batches were in [0, 1]; names without samples are left out."""
+    """Mean times in ms, uses of a batch, and `batch_fill` in [0, 1]; without the names that have no samples."""
     times = {"batch_wait_ms": "batch_wait", "inference_ms": "inference", "update_ms": "update"}
-    found = {name: sums.mean(of) for name, of in times.items()}
-    known = {name: value * 1000 for name, value in found.items() if value is not None}
+    scalars = {name: mean * 1000 for name, meter in times.items() if (mean := sums.mean(meter)) is not None}
     uses, batch_size = sums.mean("batch_uses"), sums.mean("batch_size")
     if uses is not None:
-        known["batch_uses"] = uses
+        scalars["batch_uses"] = uses
     if batch_size is not None:
-        known["batch_fill"] = min(1.0, batch_size / max_batch)  # a group is not split, and may be larger
-    return known
+        scalars["batch_fill"] = min(1.0, batch_size / max_batch)  # a group is never split, and may be larger
+    return scalars
 
 
 def machine_load() -> dict[str, float]:
-    """CPU of the machine in %, and its memory in use in GiB."""
+    """The machine's CPU load in %, and its memory in use in GiB."""
     return {"cpu_percent": psutil.cpu_percent(), "memory_gb": psutil.virtual_memory().used / 2**30}
 
 
 def memory(load: Mapping[str, float], *, accelerator_total_gb: float) -> dict[str, float]:
-    """GiB in use and there where the network lives: the accelerator's, or (without one) the learner's of the machine's.
-    """
+    """GiB in use and in total: of the accelerator, or without one the learner's part of the machine's memory."""
     if accelerator_total_gb:
         return {"device_memory_gb": load["accelerator_memory_gb"], "device_memory_total_gb": accelerator_total_gb}
-    there_gb = psutil.virtual_memory().total / 2**30
-    return {"device_memory_gb": load["learner_memory_gb"], "device_memory_total_gb": there_gb}
+    total_gb = psutil.virtual_memory().total / 2**30
+    return {"device_memory_gb": load["learner_memory_gb"], "device_memory_total_gb": total_gb}
 
 
 class Peer:
-    """Another learner of the group, as the first one asks it what it did."""
+    """Another learner of the group, which the leader asks for its activity."""
 
     def __init__(self, run: RunDirectory, rank: int) -> None:
         self.name = learner_name(rank)
         self._caller = Caller(reaching(run, self.name), run.token())
-        self._heard = time.monotonic()
-        self._episodes = 0  # of it that are known here
+        self._answered_at = time.monotonic()
+        self._episodes = 0  # number that it has sent
 
-    def look(self) -> Look:
-        """What it did since it was last asked; nothing if it does not answer, and its episodes the next time."""
+    def activity(self) -> Activity:
+        """Its activity since the last answer; empty if it does not answer, and then its episodes come the next time."""
         try:
-            told = Look(**self._caller.call("look", timeout_s=_ASK_S, heard=self._episodes))
+            activity = Activity(**self._caller.call("look", timeout_s=_ASK_S, heard=self._episodes))
         except WorkbenchError:
-            return Look()
-        self._heard = time.monotonic()
-        self._episodes = max(self._episodes, told.first_episode + len(told.episodes))
-        return told
+            return Activity()
+        self._answered_at = time.monotonic()
+        self._episodes = max(self._episodes, activity.first_episode + len(activity.episodes))
+        return activity
 
     @property
     def silence(self) -> str:
-        """In words, that it has not answered for long; or ""."""
-        silent_s = time.monotonic() - self._heard
+        """A sentence if it has not answered for long; otherwise ""."""
+        silent_s = time.monotonic() - self._answered_at
         return f"{self.name} has not answered for {silent_s:.0f} s" if silent_s > _SILENT_S else ""
 
 
 class Recorder:
-    """The log of a run, which the leader writes: events, episodes, and once a second the metrics of all learners.
+    """Writes a run's log in the leader: events, episodes, and once a second the metrics of all learners.
 
     Attributes:
-        status: as calls return it, of the last second; it is there since `begin`, and so are `episodes`.
+        status: of the last second, for calls; set by `begin`, like `episodes`.
     """
 
     episodes: EpisodeLog
@@ -190,64 +187,64 @@ class Recorder:
         self._closed = threading.Event()
 
     def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
-        """Record what `report` says of this learner, after so many episodes of the run, and what the others say."""
+        """Record the activity of this learner (`report`) and of the others, after `episodes` episodes of the run."""
         self.episodes = EpisodeLog(self._writer, episodes)
         self._report, self._state = report, state
         self._peers = [Peer(self._run, rank) for rank in range(1, state.config.learners)]
         self._rates, self._idle_cores = Rates(), IdleCores()
-        self._look()
+        self._record()
 
     @property
     def loops(self) -> dict[str, Callable[[], None]]:
-        """What runs in a thread of its own, by the thread's name, until `stop`."""
+        """Functions to run in threads of their own until `stop`, by the thread's name."""
         return {"recorder": self._loop}
 
     def event(self, kind: str, message: str, **more: Any) -> None:
         """Write an event; see `MetricsWriter.event`."""
         self._storage.store(METRICS, partial(self._writer.event, kind, message, **more))
 
-    event_of_all = event  # that each learner sees
+    event_of_all = event  # an event that every learner logs
 
     def episode(self, episode: Episode, progress: Progress) -> None:
         """Write an episode that has ended."""
         self.episodes.add(episode, progress)
 
-    def unsent(self, heard: int) -> tuple[list[Packed], int]:
-        """None: all of its own are written."""
+    def unsent(self, number: int) -> tuple[list[Packed], int]:
+        """No episodes: those of the leader are written already."""
         return [], 0
 
     def _loop(self) -> None:
-        """Look once a second until closed, and a last time then."""
+        """Record once a second until closed, and once more then."""
         while not self._closed.wait(_INTERVAL_S):
-            self._look()
-        self._look()
+            self._record()
+        self._record()
 
     def stop(self) -> None:
         """Let `loops` end."""
         self._closed.set()
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write the rows that wait."""
         self._storage.store(METRICS, self._writer.close)
 
     @property
     def silence(self) -> str:
-        """Which other learners have not answered for long, in words."""
+        """A sentence about the other learners that have not answered for long; "" without any."""
         return ", ".join(peer.silence for peer in self._peers if peer.silence)
 
-    def _look(self) -> None:
+    def _record(self) -> None:
         state, learner = self._state, self._state.parts
-        look = joined([self._report.look(), *(peer.look() for peer in self._peers)])
-        for episode in look.episodes:
+        activity = joined([self._report.activity(), *(peer.activity() for peer in self._peers)])
+        for episode in activity.episodes:
             self.episodes.add(*unpacked_episode(episode))
         progress = state.progress
         counters = {"frames": progress.frames, "steps": progress.steps, "updates": progress.updates}
         speeds = {f"{name}_per_second": speed for name, speed in self._rates.of(counters).items()}
-        sums = Sums.joined([look.meters])
-        parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=look.connected, groups=look.groups,
+        sums = Sums.joined([activity.meters])
+        parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=activity.connected, groups=activity.groups,
                        learners=1 + len(self._peers))
-        total_gb = look.scalars["accelerator_total_gb"]
-        measured = {name: value for name, value in look.scalars.items() if name != "accelerator_total_gb"}
+        total_gb = activity.scalars["accelerator_total_gb"]
+        measured = {name: value for name, value in activity.scalars.items() if name != "accelerator_total_gb"}
         scalars = {**speeds, **latencies(sums, max_batch=state.max_batch), **machine_load(), **measured,
                    "learning_rate": state.learning_rate, **{f"time_{name}": value for name, value in parts.items()}}
         episodes = self.episodes.status()
@@ -255,30 +252,30 @@ class Recorder:
             if episodes[name] is not None:
                 scalars[f"{name}_mean"] = episodes[name]
         self._writer.scalars(progress, scalars)
-        for name, (bins, counts) in look.histograms.items():
+        for name, (bins, counts) in activity.histograms.items():
             self._writer.distribution(name, progress, bins, counts)
-        unrolls, capacity = look.kept or (None, None)
-        known: dict[str, Any] = {
+        unrolls, capacity = activity.kept or (None, None)
+        numbers: dict[str, Any] = {
             **counters, **speeds, **episodes, **memory(scalars, accelerator_total_gb=total_gb)}
         self.status = LearnerStatus(
-            **known, time_s=progress.time_s, replay_unrolls=unrolls, replay_capacity=capacity,
+            **numbers, time_s=progress.time_s, replay_unrolls=unrolls, replay_capacity=capacity,
             policy_lag=scalars.get("policy_lag_mean"), learning_rate=scalars["learning_rate"],
             device=learner.device.kind, precision=learner.device.precision, learner_threads=learner.threads,
-            actors=parts_from_json(ActorStatus, look.actors), bottleneck=parts,
-            warning=self._stored(),
-            hint=hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.look(),
+            actors=parts_from_json(ActorStatus, activity.actors), bottleneck=parts,
+            warning=self._commit(),
+            hint=hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),
                       threads=learner.threads),
         )
 
-    def _stored(self) -> str:
-        """Commit; in words, what the disk refuses (what waits is kept and tried again)."""
+    def _commit(self) -> str:
+        """Commit the rows that wait, and return a sentence if the disk refuses them; they are then tried again."""
         self._storage.store(PLACE, self._run.check_place)
         self._storage.store(METRICS, self._writer.commit)
         return self._storage.warning
 
 
 class Forwarder:
-    """What another learner has in the recorder's place: it forwards events as orders, and episodes with its report."""
+    """In the place of `Recorder` in the other learners: forwards events as orders, and episodes with the report."""
 
     def __init__(self, learners: Learners) -> None:
         self._learners = learners
@@ -289,7 +286,7 @@ class Forwarder:
         self._learners.order("event", kind=kind, message=f"{learner_name(self._learners.rank)}: {message}")
 
     def event_of_all(self, kind: str, message: str, **more: Any) -> None:
-        """The leader sees it, too."""
+        """Nothing to forward: the leader logs it as well."""
 
     def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
         """Nothing to record."""
@@ -298,9 +295,9 @@ class Forwarder:
         """Keep an episode that has ended until the leader has it."""
         self._unsent.append(packed_episode(episode, progress))
 
-    def unsent(self, heard: int) -> tuple[list[Packed], int]:
-        """Episodes from number `heard` on, and the number of the first of them."""
-        return self._unsent.after(heard)
+    def unsent(self, number: int) -> tuple[list[Packed], int]:
+        """See `Unsent.after`."""
+        return self._unsent.after(number)
 
     @property
     def loops(self) -> dict[str, Callable[[], None]]:

@@ -1,1 +1,1 @@
-"""Updates: the optimizer's step, several learners as one, exact resume, checkpoints."""
+"""Training: optimizer steps, several learners as one, exact resume, checkpoints."""

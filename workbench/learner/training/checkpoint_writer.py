@@ -1,4 +1,4 @@
-"""The checkpoints of a run: when they are written, with which replay, and what happens where the disk refuses them."""
+"""Writes a run's checkpoints: when they are due, with or without the replay, and again after the disk refused one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from workbench.metrics import Progress
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
-_TRY_AGAIN_S = 2.0  # to write a checkpoint that the disk refused
+_TRY_AGAIN_S = 2.0  # after the disk refused a checkpoint
 
 
 class CheckpointWriter:
-    """The checkpoints that the leader writes between two updates. Called by the training thread."""
+    """Writes the leader's checkpoints between two updates. Called by the training thread."""
 
     _schedule: Schedule
 
@@ -37,19 +37,19 @@ class CheckpointWriter:
         self._orders, self._commands = orders, commands
 
     def begin(self, schedule: Schedule) -> None:
-        """Count the time from now; `schedule` says when a checkpoint may be written."""
+        """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
         self._schedule = schedule
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
     def hold_for_disk(self) -> None:
-        """Hold all learners while the disk takes nothing, and let them go on when it does."""
-        if (hold := self._storage.hold) != self._state.held:
-            self._orders.hold(hold)
+        """Hold all learners while the disk refuses data, and let them go on afterwards."""
+        if (reason := self._storage.hold) != self._state.hold_reason:
+            self._orders.hold(reason)
 
     def write_if_due(self) -> None:
-        """Write one where `checkpoint_interval_s`, as it is now, has passed, unless the run is paused."""
+        """Write a checkpoint if the present `checkpoint_interval_s` has passed and the run is not paused."""
         state, schedule = self._state, self._schedule
         due_at = self._written_at + min(state.config.checkpoint_interval_s, self._longest_s)
         if state.paused is not None or not schedule.at_checkpoint or time.monotonic() <= due_at:
@@ -60,8 +60,8 @@ class CheckpointWriter:
             schedule.checkpointed()
 
     def write_last(self) -> None:
-        """Write one at the end; a run that has finished waits until the disk has room. Raises StorageFailed in one that
-        stops."""
+        """Write a checkpoint at the end; a finished run of one learner waits until the disk has room, any other run
+        raises StorageFailed."""
         state = self._state
         if not state.finished and not self._schedule.keeps_its_end:
             return
@@ -74,29 +74,29 @@ class CheckpointWriter:
     # ---- what -------------------------------------------------------------------------------------------------------
 
     def write(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
-        """Write a checkpoint: {"path", "frames"}. Raises StorageFailed.
+        """Write a checkpoint, and return {"path", "frames"}. Raises StorageFailed.
 
         Args:
-            replay: with the replay; None: if the run's configuration says so and there is room.
+            replay: whether to write the replay; None: if the run's configuration asks for it and there is room.
         """
         state, parts = self._state, self._state.parts
         progress = state.progress
         meta = self._meta(reason, progress)
         self._run.check_place()
         groups = checkpointing.groups_of(parts.trainer, parts.inference.generator)
-        unrolls = parts.experience.arrays(state.config.hyperparameters, asked=replay)
+        unrolls = parts.experience.arrays(state.config.hyperparameters, requested=replay)
         write = partial(checkpoints.write, self._run.checkpoints, frames=progress.frames, meta=meta,
                         requested=reason == "requested")
         state.writing_replay = bool(unrolls)
         try:
-            written = self._written(write, groups, unrolls, may_leave_out=not replay)
+            checkpoint = self._write_groups(write, groups, unrolls, replay_optional=not replay)
         finally:
             state.writing_replay = False
         prune = partial(checkpoints.prune, self._run.checkpoints, keep=state.config.keep_checkpoints)
         self._storage.store(OLD_CHECKPOINTS, prune)
         self._log.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
-                        data={"path": str(written.path)})
-        return {"path": str(written.path), "frames": progress.frames}
+                        data={"path": str(checkpoint.path)})
+        return {"path": str(checkpoint.path), "frames": progress.frames}
 
     def _meta(self, reason: str, progress: Progress) -> dict[str, Any]:
         parts, network = self._state.parts, self._state.parts.trainer.network
@@ -108,28 +108,28 @@ class CheckpointWriter:
             "trained": [name for name, _ in network.named_parameters()],  # as the optimizer numbers them
         }
 
-    def _written(
+    def _write_groups(
         self, write: Callable[..., Checkpoint], groups: dict[str, Any], unrolls: dict[str, Array], *,
-        may_leave_out: bool,
+        replay_optional: bool,
     ) -> Checkpoint:
-        """A checkpoint with the replay if there is one, or without it where the disk has no room and that will do."""
+        """Write a checkpoint with the replay if there is one; without it if that is optional and does not fit."""
         if not unrolls:
             return write(groups=groups)
         try:
             return write(groups={**groups, "replay": unrolls})
         except StorageFailed as error:
-            if not may_leave_out:
+            if not replay_optional:
                 raise
-            checkpoints.drop_replays(self._run.checkpoints)  # of older ones; there may be room for one
+            checkpoints.drop_replays(self._run.checkpoints)  # of older checkpoints, to make room for this one's
             try:
                 return write(groups={**groups, "replay": unrolls})
             except StorageFailed:
                 self._log.event("error", f"a checkpoint without its replay: {error}", progress=self._state.progress)
-                return write(groups=groups)  # the weights are worth more than nothing
+                return write(groups=groups)  # the weights alone are better than nothing
 
 
 class NoCheckpoints:
-    """Of a learner that does not lead: the leader writes the checkpoints of all, and says when the disk is full."""
+    """In the place of `CheckpointWriter` in a learner that does not lead: it writes no checkpoints."""
 
     def begin(self, schedule: Schedule) -> None:
         """Nothing to do."""

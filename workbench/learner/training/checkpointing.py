@@ -1,4 +1,4 @@
-"""What of a learner goes into a checkpoint, and back: weights, optimizer, algorithm, random numbers, counters."""
+"""The arrays of a learner's checkpoint, and restoring them: weights, optimizer, algorithm, random numbers, counters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from workbench.trajectory import Array
 
 @dataclass(frozen=True)
 class Counters(Progress):
-    """Where a run stands."""
+    """The progress of a run, and its episodes."""
 
     episodes: int
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Counters:
-        """The counters that a checkpoint was written with."""
+        """The counters of a checkpoint."""
         return cls(checkpoint.frames, checkpoint.steps, checkpoint.updates, checkpoint.time_s,
                    int(checkpoint.meta["episodes"]))
 
@@ -32,7 +32,7 @@ AT_THE_START = Counters(0, 0, 0, 0.0, 0)
 
 
 def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[str, Array]]:
-    """Arrays of a checkpoint by group and name."""
+    """The arrays of a checkpoint, by group and name."""
     with trainer.device.tracing():  # copies are operations, and inference goes on in another thread
         groups = {
             "model": trainer.network.state_dict(),
@@ -40,17 +40,18 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
             "algorithm": trainer.algorithm.state(),
             "rng": {"torch": torch.get_rng_state(), "sampling": generator.get_state()},
         }
-        detached = {group: {name: one.detach() for name, one in tensors.items()} for group, tensors in groups.items()}
-    return {group: _arrays(tensors) for group, tensors in detached.items()}
+        groups = {group: {name: tensor.detach() for name, tensor in tensors.items()}
+                  for group, tensors in groups.items()}
+    return {group: _arrays(tensors) for group, tensors in groups.items()}
 
 
 def restore(
     checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False
 ) -> bool:
-    """Put a checkpoint's arrays back; with `weights_only` the network's alone. Raises CheckpointCorrupt.
+    """Restore a checkpoint's arrays; with `weights_only` the network's alone. Raises CheckpointCorrupt.
 
-    Returns whether `generator` goes on where the checkpoint's was: a GPU's has a state of another size than a CPU's.
-    A fork with another optimizer has no state of the old one.
+    Returns whether `generator` continues the checkpoint's random numbers: the states of a CPU's and a GPU's generator
+    differ in size. The checkpoint of a fork with another optimizer has no optimizer state.
     """
     try:
         trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
@@ -64,14 +65,14 @@ def restore(
             trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
-        if goes_on := rng["sampling"].shape == generator.get_state().shape:
+        if continues := rng["sampling"].shape == generator.get_state().shape:
             generator.set_state(rng["sampling"])
     except (RuntimeError, KeyError, ValueError) as error:
         raise CheckpointCorrupt(
             f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
             f"or with the environment, network and optimizer that it was written with."
         ) from None
-    return goes_on
+    return continues
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, Array]:
@@ -84,12 +85,12 @@ def _tensors(arrays: dict[str, Array]) -> dict[str, torch.Tensor]:
 
 def _flattened(state: dict[str, Any]) -> dict[str, torch.Tensor]:
     """An optimizer's per-parameter tensors by "<parameter>.<name>"."""
-    return {f"{at}.{name}": value for at, entry in state["state"].items() for name, value in entry.items()}
+    return {f"{number}.{name}": value for number, values in state["state"].items() for name, value in values.items()}
 
 
 def _unflattened(tensors: dict[str, torch.Tensor]) -> dict[int, dict[str, torch.Tensor]]:
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, value in tensors.items():
-        at, _, name = key.partition(".")
-        state.setdefault(int(at), {})[name] = value
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
     return state

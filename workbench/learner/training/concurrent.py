@@ -1,4 +1,7 @@
-"""Acting and training at the same time: inference runs in a thread of its own, and training takes what is there."""
+"""Acting and training at the same time: inference runs in a thread of its own, and training takes its unrolls.
+
+Data echoing (Choi et al. 2019, arXiv 1907.05550) trains on a batch again while the next one is not ready.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,43 @@ from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.run_state import RunState
-from workbench.learner.training.data_echo import Echo
+from workbench.replay.batch_source import Experience
 from workbench.rundir import RunDirectory
 from workbench.wire.messages import Hello
 
 
-class Concurrent:
-    """How a run acts, trains and writes checkpoints, unless it is to resume exactly; as `exact_resume.ExactResume`."""
+class Echo:
+    """Batches of `experience`, each up to `echo_factor` times; a fresh batch is used as soon as it is ready."""
 
-    first_checkpoint_s = 60.0  # a young run has all the more to lose
+    def __init__(self, experience: Experience, meters: Meters) -> None:
+        self._experience, self._meters = experience, meters
+        self._batch: Batch | None = None
+        self._uses = 0
+
+    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
+        """The next batch to train on, or None if there is none after `timeout_s`."""
+        again = self._batch is not None and self._uses < config.echo_factor
+        if not again:
+            self._batch = None
+        fresh = self._experience.next(config, timeout_s=0.0 if again else timeout_s)
+        if fresh is None and not again:
+            return None
+        if fresh is not None:
+            if self._uses:  # of the previous batch
+                self._meters.add("batch_uses", self._uses)
+            self._batch, self._uses = fresh, 0
+        self._uses += 1
+        return self._batch
+
+    def drop(self) -> None:
+        """Do not use the last batch again."""
+        self._batch = None
+
+
+class Concurrent:
+    """The schedule of a run that need not resume exactly; see `exact_resume.ExactResume` for its attributes."""
+
+    first_checkpoint_s = 60.0  # soon: until then a failure would lose everything
     longest_interval_s = math.inf
     keeps_its_end = True
     at_checkpoint = True
@@ -34,16 +65,16 @@ class Concurrent:
 
     @staticmethod
     def newest(run: RunDirectory, *, replays: bool) -> tuple[Checkpoint | None, list[str]]:
-        """The newest good checkpoint, and what is wrong with newer ones."""
+        """The newest good checkpoint, and what is wrong with the newer ones."""
         return checkpoints.newest_good(run.checkpoints, replay=False)
 
     @property
     def loops(self) -> dict[str, Callable[[], None]]:
-        """What runs in a thread of its own, by the thread's name, until the batcher is closed."""
+        """Functions to run in threads of their own until the batcher is closed, by the thread's name."""
         return {"inference": self._act}
 
     def _act(self) -> None:
-        """The inference thread: one OpenMP thread beside the training thread's."""
+        """Run inference, with one OpenMP thread beside those of training."""
         torch.set_num_threads(1)
         state = self._state
         if state.parts.device.kind == "xla":
@@ -62,13 +93,13 @@ class Concurrent:
         return self._echo.next(self._state.hyperparameters, timeout_s=timeout_s)
 
     def skipped(self) -> None:
-        """The update on the last batch was skipped: do not use that again."""
+        """Do not use the last batch again: its update was skipped."""
         self._echo.drop()
 
     @property
     def checkpoint(self) -> dict[str, Any]:
-        """The arguments of `CheckpointWriter.write` for a checkpoint that is due."""
+        """The arguments of `CheckpointWriter.write` for a due checkpoint."""
         return {"reason": "interval"}
 
     def checkpointed(self) -> None:
-        """Nothing to do: all goes on."""
+        """Nothing to do: acting and training continue."""

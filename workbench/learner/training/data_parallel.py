@@ -1,11 +1,11 @@
-"""Several learners that train one network: how they find each other, agree before each update, and average gradients.
+"""Several learners that train one network: they find each other, agree before each update, and average gradients.
 
-`Alone` is the one learner of a run, and has the methods of the `Group` of several. In a group each learner is a rank of
-torch.distributed, with inference, actors and unrolls of its own. Before every update all of them `meet`: a small
-collective on the CPU tells each who is ready and who wants to stop, and passes on orders (JSON as bytes, no pickle),
-which all therefore carry out between the same two updates. DistributedDataParallel then averages the gradients during
-the backward pass. A learner that loses the others raises `PeersLost`; the supervisor ends the whole group and starts it
-again.
+`Alone`, the only learner of a run, has the same methods as `Group`. In a group each learner is a rank of
+torch.distributed, with its own inference, actors and unrolls. Before every update all of them `meet`: a small
+collective on the CPU tells each learner which others are ready or want to stop, and distributes orders (JSON as bytes,
+no pickle), so that all carry them out between the same two updates. DistributedDataParallel then averages the gradients
+during the backward pass. A learner that loses the others raises `PeersLost`; the supervisor ends the whole group and
+starts it again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -32,25 +32,25 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.config import REPLAY_S, RunConfig
-from workbench.replay.capacity import free_bytes
+from workbench.replay.replay_capacity import free_bytes
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
 Order = dict[str, Any]
 Obey = Callable[..., None]  # (order, **arguments)
-JOIN_S = 120.0  # for all learners to start
-_PATIENCE_S = 300.0  # for a learner that is busy: the first one writes the checkpoints
+JOIN_S = 120.0  # until all learners have started
+_PATIENCE_S = 300.0  # for a busy learner: the leader writes checkpoints meanwhile
 _POLL_S = 0.05
-_SHARED = ("batch_size", "queue_size", "replay_size", "replay_min_size")  # settings that the learners divide
+_DIVIDED = ("batch_size", "queue_size", "replay_size", "replay_min_size")  # hyperparameters that the learners divide
 
 
 class PeersLost(Exception):
-    """Another learner of the group went away, or did not answer in time."""
+    """Another learner of the group is gone, or did not answer in time."""
 
 
 class Word(NamedTuple):
-    """What a learner says of itself: whether it has a batch and wants to stop, its steps so far, and the logarithm of
-    the largest importance weight of its batch before that was divided by it (0 without replay)."""
+    """What a learner tells the others when they meet: whether it has a batch, whether it wants to stop, its steps so
+    far, and the logarithm of its batch's largest importance weight before the division by it (0 without replay)."""
 
     ready: bool = False
     stop: bool = False
@@ -59,19 +59,18 @@ class Word(NamedTuple):
 
 
 class Alone:
-    """The one learner of a run. It does all by itself and waits for nobody; each method is described in `Group`."""
+    """The only learner of a run, which waits for no other; `Group` describes the attributes and methods."""
 
-    rank, size, here, leads = 0, 1, 1, True
+    rank, size, here, leads, peers = 0, 1, 1, True, None
 
     def join(self, *, stopping: Callable[[], bool]) -> bool:
-        """Nobody to wait for."""
         return True
 
     def close(self) -> None:
-        """Nobody to leave."""
+        pass
 
     def order(self, order: str, **arguments: Any) -> None:
-        """Nobody to order."""
+        pass
 
     def meet(self, word: Word, *, obey: Obey, over: Callable[[], bool]) -> bool:
         return word.ready
@@ -85,11 +84,17 @@ class Alone:
     def from_leader(self, value: Any = None) -> Any:
         return value
 
-    def begin(self, join: Callable[[Group], None], *, steps: int, seed: int) -> None:
-        """Nobody to join; torch's random numbers go on as they are."""
+    def begin(self, *, steps: int, seed: int) -> None:
+        """Nothing to do: torch's random numbers continue."""
 
     def batch(self, batch: Batch) -> Batch:
         return batch
+
+    def averaged(self, network: nn.Module) -> nn.Module:
+        return network
+
+    def backward(self, total: Tensor, others: Iterable[nn.Parameter]) -> None:
+        total.backward()  # type: ignore[no-untyped-call]
 
     def share(self, hyperparameters: Any) -> Any:
         return hyperparameters
@@ -99,29 +104,30 @@ class Alone:
 
 
 class Group:
-    """This learner among all those of a run; rank 0 leads: it alone writes metrics and checkpoints.
+    """This learner as one of several. The learner of rank 0 leads: it alone writes metrics and checkpoints.
 
     Attributes:
-        size: learners.
-        here: learners on this machine; all of them, until it has joined.
+        size: number of learners.
+        here: number of learners on this machine; `size` until it has joined.
+        peers: the group itself, which averages tensors; None in `Alone`.
     """
 
     def __init__(self, run: RunDirectory, config: RunConfig, rank: int) -> None:
         self.rank, self.size = rank, config.learners
         self.leads = rank == 0
-        self.here = self.size
+        self.here, self.peers = self.size, self
         self._run, self._config = run, config
-        self._steps, self._stops = 0, False  # of all learners; whether one of them wanted to stop, when they met last
-        self._log_largest = 0.0  # importance weight of all batches
+        self._steps, self._stops = 0, False  # as of the last meeting: of all learners; whether one wanted to stop
+        self._log_largest = 0.0  # of all learners' batches
         self._orders: list[Order] = []
         self._replay_gb: float | None = None
 
     # ---- how they find each other -----------------------------------------------------------------------------------
 
     def join(self, *, stopping: Callable[[], bool]) -> bool:
-        """Wait until all learners are there; False if this one is told to stop before. Raises PeersLost.
+        """Wait until all learners have started; False if `stopping` becomes true before. Raises PeersLost.
 
-        They meet in a file of the run's directory, which the supervisor removes before it starts a group.
+        They find each other by a file in the run's directory, which the supervisor removes before it starts a group.
         """
         store = dist.FileStore(str(self._run.rendezvous), self.size)  # type: ignore[attr-defined]
         names = [f"learner-{rank}" for rank in range(self.size)]
@@ -141,7 +147,7 @@ class Group:
         return True
 
     def _connect(self, store: Any, machines: Sequence[str]) -> None:
-        if len(set(machines)) == 1:  # what they say to each other stays on this machine
+        if len(set(machines)) == 1:  # their messages stay on this machine
             os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
         busy_s = REPLAY_S if self._config.replays else _PATIENCE_S
         with _together():
@@ -151,104 +157,109 @@ class Group:
             )
 
     def _take_gpus(self, config: RunConfig, machines: Sequence[str]) -> bool:
-        """Leave to each learner of this machine GPUs of its own; whether there are enough.
-
-        Before CUDA is used: it looks at the variable once. Where a cluster hands out GPUs, all that are seen are ours.
-        """
-        if config.device not in ("auto", "cuda") or not (there := torch.cuda.device_count()):
+        """Let this process see only its own GPUs; whether each learner of this machine has one. Called before CUDA is
+        used, which reads the variable once. Ray has given each learner its own GPUs already."""
+        if config.device not in ("auto", "cuda") or not (number := torch.cuda.device_count()):
             return False
         if config.launcher == "ray":
             return True
         place = machines[: self.rank].count(machines[self.rank])
-        seen = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(there)))).split(",")
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(own_gpus(seen, place, self.here))
-        return there >= self.here
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(number)))).split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(own_gpus(visible, place, self.here))
+        return number >= self.here
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the group."""
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    # ---- what they say to each other --------------------------------------------------------------------------------
+    # ---- what they tell each other ----------------------------------------------------------------------------------
 
     def order(self, order: str, **arguments: Any) -> None:
-        """Tell the other learners to do this, when they meet next."""
+        """Order the other learners to do this, at the next meeting."""
         self._orders.append({"order": order, **arguments})
 
     def meet(self, word: Word, *, obey: Obey, over: Callable[[], bool]) -> bool:
-        """Whether all are ready, now that they know of each other and have done what was ordered, and training is not
-        `over`. Waits for all. Raises PeersLost."""
-        orders, self._orders = self._orders, []
-        (ready, stop, steps, log_largest), heard = self._exchange(word, orders)
+        """Wait for all learners, exchange words, and obey the others' orders. Returns whether all are ready and
+        training is not `over`. Raises PeersLost."""
+        own, self._orders = self._orders, []
+        (ready, stop, steps, log_largest), orders = self._exchange(word, own)
         self._steps, self._stops, self._log_largest = int(steps.sum()), bool(stop.any()), float(log_largest.max())
-        for order in heard:
+        for order in orders:
             obey(**order)
         return bool(ready.all()) and not over()
 
     def stops(self, stopping: bool) -> bool:
-        """Whether one of them wanted to stop when they met last; this one's own wish is heard at the next meeting."""
+        """Whether a learner wanted to stop at the last meeting; `stopping`, of this learner, counts at the next."""
         return self._stops
 
     def steps(self, own: int) -> int:
-        """Steps of all learners when they met last; this one has made `own` by now."""
+        """Steps of all learners at the last meeting; `own` is this learner's present number."""
         return self._steps
 
     def _exchange(self, word: Word, orders: Sequence[Order]) -> tuple[Array, list[Order]]:
-        """Everyone's words, float64 [4, size], and the others' orders."""
+        """The words of all learners, float64 [4, size], and the others' orders."""
         message = json.dumps(orders).encode() if orders else b""
         *words, length = self._gather(torch.tensor([*word, len(message)], dtype=torch.float64)).numpy().T
         return np.stack(words), self._messages(message, int(length.max())) if length.any() else []
 
     def _messages(self, message: bytes, longest: int) -> list[Order]:
-        """The orders of all but this one, in the order of their ranks."""
+        """The orders of all other learners, by rank; `longest`: bytes of the longest message."""
         padded = torch.from_numpy(np.frombuffer(message.ljust(longest), np.uint8).copy())
         texts = [bytes(row).strip() for row in self._gather(padded).numpy()]
         return [order for rank, text in enumerate(texts) if text and rank != self.rank for order in json.loads(text)]
 
-    def _gather(self, mine: Tensor) -> Tensor:
-        """[size, ...] of everyone's tensor, which has the same shape everywhere."""
-        every = torch.empty((self.size, *mine.shape), dtype=mine.dtype)
+    def _gather(self, own: Tensor) -> Tensor:
+        """[size, ...]: the tensors of all learners, which have the same shape."""
+        every = torch.empty((self.size, *own.shape), dtype=own.dtype)
         with _together():
-            dist.all_gather(list(every), mine)
+            dist.all_gather(list(every), own)
         return every
 
     def from_leader(self, value: Any = None) -> Any:
-        """The leader's `value`, plain data, for all of them."""
-        _, heard = self._exchange(Word(), [{"value": value}] if self.leads else [])
-        return value if self.leads else heard[0]["value"]
+        """The leader's `value`, plain data; called by all learners at once."""
+        _, messages = self._exchange(Word(), [{"value": value}] if self.leads else [])
+        return value if self.leads else messages[0]["value"]
 
     # ---- what they train --------------------------------------------------------------------------------------------
 
-    def begin(self, join: Callable[[Group], None], *, steps: int, seed: int) -> None:
-        """Let a trainer `join`, after so many steps of all learners; torch's random numbers are this one's own."""
-        join(self)
+    def begin(self, *, steps: int, seed: int) -> None:
+        """Begin after `steps` steps of all learners, with a seed for torch that no other learner has."""
         self._steps = steps
         torch.manual_seed(seed)
 
     def batch(self, batch: Batch) -> Batch:
-        """This learner's batch, with weights relative to the largest of what all of them draw."""
+        """`batch` of this learner, with importance weights relative to the largest of all learners' batches."""
         if batch.sample is None:
             return batch
         scale = math.exp(batch.sample.log_largest - self._log_largest)
         return dataclasses.replace(batch, weight=batch.weight * scale)
 
     def averaged(self, network: nn.Module) -> DistributedDataParallel:
-        """`network`, whose gradients are those of all learners' batches together after each backward pass."""
+        """`network`; each backward pass through it averages the gradients of all learners."""
         with _together(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 calls broadcast_buffers otherwise, 2.9 does not
-            # A static graph may leave parameters out, and does not look for them at each update.
+            warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 renames broadcast_buffers, 2.9 does not
+            # A static graph may leave parameters out, and does not search for them at each update.
             return DistributedDataParallel(network, broadcast_buffers=False, gradient_as_bucket_view=True,
                                            static_graph=True)
 
+    def backward(self, total: Tensor, others: Iterable[nn.Parameter]) -> None:
+        """Compute the gradients of the mean of all learners' `total`; `others` are parameters outside the network."""
+        # A total that is not finite makes all its gradients and their means so: all learners skip the same updates.
+        total.backward(1 + 0 * total.detach())  # type: ignore[no-untyped-call]
+        for parameter in others:
+            if parameter.grad is not None:
+                self.average(parameter.grad)
+
     def average(self, tensor: Tensor) -> Tensor:
-        """The mean of everyone's tensor, in place."""
+        """The mean of all learners' tensors, in place."""
         with _together():
             dist.all_reduce(tensor)
         return tensor.div_(self.size)
 
     def share(self, hyperparameters: Any) -> Any:
-        """This learner's part of a run's hyperparameters: of batches, queues and replay it has 1/size."""
-        parts = {name: -(-getattr(hyperparameters, name) // self.size) for name in _SHARED
+        """A run's hyperparameters for this learner, which has 1/size of batches, queues and replay."""
+        parts = {name: -(-getattr(hyperparameters, name) // self.size) for name in _DIVIDED
                  if hasattr(hyperparameters, name)}
         if hasattr(hyperparameters, "replay_memory_gb"):
             if self._replay_gb is None:
@@ -257,7 +268,7 @@ class Group:
         return dataclasses.replace(hyperparameters, **parts)
 
     def _replay_share_gb(self, hyperparameters: Any) -> float:
-        """GiB that this learner's replay may take; 0: as many as its size needs."""
+        """GiB for this learner's replay; 0: as many as its size needs."""
         if hyperparameters.replay_memory_gb or hyperparameters.replay_size:
             return float(hyperparameters.replay_memory_gb / self.size)
         return free_bytes(hyperparameters, self._run.replay(self.rank)) / 2 / self.here / 2**30
@@ -271,10 +282,10 @@ class Group:
 Learners = Alone | Group
 
 
-def own_gpus(seen: Sequence[str], place: int, learners: int) -> Sequence[str]:
-    """Of the GPUs that a machine's learners see, those of the one at `place`: equal parts, or one that some share."""
-    each = len(seen) // learners
-    return seen[place * each : (place + 1) * each] if each else [seen[place % len(seen)]]
+def own_gpus(visible: Sequence[str], place: int, learners: int) -> Sequence[str]:
+    """A machine's GPUs for the learner at `place`: an equal part of the `visible` ones, or one that several share."""
+    each = len(visible) // learners
+    return visible[place * each : (place + 1) * each] if each else [visible[place % len(visible)]]
 
 
 def _backend(gpus: bool) -> str:
@@ -282,7 +293,7 @@ def _backend(gpus: bool) -> str:
 
 
 def _machine() -> str:
-    """The name of this machine, as the learners of a run tell whether they share it."""
+    """A name of this machine, by which learners know whether they share it."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return f"{socket.gethostname()} {boot.read_text().strip() if boot.exists() else ''}"
 
@@ -290,12 +301,12 @@ def _machine() -> str:
 def _loopback() -> str:
     """The network interface of 127.0.0.1."""
     addresses = psutil.net_if_addrs().items()
-    return next(name for name, own in addresses if any(one.address == "127.0.0.1" for one in own))
+    return next(name for name, own in addresses if any(address.address == "127.0.0.1" for address in own))
 
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """Raises PeersLost for what torch says when another learner is gone or silent."""
+    """Raises PeersLost in place of torch's errors for a learner that is gone or silent."""
     try:
         yield
     except RuntimeError as error:
@@ -305,6 +316,6 @@ def _together() -> Iterator[None]:
 
 
 def is_loss(error: BaseException) -> bool:
-    """Whether an error says that another learner is gone or silent: torch has no class for gloo's."""
+    """Whether an error means that another learner is gone or silent; gloo's errors have no class of their own."""
     return isinstance(error, (PeersLost, dist.DistError)) or (
         isinstance(error, RuntimeError) and any(name in str(error).lower() for name in ("gloo", "nccl", "filestore")))

@@ -1,4 +1,4 @@
-"""The training loop: between two updates it does what other threads asked for, meets the other learners, and waits."""
+"""The training loop: between two updates it runs other threads' commands, meets the other learners, and waits."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ POLL_S = 0.1
 
 
 class TrainingLoop:
-    """Trains what `state.parts` holds.
-
-    Args:
-        schedule: gives the batches.
-    """
+    """Trains `state.parts` on the batches of `schedule`."""
 
     def __init__(
         self, state: RunState, *, orders: Orders, commands: Commands, log: Log, meters: Meters,
@@ -34,11 +30,11 @@ class TrainingLoop:
         self._state, self._parts = state, state.parts
         self._orders, self._commands, self._log, self._meters = orders, commands, log, meters
         self._schedule, self._checkpoints = schedule, checkpoints
-        self._draw: Batch | None = None  # that waits until all learners have one
-        self._learning: deque[tuple[Batch, Callable[[], Loss | None]]] = deque()  # updates that are on their way
+        self._draw: Batch | None = None  # waits until all learners have one
+        self._updates: deque[tuple[Batch, Callable[[], Loss | None]]] = deque()  # whose losses are not yet on the host
 
     def run(self) -> None:
-        """Train until the run is over. Raises what this learner, or a meeting with the others, fails with."""
+        """Train until the run is over. Raises the failure of this learner, or PeersLost."""
         with self._parts.device.own_stream(ahead=False):
             while not self._state.over:
                 self._commands.run_pending()
@@ -47,7 +43,7 @@ class TrainingLoop:
                 self._checkpoints.write_if_due()
 
     def _train(self) -> None:
-        """Make one update, where there is a batch and all learners have one."""
+        """Make one update if all learners have a batch."""
         if self._state.stands_still:
             self._commands.wait(POLL_S)
         elif self._draw is None:
@@ -63,7 +59,7 @@ class TrainingLoop:
         try:
             with self._meters.timing("training_wait"):
                 return self._schedule.next(timeout_s=POLL_S)
-        except OutOfBounds as error:  # no memory is left for the replay to fill
+        except OutOfBounds as error:  # memory ran out while the replay fills
             self._log.event("error", str(error), progress=self._state.progress)
             self._orders.pause(str(error))
             return None
@@ -79,13 +75,13 @@ class TrainingLoop:
                     self._schedule.skipped()
                 else:
                     parts.policy.publish(trainer.updates)
-            self._learning.append((draw, trainer.arriving(loss)))
-            if len(self._learning) > parts.device.lags:  # of a device that runs ahead, the update before this one
-                draw, arrived = self._learning.popleft()
-                parts.experience.learnt(draw, arrived())
+            self._updates.append((draw, trainer.arriving(loss)))
+            if len(self._updates) > parts.device.lags:  # on a device that runs ahead, the previous update
+                draw, arrived = self._updates.popleft()
+                parts.experience.after_update(draw, arrived())
 
     def _on_bad_update(self, reason: str) -> None:
-        """Log an update that all learners skipped; after too many in a row, each of them pauses."""
+        """Log an update that all learners skipped; after too many in a row each learner pauses."""
         trainer = self._parts.trainer
         number = trainer.bad_updates
         self._log.event_of_all("error", f"update skipped, not finite: {reason} ({number} in a row)",

@@ -1,10 +1,10 @@
-"""What a learner begins with: its run's newest good checkpoint, a parent's weights, or nothing."""
+"""Restores what a learner begins with: its run's newest good checkpoint, a parent's weights, or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
@@ -21,11 +21,18 @@ from workbench.replay.batch_source import Experience
 from workbench.rundir import RunDirectory
 
 
+class Source(NamedTuple):
+    """The checkpoint that the leader restored, as plain data for the other learners."""
+
+    path: str
+    weights_only: bool
+
+
 class Restoring:
-    """Puts into a trainer, its experience and the generator of its actions what a run goes on with.
+    """Restores a trainer, its experience and the generator of its actions.
 
     Args:
-        newest: the newest good checkpoint, and what is wrong with newer ones.
+        newest: returns the newest good checkpoint, and what is wrong with the newer ones.
     """
 
     def __init__(
@@ -34,38 +41,38 @@ class Restoring:
     ) -> None:
         self._run, self._newest, self._state, self._log = run, newest, state, log
         self._trainer, self._experience, self._generator = trainer, experience, generator
-        self._source: dict[str, Any] | None = None  # what was restored, as the other learners are told
+        self._source: Source | None = None
 
     def restore(self) -> Counters:
-        """The counters that the run goes on from. The others of a group take the checkpoint that the leader took.
+        """Restore, and return the counters from which the run continues. A group restores the leader's checkpoint.
 
-        Raises CheckpointCorrupt where there are checkpoints, and none of them can be read.
+        Raises CheckpointCorrupt if there are checkpoints, but none can be read.
         """
         learners = self._state.learners
-        if not learners.leads:
-            source = learners.from_leader()
-            return AT_THE_START if source is None else self._restore_as_leader(**source)
-        counters = self._restore()
-        learners.from_leader(self._source)
-        return counters
+        if learners.leads:
+            counters = self._restore()
+            learners.from_leader(self._source)
+            return counters
+        source = learners.from_leader()
+        return AT_THE_START if source is None else self._restore_as_leader(Source(*source))
 
-    def _restore_as_leader(self, path: str, weights_only: bool) -> Counters:
-        counters = self._load(checkpoints.at(Path(path)), weights_only=weights_only)[0]
+    def _restore_as_leader(self, source: Source) -> Counters:
+        counters = self._load(checkpoints.at(Path(source.path)), weights_only=source.weights_only)[0]
         seed = self._state.seed(1, counters.updates)
-        self._generator.manual_seed(seed)  # what was restored are the leader's random numbers
+        self._generator.manual_seed(seed)  # the checkpoint has the leader's random numbers
         return counters
 
     def _restore(self) -> Counters:
-        """Everything of the newest good checkpoint (a fork begins with one), or a parent's weights, or nothing."""
+        """Restore all of the newest good checkpoint (a fork begins with one), or a parent's weights, or nothing."""
         checkpoint, wrong = self._newest()
         for sentence in wrong:
             self._log.event("error", f"checkpoint passed over: {sentence}")
         if checkpoint is not None:
-            return self._go_on(checkpoint)
+            return self._continue(checkpoint)
         if wrong:
             raise CheckpointCorrupt("none of its checkpoints can be read, and it would begin at 0 frames. Put "
                                     f"one back, or launch a new run. {' '.join(wrong)}")
-        if rows := MetricsReader(self._run.metrics).lengths():  # of a life that left no checkpoint
+        if rows := MetricsReader(self._run.metrics).lengths():  # an earlier life left no checkpoint
             self._log.event("restore", "there is no checkpoint yet: begins again at 0 frames", progress=AT_THE_START,
                             data={"rows": rows})
         parent = self._run.parent()
@@ -75,15 +82,15 @@ class Restoring:
             raise CheckpointCorrupt("the fork's checkpoint is gone; fork again.")
         return self._load(checkpoints.at(Path(parent["checkpoint"])), weights_only=True)[0]
 
-    def _go_on(self, checkpoint: Checkpoint) -> Counters:
-        """Go on where the checkpoint was written, with its replay, and log so."""
-        counters, sampling_goes_on = self._load(checkpoint, weights_only=False)
+    def _continue(self, checkpoint: Checkpoint) -> Counters:
+        """Continue from the checkpoint, with its replay, and log that."""
+        counters, sampling_continues = self._load(checkpoint, weights_only=False)
         forked = checkpoint.meta.get("fork")
         origin = f"forked from {forked['run']}: begins with" if forked else "continues from"
         message = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(checkpoint)}"
         if "optimizer" not in checkpoint.groups:
             message += "; the optimizer is another one and starts afresh"
-        if not sampling_goes_on:
+        if not sampling_continues:
             self._generator.manual_seed(self._state.seed(1) + counters.updates)
             message += "; the device is of another kind, and the random numbers of actions begin anew"
         data = forked or {"rows": MetricsReader(self._run.metrics).lengths()}  # what it leaves behind
@@ -91,16 +98,16 @@ class Restoring:
         return counters
 
     def _load(self, checkpoint: Checkpoint, *, weights_only: bool) -> tuple[Counters, bool]:
-        """Its counters, and whether random numbers of actions go on where the checkpoint's were."""
+        """Restore the checkpoint: its counters, and whether the actions continue its random numbers."""
         counters = AT_THE_START if weights_only else Counters.of(checkpoint)
-        goes_on = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only)
-        self._source = {"path": str(checkpoint.path), "weights_only": weights_only}
+        continues = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only)
+        self._source = Source(str(checkpoint.path), weights_only)
         self._trainer.updates = counters.updates
-        return counters, goes_on
+        return counters, continues
 
     def _restore_replay(self, checkpoint: Checkpoint) -> str:
-        """Put the replay back where the checkpoint has it; what became of it, in words."""
-        if self._experience.kept is None:
+        """Restore the replay if the checkpoint has one, and return in words what became of it."""
+        if self._experience.occupancy is None:
             return ""
         if not checkpoint.has_replay:
             return "; its replay was not kept and is filled anew (save_replay keeps it)"

@@ -1,7 +1,7 @@
 """One optimizer step on a batch of unrolls, and the guards around it.
 
-An update that is not finite is skipped. Where the device runs ahead of the host (`Device.lags`) it takes such a step
-back itself, and the host learns of it two updates later: nobody waits for an update that was just asked for.
+An update that is not finite is skipped. A device that runs ahead of the host (`Device.lags`) undoes such a step itself,
+and the host learns of it two updates later: so the host never waits for the update that it has just launched.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network
 from workbench.learner.devices.device import Device
-from workbench.learner.training.data_parallel import Group
+from workbench.learner.training.data_parallel import Alone, Learners
 from workbench.networks.normalization import Observed
 from workbench.trajectory import Array
 
 MAX_BAD_UPDATES = 10  # in a row; then the run pauses
-_FINITE = "finite"  # the name of the sum of updates that a device which runs ahead did not skip
-_LAG_UPDATES = 2  # by which the host judges behind a device that runs ahead
+_FINITE = "finite"  # the sum that counts the updates that a device which runs ahead did not skip
+_LAG_UPDATES = 2  # by which the host checks updates later than a device that runs ahead makes them
 
 
 def _without_compiler(optimizer: type[torch.optim.Optimizer]) -> Any:
-    """The class without the wrappers that keep torch's compiler out of its methods, for which they import it: a second
-    of processor time and 70 MB in a process that compiles nothing."""
+    """The class without the wrappers that keep torch's compiler out of its methods. They import the compiler, which
+    costs a second of processor time and 70 MB in a process that compiles nothing."""
     names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods = {name: inspect.unwrap(getattr(optimizer, name)) for name in names}
     return type(optimizer.__name__, (optimizer,), {**methods, "step": torch.no_grad()(inspect.unwrap(optimizer.step))})
@@ -41,24 +41,24 @@ def _without_compiler(optimizer: type[torch.optim.Optimizer]) -> Any:
 def make_optimizer(
     parameters: list[nn.Parameter], config: Any, *, foreach: bool = True, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """The optimizer that the hyperparameters ask for; `capturable`: one whose step is the same graph every time."""
+    """The optimizer that the hyperparameters name; `capturable`: its step is the same graph every time."""
     if config.optimizer == "rmsprop":
         specific = {"alpha": config.rmsprop_decay, "eps": config.rmsprop_epsilon, "momentum": config.rmsprop_momentum}
         kind: type[torch.optim.Optimizer] = torch.optim.RMSprop
     else:
         specific = {"betas": (config.adam_beta1, config.adam_beta2), "eps": config.adam_epsilon}
         kind = torch.optim.Adam
-    made: torch.optim.Optimizer = _without_compiler(kind)(
+    optimizer: torch.optim.Optimizer = _without_compiler(kind)(
         parameters, lr=config.learning_rate, foreach=foreach, capturable=capturable, **specific)
-    return made
+    return optimizer
 
 
 def fill_state(optimizer: torch.optim.Optimizer) -> None:
-    """Makes the state that an optimizer else makes in its first step, which would be a graph unlike all that follow."""
+    """Create an optimizer's state, which it otherwise creates in its first step: that would be a graph of its own."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()  # from gradients of zero: weights stay as they are
+    optimizer.step()  # with gradients of zero: weights stay the same
     optimizer.zero_grad(set_to_none=True)
     for state in optimizer.state.values():
         for value in state.values():
@@ -66,7 +66,7 @@ def fill_state(optimizer: torch.optim.Optimizer) -> None:
 
 
 class Trainer:
-    """The trained network, its optimizer, and the sums of loss terms since the last look."""
+    """The trained network, its optimizer, and the sums of loss terms since the last `drain`."""
 
     def __init__(self, network: nn.Module, algorithm: Algorithm, device: Device, config: Any) -> None:
         self.network, self.algorithm = network, algorithm
@@ -80,19 +80,19 @@ class Trainer:
         if device.kind == "xla":
             fill_state(self.optimizer)
         self._recorder = device.recorder()
-        self._rate = torch.zeros((), device=device.torch)  # the learning rate, where updates are recorded
+        self._rate = torch.zeros((), device=device.torch)  # the learning rate, if updates are recorded
         self._model = network  # as the loss calls it
-        self._group: Group | None = None
+        self._learners: Learners = Alone()
         self._lock = threading.Lock()  # of the sums, which another thread drains
-        self._sums, self._summed = torch.zeros(0), 0  # the newest of `_names` of that many updates
+        self._sums, self._summed = torch.zeros(0), 0  # of the loss terms `_names`, over `_summed` updates
         self._names: list[str] = []
-        self._unjudged: deque[Callable[[], list[torch.Tensor]]] = deque()  # [loss, gradient norm] on their way
+        self._unchecked: deque[Callable[[], list[torch.Tensor]]] = deque()  # [loss, gradient norm], not yet on the host
         self._samples: dict[str, torch.Tensor] = {}
         self._lags: list[Array] = []
 
-    def join(self, group: Group) -> None:
+    def join(self, learners: Learners) -> None:
         """From now on train on the batches of all learners together, whose weights are the same."""
-        self._group, self._model = group, group.averaged(self.network)
+        self._learners, self._model = learners, learners.averaged(self.network)
 
     @property
     def device(self) -> Device:
@@ -102,76 +102,80 @@ class Trainer:
     def update(
         self, batch: Batch, *, config: Any, learning_rate: float, on_bad: Callable[[str], None]
     ) -> Loss | None:
-        """Train on `batch` once; what it gave. One whose loss or gradient is not finite is skipped, and `on_bad` told.
+        """Run one optimizer step on `batch`. Returns its Loss, or None if the update was skipped.
 
-        A device that runs ahead counts an update that it skips, and `on_bad` is told of it by a later call.
+        Skips an update whose loss or gradient is not finite, and calls `on_bad` with the reason. A device that runs
+        ahead counts a skipped update like the others; a later call then calls `on_bad`.
 
         Args:
-            batch: on the CPU, pinned where the device copies from there.
+            batch: on the CPU, in pinned memory if the device copies from there.
             config: the algorithm's configuration.
         """
         lags = (self.updates - batch.policy_version[:-1]).flatten().numpy()
-        self._judge_earlier(on_bad)
+        self._check_earlier(on_bad)
         with self._device.tracing():
             batch = self._device.place_batch(batch)
             self._set_rate(learning_rate)
-            loss, told = self._recorded(batch, config)
+            loss, loss_and_norm = self._recorded_step(batch, config)
             if self._device.lags:
-                self._unjudged.append(self._device.send([told]))
-            elif not self._is_finite(told, on_bad):
+                self._unchecked.append(self._device.send([loss_and_norm]))
+            elif not self._is_finite(loss_and_norm, on_bad):
                 return None
             else:
                 self.optimizer.step()
             self.updates += 1
             if isinstance(self.network, Observed) and len(self.network.statistics):
-                stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
-                self.network.observe(stacked[:-1], self._group)  # the last step is the next unroll's first
+                stacks = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+                self.network.observe(stacks[:-1], self._learners.peers)  # the last step is the next unroll's first
             self.algorithm.updated(self.network, updates=self.updates, config=config)
             self._add(loss, lags)
         return loss
 
     def _set_rate(self, learning_rate: float) -> None:
         rate: float | torch.Tensor = learning_rate
-        if self._recorder is not None:  # a recorded update reads it there
+        if self._recorder is not None:  # recorded updates read this tensor
             rate = self._rate.fill_(learning_rate)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
-    def _recorded(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
-        """`_judged`, launched as a whole where the device records work. Of several learners it is not: they talk."""
-        if self._recorder is None or self._group is not None:
-            return self._judged(batch, config)
+    def _recorded_step(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
+        """As `_step`, launched as a whole if the device records work; learners that communicate cannot be recorded."""
+        if self._recorder is None or self._learners.size > 1:
+            return self._step(batch, config)
 
-        def work(settings: Any, *given: torch.Tensor) -> tuple[Loss, torch.Tensor]:
-            left = iter(given)
-            loss, told = self._judged(batch.map(lambda _: next(left)), settings)
-            return loss._replace(total=loss.total.detach()), told
+        def work(settings: Any, *inputs: torch.Tensor) -> tuple[Loss, torch.Tensor]:
+            rest = iter(inputs)
+            loss, loss_and_norm = self._step(batch.map(lambda _: next(rest)), settings)
+            return loss._replace(total=loss.total.detach()), loss_and_norm
 
-        loss, told = self._recorder.run(work, list(batch.arrays().values()), settings=config)
+        loss, loss_and_norm = self._recorder.run(work, list(batch.arrays().values()), settings=config)
         samples = {name: value.clone() for name, value in loss.samples.items()}  # read after the next update
-        return loss._replace(samples=samples), told
+        return loss._replace(samples=samples), loss_and_norm
 
-    def _judged(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
-        """The loss of a batch, and [loss, gradient norm]; where the device runs ahead, the step is made already."""
+    def _step(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
+        """The loss of a batch with its gradients, and [loss, gradient norm].
+
+        On a device that runs ahead, the optimizer's step as well.
+        """
         loss, norm = self._differentiate(batch, config)
-        told, scalars = torch.stack([loss.total.detach(), norm]), {**loss.scalars, "gradient_norm": norm}
+        loss_and_norm, scalars = torch.stack([loss.total.detach(), norm]), {**loss.scalars, "gradient_norm": norm}
         if self._device.lags:
-            finite = torch.isfinite(told).all()
+            finite = torch.isfinite(loss_and_norm).all()
             self._step_where(finite)
             scalars = {name: torch.where(finite, value, 0.0) for name, value in scalars.items()}
             scalars[_FINITE] = finite.float()
-        return loss._replace(scalars=scalars), told
+        return loss._replace(scalars=scalars), loss_and_norm
 
     def _differentiate(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
-        """The loss, and the global norm of its gradient before that was clipped."""
+        """The loss, and the global norm of its gradient before clipping."""
         with self._device.autocast():
             loss = self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
         self.optimizer.zero_grad(set_to_none=True)
-        self._backward(loss.total)
+        self._learners.backward(loss.total, self.algorithm.parameters())
         return loss, self._clip_gradients(config.max_gradient_norm)
 
     def arriving(self, loss: Loss | None) -> Callable[[], Loss | None]:
-        """What the replay learns of an update, on its way to the host; calling it waits for that update alone."""
+        """Start to copy to the host what the replay needs of `loss`. Returns a function that waits for it alone."""
         if loss is None or loss.priorities is None:
             return lambda: loss
         states = loss.next_states or ()
@@ -183,9 +187,9 @@ class Trainer:
 
         return arrived
 
-    def _is_finite(self, told: torch.Tensor, on_bad: Callable[[str], None]) -> bool:
-        """Whether a loss and its gradient norm are; waits for the device."""
-        loss, norm = told.tolist()
+    def _is_finite(self, loss_and_norm: torch.Tensor, on_bad: Callable[[str], None]) -> bool:
+        """Whether a loss and its gradient norm are finite; calls `on_bad` otherwise. Waits for the device."""
+        loss, norm = loss_and_norm.tolist()
         if math.isfinite(loss + norm):
             self.bad_updates = 0
             return True
@@ -193,36 +197,26 @@ class Trainer:
         on_bad(f"loss {loss:g}, gradient norm {norm:g}")
         return False
 
-    def _judge_earlier(self, on_bad: Callable[[str], None]) -> None:
-        """Tell of updates that the device skipped, of those that it has long made."""
-        while len(self._unjudged) > _LAG_UPDATES:
-            self._is_finite(self._unjudged.popleft()()[0], on_bad)
+    def _check_earlier(self, on_bad: Callable[[str], None]) -> None:
+        """Call `on_bad` for updates that the device skipped, among those that it must have finished by now."""
+        while len(self._unchecked) > _LAG_UPDATES:
+            self._is_finite(self._unchecked.popleft()()[0], on_bad)
 
     @torch.no_grad()
     def _step_where(self, finite: torch.Tensor) -> None:
-        """The optimizer's step where `finite`, a bool on the device; else weights and optimizer stay as they are."""
+        """The optimizer's step if `finite`, a bool on the device; otherwise weights and optimizer stay the same."""
         for parameter in self.parameters:
-            if parameter.grad is not None:  # else the optimizer's first step would keep what is not finite
+            if parameter.grad is not None:  # otherwise state that the first step creates would not be finite
                 parameter.grad = torch.where(finite, parameter.grad, 0.0)
-        kept = [one for state in self.optimizer.state.values() for one in state.values() if torch.is_tensor(one)]
-        before = [(one, one.clone()) for one in (*self.parameters, *kept)]
+        values = (value for state in self.optimizer.state.values() for value in state.values())
+        tensors = [*self.parameters, *(value for value in values if torch.is_tensor(value))]
+        before = [(tensor, tensor.clone()) for tensor in tensors]
         self.optimizer.step()
-        for one, old in before:
-            one.copy_(torch.where(finite, one, old))
-
-    def _backward(self, total: torch.Tensor) -> None:
-        """The gradients of `total`, or of the mean of all learners' totals."""
-        if self._group is None:
-            total.backward()  # type: ignore[no-untyped-call]
-            return
-        # One that is not finite makes all its gradients so, and their means: all learners skip the same updates.
-        total.backward(1 + 0 * total.detach())  # type: ignore[no-untyped-call]
-        for parameter in self.algorithm.parameters():
-            if parameter.grad is not None:
-                self._group.average(parameter.grad)
+        for tensor, old in before:
+            tensor.copy_(torch.where(finite, tensor, old))
 
     def _clip_gradients(self, max_norm: float) -> torch.Tensor:
-        """The global norm before it was clipped."""
+        """Clip the gradients, and return their global norm before that."""
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients, foreach=self._device.foreach)
         if max_norm > 0:
@@ -241,16 +235,16 @@ class Trainer:
             self._lags.append(lags)
 
     def drain(self) -> tuple[dict[str, float], Array, dict[str, Array]]:
-        """Since the last call: means of the loss terms, policy lags of all steps in updates, and the newest samples."""
+        """Means of the loss terms and policy lags of all steps, in updates, since the last call; the newest samples."""
         with self._device.tracing(), self._lock:
             names, sums, number = self._names, self._sums, self._summed
             lags, samples = self._lags, self._samples
             self._summed, self._lags, self._samples = 0, [], {}
         if not number:
             return {}, np.zeros(0, np.int64), {}
-        fetched, *kept = self._device.fetch([sums, *samples.values()])
-        totals = dict(zip(names, fetched.tolist(), strict=True))
-        made = totals.pop(_FINITE, float(number))
-        means = {name: total / made for name, total in totals.items()} if made else {}
-        plain = {name: sample.ravel() for name, sample in zip(samples, kept, strict=True) if np.isfinite(sample).all()}
-        return means, np.concatenate(lags), plain
+        sums_array, *arrays = self._device.fetch([sums, *samples.values()])
+        totals = dict(zip(names, sums_array.tolist(), strict=True))
+        updates = totals.pop(_FINITE, float(number))
+        means = {name: total / updates for name, total in totals.items()} if updates else {}
+        finite = {name: array.ravel() for name, array in zip(samples, arrays, strict=True) if np.isfinite(array).all()}
+        return means, np.concatenate(lags), finite

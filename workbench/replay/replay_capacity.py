@@ -1,4 +1,4 @@
-"""How many unrolls a replay can hold: what is asked for, what one unroll takes, and what the machine has."""
+"""How many unrolls a replay can hold: by its configuration, the size of an unroll, and the machine's free memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from workbench.errors import OutOfBounds
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir.files import content, write_atomically
 
-_MOST = 100_000  # unrolls, where no size is asked for: SEED gcp/train_atari.sh
-_NOTE = "capacity"  # the file that says what a replay of automatic size was planned to hold
-_RESERVE_BYTES = 2**28  # of memory, below which a replay does not grow any more
-_USABLE = 0.9  # of what is free: the rest is left to batches, and to others
+_MOST = 100_000  # unrolls, if no size is configured: SEED gcp/train_atari.sh
+_NOTE = "capacity"  # the file with the planned capacity of a replay of automatic size
+_RESERVE_BYTES = 2**28  # of free memory, below which a replay stops growing
+_USABLE = 0.9  # of free memory; the rest is for batches and other processes
 
-# In a control group: the limit, what is used, and the name of what of that is given up when memory is short.
+# Of a control group: the files of limit and usage, and the name of the usage that the kernel can reclaim.
 _GROUP_V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 _GROUP_V2 = "memory.max", "memory.current", "inactive_file"
 
 
 def planned_capacity(config: R2D2Config, layout: UnrollLayout, *, free_bytes: int, where: str) -> int:
-    """Unrolls that the replay shall hold: `replay_size`, or with 0 as many as it may, at most 100,000.
+    """Unrolls that the replay will hold: `replay_size`, or (0) as many as fit, at most 100,000.
 
-    It may take `replay_memory_gb`; with 0, half of what is free, or 90 % of it for a `replay_size` that is asked for.
+    It may take `replay_memory_gb`; with 0, half of the free bytes, or 90 % of them if `replay_size` is set.
 
     Args:
         free_bytes: of which the replay can take 90 %.
@@ -38,32 +38,32 @@ def planned_capacity(config: R2D2Config, layout: UnrollLayout, *, free_bytes: in
         OutOfBounds: it would not fit, or would hold fewer than two batches.
     """
     usable = int(_USABLE * free_bytes)
-    allowed = int(config.replay_memory_gb * 2**30) or (usable if config.replay_size else free_bytes // 2)
-    capacity = config.replay_size or min(_MOST, allowed // layout.unroll_bytes)
-    there = f"{_gib(free_bytes)} of {where} are free"
+    allowance = int(config.replay_memory_gb * 2**30) or (usable if config.replay_size else free_bytes // 2)
+    capacity = config.replay_size or min(_MOST, allowance // layout.unroll_bytes)
+    limits = f"{_gib(free_bytes)} of {where} are free"
     if config.replay_memory_gb:
-        there += f" and replay_memory_gb is {config.replay_memory_gb:g}"
+        limits += f" and replay_memory_gb is {config.replay_memory_gb:g}"
     lowest = 2 * config.batch_size
     if capacity < lowest:
         remedy = (f"Set replay_size to {lowest:,} or more, or a smaller batch_size." if config.replay_size else
                   _remedy("a larger replay_memory_gb, a smaller batch_size", where))
         raise OutOfBounds(f"a replay of {capacity:,} unrolls does not hold two batches, {lowest:,} unrolls of "
-                          f"{layout.unroll_bytes:,} bytes; {there}. {remedy}")
-    needed, granted = capacity * layout.unroll_bytes, min(allowed, usable)
-    if needed > granted:
+                          f"{layout.unroll_bytes:,} bytes; {limits}. {remedy}")
+    size, largest = capacity * layout.unroll_bytes, min(allowance, usable)
+    if size > largest:
         remedy = "a smaller replay_size" if config.replay_size else "a smaller replay_memory_gb"
-        if allowed < usable:
+        if allowance < usable:
             remedy += ", a larger replay_memory_gb"
-        raise OutOfBounds(f"a replay of {capacity:,} unrolls of {layout.unroll_bytes:,} bytes needs {_gib(needed)}, "
-                          f"but may take {_gib(granted)}; {there}. {_remedy(remedy, where)}")
+        raise OutOfBounds(f"a replay of {capacity:,} unrolls of {layout.unroll_bytes:,} bytes needs {_gib(size)}, "
+                          f"but may take {_gib(largest)}; {limits}. {_remedy(remedy, where)}")
     return capacity
 
 
 def lasting_capacity(config: R2D2Config, layout: UnrollLayout, *, folder: Path) -> int:
-    """`planned_capacity` for the run whose replay lies in `folder`, where it is noted.
+    """`planned_capacity` of the run with the replay folder `folder`, which has a note of it.
 
-    An automatic size is planned once in a run's life, so that a resumed run holds what it held; it is planned anew only
-    if that does not fit any more.
+    An automatic size is planned once, so that a resumed run has the same capacity; it is planned anew only if that no
+    longer fits.
     """
     where = "disk" if config.replay_storage == "disk" else "memory"
     free, note = free_bytes(config, folder), folder / _NOTE
@@ -73,14 +73,14 @@ def lasting_capacity(config: R2D2Config, layout: UnrollLayout, *, folder: Path) 
             before = dataclasses.replace(config, replay_size=int(content(note, largest=100)))
             capacity = planned_capacity(before, layout, free_bytes=free, where=where)
     capacity = capacity or planned_capacity(config, layout, free_bytes=free, where=where)
-    with suppress(OSError):  # without the note a resumed run plans anew
+    with suppress(OSError):  # without a note, a resumed run plans anew
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(note, str(capacity).encode())
     return capacity
 
 
 def check_memory(config: R2D2Config, *, unrolls: int, capacity: int) -> None:
-    """Raises OutOfBounds if memory runs out while a replay in memory fills: others may take what was planned with."""
+    """Raises OutOfBounds if memory runs out while a replay in memory fills, since other processes need more."""
     if config.replay_storage == "disk":
         return
     free = free_bytes(config, Path())
@@ -102,31 +102,31 @@ def _gib(size: int) -> str:
 
 
 def free_bytes(config: R2D2Config, folder: Path) -> int:
-    """Bytes that are free where the replay will lie: on the disk of `folder`, which need not be there, or in memory.
+    """Free bytes for the replay: on the disk of `folder`, which need not exist yet, or in memory.
 
-    Memory that the system gives up when asked counts as free; so do a container's limits, where they are lower.
+    Memory that the system can reclaim counts as free. A container's lower limit counts instead of the machine's.
     """
     if config.replay_storage == "disk":
-        there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-        return shutil.disk_usage(there).free
+        existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+        return shutil.disk_usage(existing).free
     return min([psutil.virtual_memory().available, *group_free_bytes()])
 
 
 def group_free_bytes(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> list[int]:
-    """Bytes that each control group with a limit leaves to this process: its own and those above, v2 or v1."""
-    found = []
+    """Free bytes in each control group of this process that has a limit, with its parent groups, v2 or v1."""
+    free_bytes = []
     for folder, (limit, usage, reclaimable) in _groups(root, membership):
         with suppress(OSError, ValueError):  # no such file; "max": no limit
             free = int((folder / limit).read_text()) - int((folder / usage).read_text())
             statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            found.append(max(0, free + int(statistics.get(reclaimable, 0))))
-    return found
+            free_bytes.append(max(0, free + int(statistics.get(reclaimable, 0))))
+    return free_bytes
 
 
 def _groups(root: Path, membership: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """Folders of the groups that this process is in, and the names of their files.
+    """Folders of this process's groups, and the names of their files.
 
-    In a container the path may be the host's, which is not there; the container's own group is then the root.
+    In a container the path may be the host's, which does not exist; the container's own group is then the root.
     """
     lines = membership.read_text().splitlines() if membership.exists() else []
     for _, controllers, path in (line.split(":", 2) for line in lines):
