@@ -21,7 +21,15 @@ from workbench.cli import lessons
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings
 from workbench.environments.atari.protocols import PROTOCOLS
-from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, RunFailed, UnknownName, WorkbenchError
+from workbench.errors import (
+    InvalidInput,
+    MissingPackage,
+    OutOfBounds,
+    RunFailed,
+    UnknownName,
+    WorkbenchError,
+    printable,
+)
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
@@ -329,7 +337,7 @@ def _status(args: argparse.Namespace) -> int:
     spent = ", ".join(stopping_rules.spent(handle.config, status))
     for text in (spent, status.hint, status.warning, status.error):
         if text:
-            print(text)
+            print(printable(text))
     return 0
 
 
@@ -491,9 +499,9 @@ def _lab(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingPackage(f"`workbench lab` needs JupyterLab. Install it: {imports.pip_install('lab')}")
     for lesson in lessons.every():
-        if not (here := Path.cwd() / lesson.name).exists():
+        if not os.path.lexists(here := Path.cwd() / lesson.name):
             shutil.copyfile(lesson, here)
     root = ["--allow-root"] if os.geteuid() == 0 else []  # the usual user of a container
     first = str(Path.cwd() / lessons.FIRST)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", first, *root, *args.arguments])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterlab", first, *root, *args.arguments])
 

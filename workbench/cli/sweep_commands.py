@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.config import Setting
-from workbench.errors import InvalidInput, UnknownName
+from workbench.errors import InvalidInput, UnknownName, printable
 
 if TYPE_CHECKING:
     from workbench.sweeping.handle import Sweep
@@ -96,5 +96,5 @@ def sweeps(given: argparse.Namespace) -> int:
         return 0
     print(f"{handle.name}: {handle.status.line()}")
     if len(table := handle.table):
-        print(table.to_string(na_rep=""))
+        print(printable(table.to_string(na_rep="")))
     return 0

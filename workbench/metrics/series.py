@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 Row = tuple[int, int, int, float, float]  # frames, steps, updates, time_s, value
 Array = npt.NDArray[Any]
 Series = dict[str, Array]
@@ -23,6 +22,7 @@ Range = tuple[int, int, int]  # place of a point, first and last row or rollup
 
 _WIDTH = 64  # rows, or rollups of the level below, per rollup
 _LEVELS = (1, 2)
+_MOST_ROWS = 2**53
 _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
 _SUM_OF_ROLLUPS = """SELECT total(number), total(total) FROM rollups
@@ -94,15 +94,23 @@ def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: 
     name_id = _name_id(connection, name)
     last = _last_row(connection, name_id)
     if last - first < max_points:
-        numbers = np.arange(first, last + 1)
         rows = _arrays(connection.execute(f"{_SELECT} AND row >= ? ORDER BY row", (name_id, first)))
         finite = np.isfinite(rows["value"])
+        numbers = first + np.arange(_checked_length(rows, max(0, last + 1 - first)))
         return {**rows, "count": finite.astype(np.int64), "mean": np.where(finite, rows["value"], np.nan)}, numbers
     points = _pick(connection, name_id, first, last + 1, max(1, max_points // 4 - 1))
     rows = _arrays(connection.execute(
         f"{_SELECT} AND row IN (SELECT value FROM json_each(?)) ORDER BY row", (name_id, json.dumps(points))
     ))
+    _checked_length(rows, len(points))
     return {**rows, **_counts_and_means(connection, name_id, first, points)}, np.array(points, np.int64)
+
+
+def _checked_length(rows: Series, expected: int) -> int:
+    """The number of rows. Raises ValueError if it is another than expected: rows are numbered without gaps."""
+    if (length := len(rows["value"])) != expected:
+        raise ValueError(f"a series has {length:,} rows of {expected:,}")
+    return length
 
 
 def _counts_and_means(connection: sqlite3.Connection, name_id: int | None, first: int, points: list[int]) -> Series:
@@ -178,6 +186,8 @@ def _name_id(connection: sqlite3.Connection, name: str) -> int | None:
 
 def _last_row(connection: sqlite3.Connection, name_id: int | None) -> int:
     last = connection.execute("SELECT max(row) FROM metrics WHERE name_id = ?", (name_id,)).fetchone()[0]
+    if last is not None and not (type(last) is int and 0 <= last < _MOST_ROWS):
+        raise ValueError(f"a series has a row numbered {last!r:.50}")
     return -1 if last is None else last
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss, ReplayAlgorithm
+from workbench.errors import CheckpointCorrupt
 from workbench.replay.capacity import check_memory, lasting_capacity
 from workbench.replay.prioritized import PrioritizedReplay
 from workbench.replay.queue import Fresh, UnrollQueue
@@ -59,7 +60,10 @@ class Experience(Protocol):
         """
 
     def load(self, arrays: Mapping[str, Array]) -> int:
-        """Put back what `arrays` returned; how many unrolls had no room. Raises ShapeMismatch for another layout."""
+        """Put back what `arrays` returned; how many unrolls had no room.
+
+        Raises ShapeMismatch for another layout, CheckpointCorrupt for what no replay has; nothing is changed then.
+        """
 
     def close(self) -> None:
         """End: waiting calls return, memory and files are given back."""
@@ -156,8 +160,11 @@ class Replayed:
 
     def load(self, arrays: Mapping[str, Array]) -> int:
         """See `Experience`."""
+        counters = arrays.get(_COUNTERS)
+        if counters is None or counters.shape != (4,) or not np.isfinite(counters).all():
+            raise CheckpointCorrupt("a saved replay has no counters of what was trained on.")
         self.replay.load({name: array for name, array in arrays.items() if name != _COUNTERS})
-        earned, ratio, taken_in, trained = arrays[_COUNTERS].tolist()
+        earned, ratio, taken_in, trained = counters.tolist()
         self._earned, self._ratio, self._taken_in, self._trained = earned, ratio, int(taken_in), int(trained)
         return len(arrays["serial"]) - len(self.replay)
 

@@ -32,7 +32,7 @@ class Control:
         self.directory = directory
         self._guard = threading.Lock()
         self._caller: Caller | None = None
-        self._place = (0, 0)  # device and inode of the folder that it was opened for
+        self._place = (0, 0, "")  # device and inode of the folder that it was opened for, and the token
 
     def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
         """The supervisor's answer; of one that is just being started once it listens, but for mere looks.
@@ -71,11 +71,11 @@ class Control:
             raise RunNotAlive(f"{name} is {state}. wb.resume({name!r}) continues it from its newest checkpoint.")
 
     def _open(self) -> Caller:
-        status = self.directory.path.stat()
-        place = (status.st_dev, status.st_ino)
+        status, token = self.directory.path.stat(), self._token()
+        place = (status.st_dev, status.st_ino, token)
         with self._guard:
-            if self._caller is None or self._place != place:  # another run may lie where this one was
-                self._place, self._caller = place, Caller(reaching(self.directory, SUPERVISOR), self._token())
+            if self._caller is None or self._place != place:  # another run, or life, may be where this one was
+                self._place, self._caller = place, Caller(reaching(self.directory, SUPERVISOR), token)
             return self._caller
 
     def _token(self) -> str:

@@ -36,7 +36,7 @@ def moved(path: Path, trash: Path) -> Path:
     """Move a folder into the trash under a name with the time in it; where it is then. Raises StorageFailed."""
     stem = f"{path.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
-    there = next(one for name in names if not (one := trash / name).exists())
+    there = next(one for name in names if not os.path.lexists(one := trash / name))  # False for too long a name
     try:
         make_private(trash)
         os.rename(path, there)

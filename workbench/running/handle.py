@@ -20,7 +20,7 @@ from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import fork
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
-from workbench.tables import Table, duration
+from workbench.tables import Table, duration, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -358,7 +358,7 @@ class Run:
 
     def __repr__(self) -> str:
         age_s = time.monotonic() - self._last_at
-        return f"Run({self.name}: {self._last.line()}, {duration(age_s)} ago)"
+        return f"Run({plain(self.name)}: {self._last.line()}, {duration(age_s)} ago)"
 
 
 def attach(name: str | Path | Run) -> Run:

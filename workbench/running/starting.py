@@ -149,7 +149,8 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     newest, wrong = checkpoints.newest_good(directory.checkpoints, replay=False)
     if newest is None:
         failed = directory.read().get("error")
-        why = f"It failed: {failed['type']}: {failed['message'].strip().splitlines()[0]}" if failed else ""
+        first_line = failed["message"].strip().partition("\n")[0] if failed else ""
+        why = f"It failed: {failed['type']}: {first_line}" if failed else ""
         raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *wrong, why]).strip())
     return newest
 

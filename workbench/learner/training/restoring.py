@@ -77,8 +77,9 @@ class Restoring:
     def _go_on(self, checkpoint: Checkpoint) -> Counters:
         """Go on where the checkpoint was written, with its replay, and log so."""
         counters, sampling_goes_on = self._load(checkpoint, weights_only=False)
-        forked = checkpoint.meta.get("fork")
-        origin = f"forked from {forked['run']}: begins with" if forked else "continues from"
+        fork = checkpoint.meta.get("fork")
+        forked = fork if type(fork) is dict else None
+        origin = f"forked from {forked.get('run')}: begins with" if forked else "continues from"
         message = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(checkpoint)}"
         if "optimizer" not in checkpoint.groups:
             message += "; the optimizer is another one and starts afresh"
