@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 Row = tuple[int, int, int, float, float]  # frames, steps, updates, time_s, value
 Array = npt.NDArray[Any]
 Series = dict[str, Array]
