@@ -40,13 +40,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SHOWN = 12  # known names, if none is near
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str, *, but: str = "\n\t") -> str:
+    """The text, with characters that move the cursor, colour or reverse text as escapes, `but` for these."""
+    return _CONTROLS.sub(
+        lambda match: match[0] if match[0] in but else match[0].encode("unicode_escape").decode(), text)
 
 
 class WorkbenchError(Exception):
     """Base of all errors of the workbench."""
 
     def __str__(self) -> str:  # KeyError would show the message's repr
-        return str(self.args[0]) if self.args else ""
+        return printable(str(self.args[0])) if self.args else ""  # it may quote another user's file or log
 
 
 class InvalidInput(WorkbenchError, ValueError):

@@ -8,15 +8,13 @@ from __future__ import annotations
 import html
 import math
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
-from workbench.errors import NoSuchIndex, UnknownName, WrongType
+from workbench.errors import NoSuchIndex, UnknownName, WrongType, printable
 
 SMALL = "font-family:sans-serif;font-size:13px"  # of a view with more than a table
 
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
 
@@ -95,7 +93,7 @@ class Table(Sequence[Row], Generic[Row]):
 
 def plain(text: str) -> str:
     """The text in one line, with characters that move the cursor, colour or reverse text as escapes."""
-    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return printable(text, but="")
 
 
 def output(body: str, style: str = "") -> str:

@@ -23,7 +23,7 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
-from workbench.errors import AccessDenied
+from workbench.errors import AccessDenied, InvalidInput
 from workbench.launchers import colab
 from workbench.rundir import RunDirectory, sealed
 from workbench.running.starting import checked_config
@@ -188,6 +188,11 @@ def test_a_package_that_a_strangers_checkpoint_names_is_not_imported(
                  lambda: wb.evaluate(evil, episodes=1, protocol="sticky-actions")):
         with pytest.raises(AccessDenied, match="imports planted_package, which no launch of yours"):
             call()
+    named["config"]["environment"] = "CartPole-v1"  # and the network's environment has the package's name
+    half = checkpoints.write(theirs.path.parent, frames=3600, requested=True, meta=named,
+                             groups={"model": theirs.load("model")})
+    with pytest.raises(InvalidInput, match="is a way to evaluate on Atari"):
+        wb.evaluate(half, episodes=1, protocol="sticky-actions")
     exported = checkpoints.at(checkpoints.export(evil, tmp_path / "exported"))
     with pytest.raises(AccessDenied, match="imports planted_package"):
         wb.evaluate(exported, episodes=1)

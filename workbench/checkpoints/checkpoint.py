@@ -229,11 +229,11 @@ def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
     Raises InvalidInput if there is none, CheckpointCorrupt if its meta.json is damaged.
     """
     path = Path(path).expanduser().absolute()
-    if not path.is_dir():
+    if not os.path.isdir(path):  # False also where it cannot be looked at
         raise InvalidInput(f"there is no checkpoint in {path}.")
     meta = path / META
     try:
-        content = json.loads(files.content(meta, largest=_LARGEST_META))
+        content = files.decoded(files.content(meta, largest=_LARGEST_META))
         return replace(_decoded(path, content), trust_code=trust_code)
     except OSError as error:
         raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error
@@ -268,6 +268,7 @@ def _check(content: dict[str, Any]) -> None:
         "episode_return": meta.get("episode_return") is None or _number(meta["episode_return"]),
         "parameters": type(meta.get("parameters", 0)) is int,
         "files": all(type(file["size_bytes"]) is int and type(file["sha256"]) is str for file in files.values()),
+        "time_s": _number(meta["time_s"]) and 0 <= meta["time_s"] < _END_OF_TIME,
         "frames": all(0 <= int(meta[name]) < 2**63 for name in ("frames", "steps", "updates")),
     }
     wrong = [name for name, valid in is_valid.items() if not valid]

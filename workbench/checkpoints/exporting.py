@@ -45,8 +45,8 @@ def export(
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        meta = _meta_of(checkpoint, names) if weights_only else (checkpoint.path / META).read_bytes()
-        (_zip if path.suffix == ".zip" else _copy)(checkpoint, names, meta, beside)
+        (checkpoint.path / META).lstat()  # fails if it was pruned; its content was read before, and is not read again
+        (_zip if path.suffix == ".zip" else _copy)(checkpoint, names, _meta_of(checkpoint, names), beside)
         os.rename(beside, path)
     except (OSError, CheckpointCorrupt) as error:
         missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]

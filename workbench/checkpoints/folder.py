@@ -183,14 +183,14 @@ def _remove_unfinished(folder: Path) -> None:
     """Remove what this process, or one that has ended, left behind."""
     for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
         pid = path.name.split("-")[1]
-        if not pid.isdigit() or int(pid) == os.getpid() or not _alive(int(pid)):
+        if pid == str(os.getpid()) or not _alive(pid):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _alive(pid: int) -> bool:
+def _alive(pid: str) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError, OverflowError):  # also for what is no number of a process
         return False
     except PermissionError:  # another user's
         pass
@@ -209,13 +209,15 @@ def _listed(folder: Path) -> list[tuple[float, Checkpoint | CheckpointCorrupt]]:
         if not _NAME.fullmatch(path.name):
             continue
         try:
-            modified = path.stat().st_mtime
+            modified = path.lstat().st_mtime
             checkpoint = at(path)
             entries.append((checkpoint.created, checkpoint))
         except CheckpointCorrupt as error:
             entries.append((modified, error))
         except (FileNotFoundError, InvalidInput):
-            continue  # pruned meanwhile, or a stray file
+            continue  # pruned meanwhile, or a stray file or link
+        except OSError as error:
+            entries.append((0.0, CheckpointCorrupt(f"{path} cannot be read: {error.strerror}.")))
     return sorted(entries, key=lambda pair: pair[0])
 
 

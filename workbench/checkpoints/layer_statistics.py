@@ -130,9 +130,9 @@ def _dead_units(tensor: Array, moments: tuple[Array, float] | None) -> float:
     """Share of rows without weights or without gradient; NaN for a tensor without rows."""
     if tensor.ndim < 2 or not tensor.size:
         return np.nan
-    dead = ~np.array([np.any(row) for row in tensor])
+    dead = ~tensor.reshape(len(tensor), -1).any(1)
     if moments is not None and moments[0].shape == tensor.shape:
-        squares = np.array([np.mean(row, dtype=np.float64) for row in moments[0]])
+        squares = moments[0].reshape(len(tensor), -1).mean(1, dtype=np.float64)
         dead |= squares <= SILENT**2 * np.median(squares)
     return float(dead.mean())
 
@@ -209,7 +209,7 @@ def _pieces(tensor: Array) -> Iterator[Array]:
 def _trained(checkpoint: Checkpoint) -> list[str]:
     """Names of the network's parameters in the optimizer's order; [] if the checkpoint has no list of them."""
     names = checkpoint.meta.get("trained", [])
-    return [str(name) for name in names] if isinstance(names, list) else []
+    return list(dict.fromkeys(map(str, names))) if isinstance(names, list) else []
 
 
 def _ordered(checkpoint: Checkpoint, tensors: dict[str, Array]) -> list[str]:

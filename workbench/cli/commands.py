@@ -32,7 +32,7 @@ from workbench.cli.values import (
 from workbench.cli.wording import in_commands
 from workbench.config import ALGORITHMS, settings
 from workbench.environments.atari.protocols import PROTOCOLS
-from workbench.errors import InvalidInput, MissingPackage, RunFailed, UnknownName, WorkbenchError
+from workbench.errors import InvalidInput, MissingPackage, RunFailed, UnknownName, WorkbenchError, printable
 from workbench.running.notices import NOTIFIER
 from workbench.tables import counted
 
@@ -287,7 +287,7 @@ def _status(args: argparse.Namespace) -> None:
     spent = ", ".join(stopping_rules.spent(handle.config, status))
     for text in (spent, status.hint, status.warning, status.error):
         if text:
-            _say(args, text)
+            _say(args, printable(text))
 
 
 def _card(args: argparse.Namespace) -> None:
@@ -410,9 +410,9 @@ def _lab(args: argparse.Namespace) -> None:
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingPackage(f"`workbench lab` needs JupyterLab. Install it: {imports.pip_install('lab')}")
     for lesson in lessons.every():
-        if not (copy := Path.cwd() / lesson.name).exists():
+        if not os.path.lexists(copy := Path.cwd() / lesson.name):
             shutil.copyfile(lesson, copy)
     root = ["--allow-root"] if os.geteuid() == 0 else []  # the usual user of a container
     first = str(Path.cwd() / lessons.FIRST)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", first, *root, *args.arguments])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterlab", first, *root, *args.arguments])
 

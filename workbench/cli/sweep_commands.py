@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.cli.values import all_settings, parse_value
 from workbench.config import Setting, unknown_field
-from workbench.errors import InvalidInput
+from workbench.errors import InvalidInput, printable
 
 if TYPE_CHECKING:
     from workbench.sweeping.handle import Sweep
@@ -96,4 +96,4 @@ def sweeps(args: argparse.Namespace) -> None:
         return
     print(f"{handle.name}: {handle.status.line()}")
     if len(table := handle.table):
-        print(table.to_string(na_rep=""))
+        print(printable(table.to_string(na_rep="")))

@@ -107,7 +107,7 @@ def _append(path: Path, events: Sequence[Any]) -> None:
     writer = RecordWriter(records)
     for event in events:
         writer.write(event.SerializeToString())
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
         size = os.fstat(handle).st_size
         try:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from workbench.metrics import schema, series
 from workbench.metrics.series import Series
+from workbench.rundir.files import decoded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -141,4 +142,4 @@ def _event(row: dict[str, Any]) -> dict[str, Any]:
     progress = {name: None if row[name] is None else float(row[name]) if name == "time_s" else int(row[name])
                 for name in _PROGRESS}
     return {**row, **progress, "id": int(row["id"]), "time": float(row["time"]), "kind": str(row["kind"]),
-            "message": str(row["message"]), "data": dict(json.loads(row["data"]))}
+            "message": str(row["message"]), "data": dict(decoded(row["data"]))}

@@ -30,6 +30,7 @@ _MOST_RESTORES = 500  # newest ones; SQLite takes a condition of about a thousan
 _RESTORES = """SELECT event.frames, length.value FROM events AS event, json_each(event.data, '$.rows') AS length
     WHERE event.kind = 'restore' AND length.key = ? AND typeof(event.frames) = 'integer' AND length.type = 'integer'
     ORDER BY event.id DESC LIMIT ?"""
+_MOST_ROWS = 2**53
 _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
 _SUM_OF_ROLLUPS = """SELECT total(number), total(total) FROM rollups
@@ -201,6 +202,8 @@ def _name_id(connection: sqlite3.Connection, name: str) -> int | None:
 
 def _last_row(connection: sqlite3.Connection, name_id: int | None) -> int:
     last = connection.execute("SELECT max(row) FROM metrics WHERE name_id = ?", (name_id,)).fetchone()[0]
+    if last is not None and not (type(last) is int and 0 <= last < _MOST_ROWS):
+        raise ValueError(f"a series has a row numbered {last!r:.50}")
     return -1 if last is None else last
 
 

@@ -135,7 +135,7 @@ class MetricsWriter:
             if not batch:
                 return
             try:
-                with schema.writing(self._connection, self._path):
+                with schema.writing(self._connection, self._path), schema.decoding(self._path):
                     _store(self._connection, batch)
             except BaseException:
                 with self._pending_lock:

@@ -91,7 +91,7 @@ def _checked_starts(checkpoint: Checkpoint, rules: Protocol | None, starts: str 
         raise InvalidInput(f"starts={str(starts)!r} is for protocol='human-starts' only.")
     if rules is None:
         return _EPISODES
-    name = checkpoint.spec.name
+    name = checkpoint.config.environment  # as `to_play` has checked it: looking for a game may import its package
     typed = checkpoint.path.parent.parent / "code" / "environment.pkl"  # code of a user, whatever its name
     game = None if typed.exists() else atari_game(name)
     if game is None:

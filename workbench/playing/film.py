@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fractions import Fraction
@@ -16,6 +17,7 @@ from workbench.environments.observations import drawable, picture
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
+from workbench.playing.store.pictures import LARGEST_SIDE
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
@@ -44,9 +46,9 @@ def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
     if kind not in _KINDS:
         raise InvalidInput(f"cannot save a film as {path.name!r}: its name must end in {' or '.join(_KINDS)}.")
     write = _write_mp4 if kind == ".mp4" else _write_gif
-    beside = path.with_name(f".{path.stem}.writing{kind}")
+    beside = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{kind}")  # where nobody could have put a link
     try:
-        write((_enlarged(frame) for frame in frames), beside, fps)
+        write(_of_one_size(map(_enlarged, frames)), beside, fps)
         beside.replace(path)
     except OSError as error:
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}.") from None
@@ -56,9 +58,19 @@ def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
     return path
 
 
+def _of_one_size(frames: Iterator[Array]) -> Iterator[Array]:
+    """The frames. Raises StorageFailed at one of another size, which no film holds."""
+    first = next(frames)
+    for frame in itertools.chain([first], frames):
+        if frame.shape != first.shape:
+            raise StorageFailed(f"its frames are of {first.shape} and {frame.shape}. No game draws such; delete its "
+                                "folder.")
+        yield frame
+
+
 def _enlarged(frame: Array) -> Array:
     """The frame with each pixel repeated until its shorter side has about 320 px, and an even size."""
-    times = max(1, round(SMALLEST_PX / min(frame.shape[:2])))
+    times = max(1, min(round(SMALLEST_PX / min(frame.shape[:2])), LARGEST_SIDE // max(frame.shape[:2])))
     large = frame.repeat(times, 0).repeat(times, 1)
     height, width = large.shape[:2]
     return np.pad(large, [(0, height % 2), (0, width % 2), (0, 0)], mode="edge")

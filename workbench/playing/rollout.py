@@ -22,7 +22,7 @@ from workbench.errors import InvalidInput, StorageFailed
 from workbench.playing import film, store
 from workbench.playing.store import StoredFrames
 from workbench.rundir import RunDirectory
-from workbench.tables import counted
+from workbench.tables import counted, plain
 from workbench.trajectory import ActionSpec, Array, Part
 
 _RECORDED = (
@@ -138,7 +138,7 @@ class Rollout:
         score = "" if self.episode_score is None else f", score {self.episode_score:.4g}"
         at = f" at {self.checkpoint_frames:,} frames" if self.algorithm else ""
         who = "" if self.by_person is None else f", {np.count_nonzero(self.by_person):,} of them by a person"
-        return (
+        return plain(
             f"Rollout({self.environment}{at}, seed {self.seed}: "
             f"return {self.episode_return:.4g}{score}, {counted(self.steps, 'steps')}{who}, {self.end})"
         )

@@ -11,14 +11,23 @@ from typing import Any
 
 from workbench import rundir
 from workbench.checkpoints import Checkpoint
-from workbench.errors import WorkbenchError, by_name
+from workbench.errors import InvalidInput, WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
 from workbench.rundir.files import place_or
 
+_LONGEST_REQUEST = 2**17 - 1  # bytes: Linux's MAX_ARG_STRLEN without its last
+
 
 def command_of(entry: str, request: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """`python -m workbench <entry> <request>`, and environment variables that hide the accelerator."""
-    command = [sys.executable, "-P", "-m", "workbench", entry, json.dumps(request)]
+    """`python -m workbench <entry> <request>`, and environment variables that hide the accelerator.
+
+    Raises InvalidInput for a request that no command line takes.
+    """
+    text = json.dumps(request)
+    if len(text) > _LONGEST_REQUEST:
+        raise InvalidInput(f"options of {len(text):,} bytes are too long: at most {_LONGEST_REQUEST:,} reach the "
+                           "process that plays. Give a file's name instead.")
+    command = [sys.executable, "-P", "-m", "workbench", entry, text]
     return command, {**clean_environment(os.environ, sys.path), "CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss, ReplayAlgorithm
+from workbench.errors import CheckpointCorrupt
 from workbench.replay.prioritized import Histograms, PrioritizedReplay
 from workbench.replay.queue import Fresh, UnrollQueue
 from workbench.replay.replay_capacity import check_memory, lasting_capacity
@@ -56,7 +57,10 @@ class Experience(Protocol):
         """
 
     def load(self, arrays: Mapping[str, Array]) -> int:
-        """Restore `arrays`, and return the number of unrolls without room. Raises ShapeMismatch for another layout."""
+        """Restore `arrays`, and return the number of unrolls without room.
+
+        Raises ShapeMismatch for another layout, CheckpointCorrupt for what no replay has; nothing is changed then.
+        """
 
     def close(self) -> None:
         """End: waiting calls return, memory and files are freed."""
@@ -156,8 +160,11 @@ class Replayed:
 
     def load(self, arrays: Mapping[str, Array]) -> int:
         """See `Experience`."""
+        counters = arrays.get(_COUNTERS)
+        if counters is None or counters.shape != (4,) or not np.isfinite(counters).all():
+            raise CheckpointCorrupt("a saved replay has no counters of what was trained on.")
         self.replay.load({name: array for name, array in arrays.items() if name != _COUNTERS})
-        earned, ratio, inserted, used = arrays[_COUNTERS].tolist()
+        earned, ratio, inserted, used = counters.tolist()
         self._earned, self._ratio, self._inserted, self._used = earned, ratio, int(inserted), int(used)
         return len(arrays["serial"]) - len(self.replay)
 

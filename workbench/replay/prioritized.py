@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from workbench.algorithms.batch import Batch, Sample
-from workbench.errors import ShapeMismatch
+from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.sum_tree import SumTree
 from workbench.trajectory import Array, Unroll
@@ -193,9 +193,11 @@ class PrioritizedReplay:
         """Replace the content by the result of `arrays`; a smaller replay gets the newest unrolls.
 
         Environments begin new lives: unrolls inserted from now on follow none of these.
-        Raises ShapeMismatch for unrolls of another layout, and then changes nothing.
+        Raises ShapeMismatch for unrolls of another layout, CheckpointCorrupt for numbers that no replay has; nothing is
+        changed then.
         """
         self._check(arrays)
+        random = self._checked_random(arrays)
         serials, filled = arrays["serial"], len(arrays["serial"])
         # The old row of each new row: the same row if they fill the replay, so that the same unrolls are drawn;
         # otherwise the newest rows, oldest first.
@@ -212,19 +214,33 @@ class PrioritizedReplay:
         self._exponent = float(arrays["priority_exponent"][0])
         self._tree = SumTree(self.capacity)
         self._tree.set(np.arange(self._filled), arrays["weight"][order])
-        self._random.bit_generator.state = json.loads(arrays["random"].tobytes())
+        self._random.bit_generator.state = random
 
     def _check(self, arrays: Mapping[str, Array]) -> None:
         remedy = "Go on with the settings, environment and network that it was saved with, or without its replay."
         own = self.arrays()
         if set(arrays) != set(own):
             raise ShapeMismatch(f"a saved replay that differs in {sorted(set(arrays) ^ set(own))}. {remedy}")
-        rows, filled = {*self._rows(), "weight"}, len(arrays["serial"])
+        rows, filled = {*self._rows(), "weight"}, arrays["serial"].shape[:1]
         for name, array in own.items():
-            saved, shape = arrays[name], (filled if name in rows else len(arrays[name]), *array.shape[1:])
+            saved, shape = arrays[name], (filled if name in rows else arrays[name].shape[:1]) + array.shape[1:]
             if saved.shape != shape or saved.dtype != array.dtype:
                 raise ShapeMismatch(f"{name} of a saved replay is {saved.dtype} {list(saved.shape)} and must be "
                                     f"{array.dtype} {list(shape)} here. {remedy}")
+
+    def _checked_random(self, arrays: Mapping[str, Array]) -> Any:
+        """The state of the random numbers. Raises CheckpointCorrupt for it or for others that no replay has."""
+        links, filled, exponent = arrays["successor"], len(arrays["serial"]), arrays["priority_exponent"]
+        numbers = (arrays["priority"], arrays["weight"], exponent)
+        if (exponent.shape != (1,) or not all(np.isfinite(one).all() and (one >= 0).all() for one in numbers)
+                or (arrays["serial"] < 1).any() or ((links < -1) | (links >= filled)).any()):
+            raise CheckpointCorrupt("a saved replay has priorities, serials or links that no replay has.")
+        try:
+            state = json.loads(arrays["random"].tobytes())
+            type(self._random.bit_generator)().state = state
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+            raise CheckpointCorrupt(f"a saved replay has no random numbers: {error!s:.100}.") from None
+        return state
 
     def close(self) -> None:
         """Free the storage's memory or files."""

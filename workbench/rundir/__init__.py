@@ -54,7 +54,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their
     "created": (float, int), "state": (str,), "name": (str,), "config": (dict,), "supervisor_pid": (int, NoneType),
     "error": (dict, NoneType), "parent": (dict, str, NoneType), "preset": (str, NoneType), "code": (dict,),
     "versions": (dict,), "machine": (dict,), "lives": (int,), "sweep": (str, NoneType),
-    "config_before": (dict, NoneType),
+    "config_before": (dict, NoneType), "paused": (str, NoneType),
 }  # fmt: skip
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 _IN_ADDRESSES = re.compile(r"[\w/.+~@=-]+", re.ASCII)  # paths that mean themselves in an address of gRPC
@@ -200,6 +200,10 @@ class RunDirectory(RecordFolder):
             raise AccessDenied(f"{path} holds no token of a run, which has 64 hexadecimal digits. It was not sent.")
         return token
 
+    def new_token(self) -> None:
+        """Give the run a token that nobody knows, whoever made its files. Raises OSError."""
+        write_atomically(self.path / "token", secrets.token_hex(32).encode())
+
     def read(self) -> dict[str, Any]:
         """run.json. Raises RunNotFound, or StorageFailed if it is damaged, or a field is of another type."""
         try:
@@ -209,7 +213,7 @@ class RunDirectory(RecordFolder):
                 raise gone(self.path) from None
             raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
 
-    def write(self, **changes: Any) -> dict[str, Any]:
+    def write(self, /, **changes: Any) -> dict[str, Any]:
         """Change fields of run.json atomically. Only one process may write: the supervisor, while it lives.
 
         Raises StorageFailed if it cannot be written.
@@ -334,7 +338,7 @@ def _making(folder: Path) -> Iterator[None]:
 def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:
     for folder in (run.checkpoints, run.logs, run.tensorboard, run.code):
         folder.mkdir(mode=0o700)
-    write_atomically(run.path / "token", secrets.token_hex(32).encode())
+    run.new_token()
     for file, data in code.items():
         write_atomically(run.code / file, data)
 

@@ -10,6 +10,8 @@ import json
 import mmap
 import os
 import pwd
+import re
+import shlex
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,13 +22,16 @@ from typing import Any
 
 import psutil
 
-from workbench.errors import AccessDenied, StorageFailed
+from workbench.errors import AccessDenied, StorageFailed, printable
 
 LARGEST_RECORD = 2**21  # bytes of a file of JSON
 LARGEST_LIST = 2**26  # bytes of a file that grows by lines
 _MOST_HOLLOW = 1000  # size by bytes on disk: a terabyte of zeros would take minutes to read
 _MAY_BE_HOLLOW = 2**20  # bytes; some file systems keep small files elsewhere than in blocks
 _BLOCK = 512  # bytes, of st_blocks
+_DEEPEST = 100  # level of JSON, so that no later step runs out of its own levels of calls
+_FOLDERS = ("checkpoints", "code", "endpoints", "logs", "opponent", "rollouts", "tensorboard", "tls")
+_FILES = re.compile(r"lock|rendezvous|stop|token|.+\.(json|jsonl|lock|log|sock|sqlite)")
 
 
 def opened(path: Path) -> BufferedReader:
@@ -82,24 +87,39 @@ def to_append(path: Path) -> BufferedWriter:
 
 def check_unlinked(folder: Path) -> None:
     """Called before a program writes there. Raises StorageFailed if an entry of it, or of one of its folders, is a
-    link, or a file in it or in its logs has another name elsewhere: a write would change another place."""
-    for path in _entries(folder):
-        status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            raise StorageFailed(f"{path} is a link to {os.readlink(path)}. Nothing is written through it: move there "
-                                "what it leads to, or delete it.")
-        if path.parent.name in (folder.name, "logs") and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            raise StorageFailed(f"{path} has another name elsewhere, and both would change. Copy it: "
-                                f"cp {path} {path}.own && mv {path}.own {path}")
+    link, or a file in it or in its logs has another name elsewhere: a write would change another place. Also if a
+    folder or a pipe has the name of a file that a run or a sweep writes, or a file that of a folder."""
+    try:
+        for path, status in _entries(folder):
+            if stat.S_ISLNK(status.st_mode):
+                raise StorageFailed(f"{path} is a link to {os.readlink(path)}. Nothing is written through it: move "
+                                    "there what it leads to, or delete it.")
+            own, beside = shlex.quote(str(path)), shlex.quote(f"{path}.own")
+            is_plain, is_folder = stat.S_ISREG(status.st_mode), stat.S_ISDIR(status.st_mode)
+            if path.parent.name in (folder.name, "logs") and is_plain and status.st_nlink > 1:
+                raise StorageFailed(f"{path} has another name elsewhere, and both would change. Copy it: "
+                                    f"cp {own} {beside} && mv {beside} {own}")
+            is_file = is_plain or stat.S_ISSOCK(status.st_mode)
+            if (_FILES.fullmatch(path.name) and not is_file) or (path.name in _FOLDERS and not is_folder):
+                raise StorageFailed(f"{path} is no {'folder' if path.name in _FOLDERS else 'plain file'}, and a run or "
+                                    "a sweep needs one there. Move it away.")
+    except OSError as error:
+        if isinstance(error, StorageFailed):
+            raise
+        raise StorageFailed(f"cannot look at {error.filename}: {error.strerror}. Make it readable.") from None
 
 
-def _entries(folder: Path) -> Iterator[Path]:
-    """The entries of a folder, and of the folders in it."""
+def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The entries of a folder, and of the folders in it, with their status; without those that vanish meanwhile."""
+    for parent in (folder, *(path for path, status in _inside(folder) if stat.S_ISDIR(status.st_mode))):
+        yield from _inside(parent)
+
+
+def _inside(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
-            yield path
-            if stat.S_ISDIR(path.lstat().st_mode):
-                yield from path.iterdir()
+            with suppress(FileNotFoundError):
+                yield path, path.lstat()
 
 
 def make_private(folder: Path) -> None:
@@ -128,11 +148,11 @@ def place_or(folder: Path) -> Path | None:
 
 
 def tail(path: Path, size: int) -> str:
-    """The end of a log, at most `size` bytes; "" if it cannot be read."""
+    """The end of a log, at most `size` bytes, without control characters; "" if it cannot be read."""
     try:
         with opened(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-            return file.read(size).decode(errors="replace")
+            return printable(file.read(size).decode(errors="replace"))
     except OSError:
         return ""
 
@@ -166,7 +186,8 @@ def check_stays(folder: Path) -> None:
         mode = path.stat().st_mode if path.exists() else 0
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise AccessDenied(f"everybody can write {path}, and so replace a folder in it. Nothing is sent to a run "
-                               f"there. Make it yours (chmod o-w {path}), or set WORKBENCH_HOME to another folder.")
+                               f"there. Make it yours (chmod o-w {shlex.quote(str(path))}), or set WORKBENCH_HOME to "
+                               "another folder.")
 
 
 def owner(path: Path) -> str:
@@ -216,7 +237,8 @@ def _check_own(status: os.stat_result, path: Path, forbidden: int) -> None:
     if stat.S_IMODE(status.st_mode) & forbidden:
         can = "read or written" if forbidden & 0o044 else "written"
         mode = "go-rwx" if forbidden & 0o044 else "go-w"
-        raise AccessDenied(f"{path} can be {can} by others. Make it yours alone: chmod {mode} {path}")
+        raise AccessDenied(f"{path} can be {can} by others. Make it yours alone: chmod {mode} "
+                           f"{shlex.quote(str(path))}")
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -234,10 +256,22 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
         raise
 
 
+def decoded(text: bytes | str) -> Any:
+    """The value of JSON text that others may have written. Raises ValueError, RecursionError."""
+    value = json.loads(text)
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level if isinstance(outer, dict | list)
+                 for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        if not level:
+            return value
+    raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
+
+
 def read_record(path: Path) -> dict[str, Any]:
     """The JSON object in a file. Raises FileNotFoundError, or StorageFailed if it is damaged."""
     try:
-        data = json.loads(content(path, largest=LARGEST_RECORD))
+        data = decoded(content(path, largest=LARGEST_RECORD))
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -21,7 +21,16 @@ from pathlib import Path
 
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, HomeNotWritable
-from workbench.rundir.files import content, is_hollow, make_private, opened, own, owner, write_atomically
+from workbench.rundir.files import (
+    check_unlinked,
+    content,
+    is_hollow,
+    make_private,
+    opened,
+    own,
+    owner,
+    write_atomically,
+)
 
 MODULE = "module.txt"  # the package of an environment "package:Name-v0"
 ADDRESS = "address.txt"  # of a Ray cluster, whose answers are unpickled here
@@ -126,8 +135,9 @@ def check(
 ) -> None:
     """Called before a run starts whose code is in that folder. Seals there what the call trusts or names.
 
-    Arguments and errors are those of `every`; raises OSError, too.
+    Arguments and errors are those of `every`; raises StorageFailed as `check_unlinked` of the run, and OSError.
     """
+    check_unlinked(folder.parent)
     for name, data in every(folder, config, address=address, trust_code=trust_code).items():
         path = folder / name
         if not path.exists() or content(path, largest=_LARGEST) != data:

@@ -31,7 +31,7 @@ class Control:
         self.directory = directory
         self._guard = threading.Lock()
         self._caller: Caller | None = None
-        self._folder_id = (0, 0)  # device and inode of the folder that the caller was opened for
+        self._opened_for = (0, 0, "")  # device and inode of the folder, and the token
 
     def call(self, method: str, *, timeout_s: float = 10.0, **arguments: Any) -> Any:
         """The supervisor's answer. A call that changes something waits for a supervisor that is being started.
@@ -70,11 +70,11 @@ class Control:
             raise RunNotAlive(f"{name} is {state}. wb.resume({name!r}) continues it from its newest checkpoint.")
 
     def _open(self) -> Caller:
-        entry = self.directory.path.stat()
-        folder_id = (entry.st_dev, entry.st_ino)
+        entry, token = self.directory.path.stat(), self._token()
+        opened_for = (entry.st_dev, entry.st_ino, token)
         with self._guard:
-            if self._caller is None or self._folder_id != folder_id:  # another run may have taken the path
-                self._folder_id, self._caller = folder_id, Caller(reaching(self.directory, SUPERVISOR), self._token())
+            if self._caller is None or self._opened_for != opened_for:  # another run, or life, may have taken the path
+                self._opened_for, self._caller = opened_for, Caller(reaching(self.directory, SUPERVISOR), token)
             return self._caller
 
     def _token(self) -> str:

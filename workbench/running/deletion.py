@@ -36,7 +36,7 @@ def moved(path: Path, trash: Path) -> Path:
     """Move a folder into the trash under a name with the time in it; returns its new path. Raises StorageFailed."""
     stem = f"{path.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
-    target = next(free for name in names if not (free := trash / name).exists())
+    target = next(free for name in names if not os.path.lexists(free := trash / name))  # False for too long a name
     try:
         make_private(trash)
         os.rename(path, target)

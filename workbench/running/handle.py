@@ -22,7 +22,7 @@ from workbench.running.fork import forked
 from workbench.running.notices import notify
 from workbench.running.starting import moved_to, started
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
-from workbench.tables import Table, duration
+from workbench.tables import Table, duration, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -380,7 +380,7 @@ class Run:
             with suppress(WorkbenchError):  # deleted or damaged: what was known, with its age
                 self._remember(stored_status(self._directory))
         age_s = time.monotonic() - self._last_at
-        return f"Run({self.name}: {self._last.line().rstrip('.')}, {duration(age_s)} ago)"
+        return f"Run({plain(self.name)}: {self._last.line().rstrip('.')}, {duration(age_s)} ago)"
 
 
 @checked_arguments(name="wb.runs() lists the runs.")

@@ -12,9 +12,9 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import checked_arguments
+from workbench.errors import StorageFailed, checked_arguments
 from workbench.rundir import sealed
-from workbench.rundir.files import check_unlinked
+from workbench.rundir.files import make_private
 from workbench.running import waiting
 from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run
@@ -33,6 +33,7 @@ from workbench.running.starting import (
     stem_of,
     with_changes,
 )
+from workbench.wire import certificates
 
 
 @checked_arguments(environment="Give its name: wb.launch('CartPole-v1').")
@@ -131,10 +132,15 @@ def resume(
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)
     sealed.check(directory.code, config, address=address, trust_code=trust_code)
     sealed.check(directory.opponent.code, trust_code=trust_code)
-    check_unlinked(directory.path)
+    make_private(directory.logs)  # an archive may lack empty folders
     launchers.checked(place, config)
 
     def prepare() -> None:
+        try:
+            directory.new_token()
+        except OSError as error:
+            raise StorageFailed(f"cannot write {directory.path}/token: {error.strerror}. Make room there.") from None
+        certificates.remove(directory)  # whoever made the run's files may have its key
         record = directory.read()
         directory.write(
             state="starting", error=None, supervisor_pid=None, config=config.to_json(),

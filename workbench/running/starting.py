@@ -150,7 +150,8 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
     if newest is None:
         error = directory.read().get("error")
-        why = f"It failed: {error['type']}: {error['message'].strip().splitlines()[0]}" if error else ""
+        first_line = error["message"].strip().partition("\n")[0] if error else ""
+        why = f"It failed: {error['type']}: {first_line}" if error else ""
         raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *problems, why]).strip())
     return newest
 

@@ -28,7 +28,7 @@ from workbench.sweeping.space import Space, from_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.sweeping.study import Trial
 from workbench.sweeping.sweep_folder import SweepFolder
-from workbench.tables import counted
+from workbench.tables import counted, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,10 +94,10 @@ class SweepStatus:
         parts += [f"{number} {kind}" for kind, number in counts.items() if number]
         if self.best_value is not None:
             parts.append(f"best {self.metric} {self.best_value:.4g} ({self.best_run})")
-        return ", ".join(parts) + (f": {self.error.splitlines()[0]}" if self.error else "")
+        return plain(", ".join(parts) + (f": {self.error.splitlines()[0]}" if self.error else ""))
 
     def __repr__(self) -> str:
-        return f"SweepStatus({self.name}: {self.line()})"
+        return f"SweepStatus({plain(self.name)}: {self.line()})"
 
 
 class Sweep:
@@ -325,6 +325,7 @@ class Sweep:
             sharing_the_machine(self._folder.config(), self._space, parallel)
         if self.status.over >= (target := changes.get("trials", record["trials"])):
             raise InvalidInput(f"{self.name} has done its {counted(target, 'trials')}. {self._remedy(record, target)}")
+        check_count("members", record.get("members", 1), MOST_TRIALS)  # each of which is begun before any trains
         trust_code = Setting("trust_code", bool, False, "").check(trust_code)
         runs = [self._folder.run(trial.number) for trial in self.trials]
         for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):
@@ -365,7 +366,7 @@ class Sweep:
         imports.show(self, self.panel)
 
     def __repr__(self) -> str:
-        return f"Sweep({self.name}: {self._last})"
+        return plain(f"Sweep({self.name}: {self._last})")
 
 
 def _await_supervisor(run: Run) -> None:

@@ -12,7 +12,7 @@ from workbench.config import RunConfig, chosen, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.rundir import lock
-from workbench.rundir.files import check_unlinked, to_append
+from workbench.rundir.files import to_append
 from workbench.sweeping.space import Space
 from workbench.sweeping.sweep_folder import SweepFolder
 
@@ -53,9 +53,8 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
 def begin(folder: SweepFolder, **changes: Any) -> None:
     """Start the sweep's process, detached, and wait until it has begun. Does nothing if the sweep has a process.
 
-    Raises RunExists if another process is starting it, RunFailed, WaitTimeout; StorageFailed for a link in its folder.
+    Raises RunExists if another process is starting it, RunFailed, WaitTimeout.
     """
-    check_unlinked(folder.path)
     with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as acquired:
         if not acquired:
             raise RunExists(f"{folder.name} is being started by somebody else. wb.attach_sweep({folder.name!r}).")

@@ -202,7 +202,9 @@ def _trial(sweep: SweepFolder, frozen: FrozenTrial, total_frames: int, space: Sp
     duration = frozen.duration.total_seconds() if frozen.duration else None
     note = frozen.user_attrs.get("note", "")
     numbers = [number for number in (value, *curve, *curve.values()) if number is not None]
-    if type(frames) is not int or type(note) is not str or any(type(number) not in (int, float) for number in numbers):
+    of = frozen.user_attrs.get("of", 0)  # number of the trial that it forks, of which a path is made
+    if type(frames) is not int or type(of) is not int or type(note) is not str or any(
+            type(number) not in (int, float) for number in numbers):
         raise ValueError(f"trial {frozen.number} has values that no sweep writes")
     if not all(math.isfinite(space[name].place(value)) for name, value in frozen.params.items()):
         raise ValueError(f"trial {frozen.number} has fields that the sweep does not search")

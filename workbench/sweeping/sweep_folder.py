@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, RunAlive, RunExists, RunNotFound, WorkbenchError
+from workbench.errors import HomeNotWritable, RunAlive, RunExists, RunNotFound, StorageFailed, WorkbenchError
 from workbench.rundir import Parent, RunDirectory, lock, read_record, write_atomically, write_record
 from workbench.rundir.files import check_fields
 from workbench.rundir.record_folder import RecordFolder
@@ -26,6 +26,8 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with th
     "trials": (int,), "parallel": (int,), "metric": (str,), "goal": (str,), "sampler": (str,), "seed": (int,),
     "parent": (dict, NoneType), "lives": (int,),
 }  # fmt: skip
+_ALSO: dict[str, tuple[type, ...]] = {  # of some sweeps
+    "members": (int,), "generations": (int,), "pruner": (str,), "preset": (str, NoneType)}
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,14 @@ class SweepFolder(RecordFolder):
         return self.path / "stop"
 
     def ask_to_stop(self) -> None:
-        """Ask the sweep to end. A link in the place of that file is replaced, not written through."""
-        write_atomically(self.order_to_stop, b"")
+        """Ask the sweep to end. A link in the place of that file is replaced, not written through.
+
+        Raises StorageFailed if it cannot be written.
+        """
+        try:
+            write_atomically(self.order_to_stop, b"")
+        except OSError as error:
+            raise StorageFailed(f"cannot write {self.order_to_stop}: {error.strerror}. Move it away.") from None
 
     @property
     def lock(self) -> Path:
@@ -107,12 +115,12 @@ class SweepFolder(RecordFolder):
         """sweep.json. Raises RunNotFound, or StorageFailed if it is damaged."""
         try:
             record = read_record(self.record)
-            check_fields(record, _FIELDS, self.record, needed=_FIELDS)
+            check_fields(record, _FIELDS | _ALSO, self.record, needed=_FIELDS)
             return {"error": None, "parent": None, **record}
         except FileNotFoundError:
             raise RunNotFound(f"{self.path} is gone: there is no sweep in it. wb.sweeps() lists the sweeps.") from None
 
-    def write(self, **changes: Any) -> None:
+    def write(self, /, **changes: Any) -> None:
         """Change fields of sweep.json atomically. Only one process writes at a time: the sweep's own while it lives.
 
         Raises StorageFailed if it cannot be written.

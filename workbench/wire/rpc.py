@@ -315,10 +315,14 @@ class Caller:
             raise self._error(method, error) from None
         except ValueError as error:  # the channel was closed meanwhile
             raise ConnectionLost(f"{self.address} was not asked {method}: {error}") from None
-        reply = json.loads(answer)
-        if "error" in reply:
-            raise by_name(reply["error"]["type"], reply["error"]["message"])
-        return reply["result"]
+        try:
+            reply = json.loads(answer)
+            if "error" not in reply:
+                return reply["result"]
+            failure = by_name(str(reply["error"]["type"]), str(reply["error"]["message"]))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ConnectionLost(f"{self.address} answered {method} as no run does: {error!s:.100}") from None
+        raise failure
 
     def _open(self, method: str) -> grpc.Channel:
         """A channel to where the server is now; one to its former place closes with the last call that waits there."""

@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from workbench.config import RunConfig
@@ -55,11 +56,9 @@ def _mount_drive() -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    probe = folder / ".writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"")
-        probe.unlink()
+        tempfile.TemporaryFile(dir=folder).close()  # under a name that nobody could have put there
     except OSError as error:
         raise StorageFailed(f"cannot write {folder}: {error.strerror}. Give another: colab.prepare(...).") from None
 

@@ -19,12 +19,13 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.errors import CheckpointCorrupt, RunNotFound, StorageFailed, WorkbenchError, nearest
+from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError, nearest
 from workbench.metrics import MetricsWriter, check_whole
 from workbench.rundir import RunDirectory, files, lock, sealed
 
@@ -70,8 +71,9 @@ def _check_own(target: Path, run: RunDirectory) -> None:
 
 
 def _same(checkpoint: Checkpoint, copied: Path) -> bool:
-    meta = copied / "meta.json"
-    return meta.exists() and meta.read_bytes() == (checkpoint.path / "meta.json").read_bytes()
+    with suppress(InvalidInput, CheckpointCorrupt):  # nothing there yet, or what stands there is no checkpoint
+        return checkpoints.at(copied) == replace(checkpoint, path=copied)
+    return False
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -107,7 +109,7 @@ def _copy_metrics(metrics: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="rl-workbench-") as temporary:
         beside = Path(temporary) / metrics.name
         with (
-            closing(sqlite3.connect(f"file:{metrics}?mode=ro", uri=True, timeout=30)) as source,
+            closing(sqlite3.connect(f"{metrics.as_uri()}?mode=ro", uri=True, timeout=30)) as source,
             closing(sqlite3.connect(beside)) as backup,
         ):
             source.backup(backup)

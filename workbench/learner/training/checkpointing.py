@@ -23,9 +23,11 @@ class Counters(Progress):
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Counters:
-        """The counters of a checkpoint."""
-        return cls(checkpoint.frames, checkpoint.steps, checkpoint.updates, checkpoint.time_s,
-                   int(checkpoint.meta["episodes"]))
+        """The counters that a checkpoint was written with. Raises CheckpointCorrupt where it lacks that of episodes."""
+        episodes = checkpoint.meta.get("episodes")
+        if type(episodes) is not int:
+            raise CheckpointCorrupt(f"{checkpoint.path} has episodes={episodes!r:.20}. Start from another checkpoint.")
+        return cls(checkpoint.frames, checkpoint.steps, checkpoint.updates, checkpoint.time_s, episodes)
 
 
 AT_THE_START = Counters(0, 0, 0, 0.0, 0)
@@ -63,16 +65,25 @@ def restore(
             groups = trainer.optimizer.state_dict()["param_groups"]
             state = _unflattened(_tensors(checkpoint.load("optimizer")))
             trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
+            _check_shapes(trainer.optimizer)
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
         if continues := rng["sampling"].shape == generator.get_state().shape:
             generator.set_state(rng["sampling"])
-    except (RuntimeError, KeyError, ValueError) as error:
+    except (RuntimeError, KeyError, ValueError, TypeError) as error:
         raise CheckpointCorrupt(
             f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
             f"or with the environment, network and optimizer that it was written with."
         ) from None
     return continues
+
+
+def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
+    """Raises ValueError where an optimizer has a tensor that does not fit its parameter, or belongs to none."""
+    for parameter, entry in optimizer.state.items():
+        for name, value in entry.items():
+            if not torch.is_tensor(parameter) or (value.ndim and value.shape != parameter.shape):
+                raise ValueError(f"{name} of the optimizer has shape {list(value.shape)} and fits no parameter")
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, Array]:

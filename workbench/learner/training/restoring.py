@@ -85,8 +85,9 @@ class Restoring:
     def _continue(self, checkpoint: Checkpoint) -> Counters:
         """Continue from the checkpoint, with its replay, and log that."""
         counters, sampling_continues = self._load(checkpoint, weights_only=False)
-        forked = checkpoint.meta.get("fork")
-        origin = f"forked from {forked['run']}: begins with" if forked else "continues from"
+        fork = checkpoint.meta.get("fork")
+        forked = fork if type(fork) is dict else None
+        origin = f"forked from {forked.get('run')}: begins with" if forked else "continues from"
         message = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(checkpoint)}"
         if "optimizer" not in checkpoint.groups:
             message += "; the optimizer is another one and starts afresh"

@@ -21,6 +21,7 @@ from workbench.playing.store import JOURNAL, read_journal
 from workbench.rundir import sealed
 from workbench.running.handle import Run
 from workbench.running.starting import stem_of, to_play
+from workbench.tables import plain
 from workbench.trajectory import EnvironmentSpec
 
 Action = int | list[int] | list[float]
@@ -260,8 +261,8 @@ class Game:
     def __repr__(self) -> str:
         now = self.moment
         state = now.over or (f"the {now.playing} plays" if self.alive else "ended")
-        return (f"Game({self.title}: step {now.step:,}, {now.frames:,} frames, return {now.episode_return:.4g}, "
-                f"{state})")
+        return plain(f"Game({self.title}: step {now.step:,}, {now.frames:,} frames, "
+                     f"return {now.episode_return:.4g}, {state})")
 
     def _ipython_display_(self) -> None:
         imports.show(self, self._shared_view)

@@ -13,7 +13,7 @@ from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.environments.atari.scores import human_normalized, scores_of
 from workbench.errors import UnknownName
 from workbench.playing.evaluating import statistics as evaluation_statistics
-from workbench.tables import counted
+from workbench.tables import counted, plain
 from workbench.trajectory import Array
 
 _FEWEST = 5  # episodes for which a confidence interval is given
@@ -116,7 +116,7 @@ class Evaluation:
         human = "" if normalized is None else f", {100 * normalized:.3g} % human-normalized"
         score = "" if self.mean_score is None else f", mean score {self.mean_score:.4g}"
         how = "" if self.protocol is None else f", {self.protocol}{f' with {self.differs}' if self.differs else ''}"
-        return (
+        return plain(
             f"Evaluation({self.environment} at {self.checkpoint_frames:,} frames: mean return {self.mean:.4g} "
             f"{self.uncertainty}, {counted(len(self.returns), 'episodes')}{score}{human}{how})"
         )

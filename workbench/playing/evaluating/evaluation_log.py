@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.checkpoints import Checkpoint
+from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import StorageFailed
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import RunDirectory, gone
@@ -82,6 +83,15 @@ def _read(directory: RunDirectory, line: bytes) -> LoggedEvaluation | None:
             if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in numbers):
                 return None
         entry = LoggedEvaluation(**{**data, "evaluation": Evaluation(**{**evaluation, "checkpoint": path, **sums})})
-        return entry if entry.evaluation.returns and isinstance(entry.evaluation.environment, str) else None
+        return entry if entry.evaluation.returns and _fits(entry) else None
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
+
+
+def _fits(entry: LoggedEvaluation) -> bool:
+    """Whether its fields have the types by which it is shown and compared, and its protocol is known."""
+    shown, known = entry.evaluation, (None, *PROTOCOLS)
+    texts, counts = (shown.environment, shown.differs), (shown.checkpoint_frames, shown.seed, entry.updates)
+    return (all(type(text) is str for text in texts) and all(type(count) is int for count in counts)
+            and type(shown.greedy) is bool and shown.protocol in known
+            and all(type(number) in (int, float) for number in (entry.time, entry.created, entry.time_s)))

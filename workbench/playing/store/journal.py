@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.errors import InvalidInput
 from workbench.rundir import write_atomically
-from workbench.rundir.files import LARGEST_LIST, content, to_append
+from workbench.rundir.files import LARGEST_LIST, LARGEST_RECORD, content, to_append
 
 JOURNAL = ".begun"  # suffix of its name
 LONGEST = 1_000_000  # steps: a person plays so many in half a day
@@ -59,7 +59,7 @@ def read_journal(path: Path) -> tuple[dict[str, Any], list[Step]]:
     try:
         for line in content(path, largest=LARGEST_LIST).split(b"\n", LONGEST + 2):
             with suppress(ValueError):
-                entries.append(json.loads(line))
+                entries.append(json.loads(line[:LARGEST_RECORD]))  # a longer one is none then
         opening, *steps = entries
         if not isinstance(opening["title"], str) or len(steps) > LONGEST:
             raise ValueError

@@ -242,8 +242,9 @@ class RemoteChild:
 
 
 def group_name(run: RunDirectory) -> str:
-    """The name of the placement group of the run's supervisor and learners, in our namespace."""
-    return f"learners of {run.name} {hashlib.sha256(run.token().encode()).hexdigest()[:16]}"
+    """The name, in our namespace, of the placement group of the run's supervisor and learners in all its lives."""
+    own = f"{run.path} {run.read()['created']!r}"
+    return f"learners of {run.name} {hashlib.sha256(own.encode()).hexdigest()[:16]}"
 
 
 def learners_group(run: RunDirectory) -> tuple[Any, Resources]:
