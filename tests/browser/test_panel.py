@@ -50,6 +50,12 @@ def kinds(run: Run) -> list[str]:
     return list(run.events["kind"])
 
 
+def changes_of(run: Run) -> int:
+    """Fields changed so far; a tuned learning rate that ends a warm-up is two."""
+    return sum(len(data["new"]) for kind, data in run.events[["kind", "data"]].itertuples(index=False)
+               if kind in ("tune", "scale"))
+
+
 def test_charts_move_while_the_run_trains(panel: Panel) -> None:
     panel.shows_state("training")
     panel.wait_for_charts()
@@ -125,7 +131,7 @@ def test_the_history_lists_changes_and_takes_the_last_one_back(panel: Panel, run
     panel.unfold("history")
     before = run.config.value("learning_rate")
     rows = panel.part("history").locator("tbody tr")
-    eventually(lambda: rows.count() == kinds(run).count("tune"), what="a row for each change")  # both come later
+    eventually(lambda: rows.count() == changes_of(run) > 0, what="a row for each change")  # both come later
     panel.press("undo-last")
     eventually(lambda: run.config.value("learning_rate") != before, what="the last change taken back")
     panel.fold("history")
