@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from workbench.checkpoints import layer_statistics, tensorfile
 from workbench.checkpoints.tensorfile import Tensors
 from workbench.config import RunConfig
-from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName
+from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName, printable
 from workbench.rundir import files
 from workbench.trajectory import EnvironmentSpec
 
@@ -170,7 +170,8 @@ def _table(rows: Iterator[Any], kind: type) -> pd.DataFrame:
     import pandas as pd
 
     columns = [column.name for column in fields(kind)]
-    return pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns).set_index("name")
+    table = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
+    return table.set_index(table.pop("name").map(printable))
 
 
 # --- meta.json --------------------------------------------------------------------------------------------------------

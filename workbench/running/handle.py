@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
-from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive, UnknownName, WorkbenchError, checked_arguments
+from workbench.errors import (
+    InvalidInput,
+    OutOfBounds,
+    RunNotAlive,
+    UnknownName,
+    WorkbenchError,
+    checked_arguments,
+    printable,
+)
 from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
@@ -123,6 +131,7 @@ class Run:
         columns = ["time", "kind", "message", "frames", "steps", "updates", "time_s", "data"]
         table = pd.DataFrame(self._reader.events(), columns=columns)
         table["time"] = pd.to_datetime(table["time"], unit="s")
+        table["message"] = table["message"].map(printable)
         return table.astype(dict.fromkeys(("frames", "steps", "updates"), "Int64"))  # which has missing values
 
     @property

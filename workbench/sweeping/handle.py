@@ -192,7 +192,7 @@ class Sweep:
             {"trial": trial.number, "run": trial.run,
              "state": trial.state if goes_on or trial.state != "running" else OPEN, "value": trial.value,
              "frames": trial.frames, "minutes": None if trial.seconds is None else trial.seconds / 60,
-             **{name: trial.fields.get(name) for name in self._space}, "note": trial.note}
+             **{name: trial.fields.get(name) for name in self._space}, "note": plain(trial.note)}
             for trial in self.trials
         ]  # fmt: skip
         columns = ["trial", "run", "state", "value", "frames", "minutes", *self._space, "note"]
