@@ -22,7 +22,7 @@ from tests.attacks.hostile import replaced
 from tests.attacks.test_files import META, soon
 from tests.attacks.test_writing import journal
 from tests.played import checkpoint_in, rolled_out
-from tests.test_checkpoint_anatomy import written
+from tests.test_checkpoint_anatomy import written as checkpoint_of
 from tests.widgets import recorded, swept
 from workbench import checkpoints
 from workbench.cli.commands import run as command
@@ -81,7 +81,7 @@ def test_no_handle_shows_a_command_to_a_terminal(home: Path, tmp_path: Path) -> 
 def test_no_table_shows_a_command_to_a_terminal(bad: RunDirectory, tmp_path: Path) -> None:
     with closing(MetricsWriter(bad.metrics)) as writer:
         writer.event("error", EVIL)
-    checkpoint = written(tmp_path, {f"layer {EVIL}": np.ones((2, 2), np.float32)})
+    checkpoint = checkpoint_of(tmp_path, {f"layer {EVIL}": np.ones((2, 2), np.float32)})
     tables = (wb.attach("bad").events, swept.by_hand("theirs", note=EVIL).table, checkpoint.layers())
     with pd.option_context("display.max_columns", None, "display.max_colwidth", None, "display.width", None):
         for table in tables:
