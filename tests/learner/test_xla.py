@@ -143,6 +143,34 @@ def test_two_threads_compute_at_once_and_nothing_is_compiled_anew():
 
 
 @needs_xla
+def test_a_tensor_is_placed_whole_while_another_thread_ends_graphs():
+    device, failures, stop = xla(), [], threading.Event()
+    observation = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+
+    def place() -> None:
+        try:
+            while not stop.is_set():
+                device.place_rows(observation)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=place)
+    with device.tracing():
+        device.place_rows(observation)
+    compiled = device.counters()
+    thread.start()
+    try:
+        for _ in range(20_000):
+            with device.tracing():
+                pass
+    finally:
+        stop.set()
+        thread.join(240)
+    assert not failures
+    assert device.counters() == compiled, "an empty tensor was taken along"
+
+
+@needs_xla
 @pytest.mark.parametrize("ends", ["terminated", "alternate"])
 def test_inference_on_xla_loses_repeats_and_shifts_no_step(monkeypatch, ends):
     monkeypatch.setattr(counting, "device", xla)
@@ -205,6 +233,7 @@ def test_a_run_on_xla_learns_cartpole_and_compiles_nothing_after_its_first_check
             later = rows["value"][rows["frames"] >= compiled]
             assert len(later) > 2 and later.nunique() == 1, (name, rows)
         assert run.metrics("xla_compilations")["value"].iloc[-1] > 0
+        assert "restart" not in set(run.events["kind"])
     finally:
         run.stop()
 

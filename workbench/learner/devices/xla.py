@@ -78,6 +78,12 @@ class XlaDevice(Device):
         """See `Device`; a multiple of the number of chips."""
         return -(-super().padded(rows) // self.chips) * self.chips
 
+    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """As on other devices, while no other thread ends a graph: torch_xla makes an empty tensor and copies into it,
+        and a graph that ended between the two would take the empty one along, and the copy fail."""
+        with XlaDevice._lock:
+            return super().place(tensor)
+
     def place_rows(self, array: Array, *, fill: int = 0) -> torch.Tensor:
         """See `Device`; each chip has a part of the rows."""
         return self._split(super().place_rows(array, fill=fill), 0)
@@ -93,7 +99,8 @@ class XlaDevice(Device):
         """Split `tensor` between the chips along `axis`, and return it."""
         if self._mesh is not None and tensor.numel():
             partition = tuple("chips" if dimension == axis else None for dimension in range(tensor.ndim))
-            self._spmd.mark_sharding(tensor, self._mesh, partition)
+            with XlaDevice._lock:
+                self._spmd.mark_sharding(tensor, self._mesh, partition)
         return tensor
 
     def _joined(self) -> Any:
