@@ -3,7 +3,7 @@
 Its tensors are lazy: operations are traced into a graph, which is compiled if it is new and run as a whole. A graph
 has all operations of all threads since the last step was marked. Two threads that trace at the same time cut each
 other's graphs at random: each cut compiles anew, and torch_xla 2.9 often ends with "Check failed". So one thread at a
-time traces, inside `tracing`; the device computes and values are fetched outside it.
+time traces, inside `tracing`, or places tensors; the device computes and values are fetched outside it.
 
 Several chips compute as one device (SPMD): the learner's process has all chips that it sees, batches are split between
 them row by row, weights and tables are the same on each, and XLA's compiler adds their communication.
