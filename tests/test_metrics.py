@@ -219,6 +219,17 @@ def test_rows_beyond_the_checkpoint_stay_after_a_resume_in_the_order_they_came(
     assert MetricsReader(path).series("loss", since_update=4)["updates"].tolist() == [5]
 
 
+def test_a_stop_leaves_no_row_behind_and_a_restart_without_a_checkpoint_all(writer: MetricsWriter, path: Path) -> None:
+    for update in (0, 1, 2):
+        writer.scalars(at(update), {"loss": 0.0})
+    writer.scalars(Progress(frames=170, steps=42, updates=2, time_s=1.1), {"loss": 0.0})  # while it was written
+    writer.commit()
+    restored(writer, path, update=2)
+    assert MetricsReader(path).series("loss")["frames"].tolist() == [0, 80, 160, 170]
+    restored(writer, path, update=0)
+    assert MetricsReader(path).series("loss")["frames"].tolist() == [0]
+
+
 def restored(writer: MetricsWriter, path: Path, *, update: int) -> None:
     writer.event("restore", "continues", progress=at(update), data={"rows": MetricsReader(path).lengths()})
 

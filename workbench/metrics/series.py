@@ -27,8 +27,10 @@ Range = tuple[int, int, int]  # place of a point, first and last row or rollup
 _WIDTH = 64  # rows, or rollups of the level below, per rollup
 _LEVELS = (1, 2)
 _MOST_RESTORES = 500  # newest ones; SQLite takes a condition of about a thousand parts
-_RESTORES = """SELECT event.frames, length.value FROM events AS event, json_each(event.data, '$.rows') AS length
-    WHERE event.kind = 'restore' AND length.key = ? AND typeof(event.frames) = 'integer' AND length.type = 'integer'
+_RESTORES = """SELECT event.frames, event.updates, length.value
+    FROM events AS event, json_each(event.data, '$.rows') AS length
+    WHERE event.kind = 'restore' AND length.key = ? AND length.type = 'integer'
+        AND typeof(event.frames) = 'integer' AND typeof(event.updates) = 'integer'
     ORDER BY event.id DESC LIMIT ?"""
 _MOST_ROWS = 2**53
 _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
@@ -91,15 +93,19 @@ def read(
 
 def lengths(connection: sqlite3.Connection) -> dict[str, int]:
     """How many rows each series has: for the event of a restore, which leaves those of them behind that have more
-    frames than it."""
+    updates than it, or more frames where it has no update."""
     return {str(name): _last_row(connection, name_id) + 1
             for name_id, name in connection.execute("SELECT id, name FROM names").fetchall()}
 
 
 def _on_course(connection: sqlite3.Connection, name: str) -> str:
-    """A condition of rows: none that a restore left behind; "" where nothing was restored."""
+    """A condition of rows: none that a restore left behind; "" where nothing was restored.
+
+    Environments step on while a last checkpoint is written: frames beyond it are no sign that something was lost.
+    """
     restores = connection.execute(_RESTORES, (name, _MOST_RESTORES))
-    return " ".join(f"AND NOT (row < {length:d} AND frames > {frames:d})" for frames, length in restores)
+    return " ".join(f"AND NOT (row < {length:d} AND {f'updates > {updates:d}' if updates else f'frames > {frames:d}'})"
+                    for frames, updates, length in restores)
 
 
 def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: int) -> tuple[Series, Array]:
