@@ -78,12 +78,12 @@ def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str] | No
 
 
 def _abbreviated(word: str, names: list[str]) -> list[str]:
-    """Names whose initials are `word`, or else those that begin with it, the shortest first."""
+    """Names whose initials are `word`, or else those that begin with it: the shortest first, of these the last version."""
     if len(word) < 2:
         return []
     initials = [name for name in names if "".join(re.findall(r"(?<![^\W_])[^\W_]", name)).lower() == word.lower()]
     begun = [name for name in names if name.lower().startswith(word.lower())]
-    return sorted(initials or begun, key=len)
+    return sorted(sorted(initials or begun, reverse=True), key=len)
 
 
 class UnknownName(InvalidInput):
