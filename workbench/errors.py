@@ -78,7 +78,7 @@ def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str] | No
 
 
 def _abbreviated(word: str, names: list[str]) -> list[str]:
-    """Names whose initials are `word`, or else those that begin with it: the shortest first, its last version before."""
+    """Names whose initials are `word`, or else those that begin with it: the shortest first, and the last version."""
     if len(word) < 2:
         return []
     initials = [name for name in names if "".join(re.findall(r"(?<![^\W_])[^\W_]", name)).lower() == word.lower()]
