@@ -95,7 +95,7 @@ class UnknownName(InvalidInput):
         synonyms: Mapping[str, str] | None = None,
     ) -> UnknownName:
         """The error for `name`, which is none of the known names of a `kind`."""
-        names = sorted(set(known_names) - {name})
+        names = sorted(set(known_names) - {str(name)})
         if not (hint := nearest(name, names, synonyms)):
             rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             hint = f" Known: {', '.join(names[:_SHOWN])}{rest}." if names else ""

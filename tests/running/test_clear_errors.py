@@ -59,6 +59,8 @@ def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], 
 def test_an_error_inside_a_call_is_not_taken_for_its_arguments(run: wb.Run) -> None:
     with pytest.raises(UnknownName):
         run.metrics("los")
+    with pytest.raises(UnknownName, match="'loss'"):
+        run.metrics(["loss"])  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_is_found_by_position_and_by_the_name_of_its_folder(run: wb.Run) -> None:

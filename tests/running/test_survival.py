@@ -201,6 +201,15 @@ def test_stop_writes_a_last_checkpoint_and_ends_everything(run: wb.Run) -> None:
     assert zombies() <= before
 
 
+def test_a_stop_without_a_last_checkpoint_says_where_the_run_goes_on(run: wb.Run) -> None:
+    made = run.checkpoint()
+    eventually(lambda: run.status.updates > made.updates)
+    kill(run.status.learner_pid)
+    status = run.stop()
+    left = f"without a last checkpoint: resumed, it goes on at {run.checkpoints[-1].frames:,} frames"
+    assert status.state == "stopped" and status.reason.endswith(left)
+
+
 @pytest.mark.full
 def test_a_finished_run_says_so_and_goes_on_with_more_frames(run: wb.Run) -> None:
     run.tune(total_frames=run.status.frames + 300)
@@ -211,6 +220,8 @@ def test_a_finished_run_says_so_and_goes_on_with_more_frames(run: wb.Run) -> Non
     eventually(lambda: not processes_of(run.path))
     with pytest.raises(InvalidInput, match=r"it reached total_frames=.* Give a larger one: wb.resume\('tough', total"):
         wb.resume(NAME)
+    with pytest.raises(InvalidInput, match=rf"total_frames=100\. Give a larger one: .*={2 * status.frames}\)"):
+        wb.resume(NAME, total_frames=100)
     again = wb.resume(NAME, total_frames=10**8)
     assert again.wait(frames=status.frames + 100, timeout_s=240).state == "training"
 

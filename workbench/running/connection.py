@@ -54,14 +54,15 @@ class Control:
         self._refuse_ended()
         if not (lock.is_alive(self.directory) or lock.is_held(lock.of_start(self.directory))):
             raise RunNotAlive(f"{name} is dead: {_dead(name)}")  # an address in its files may be a stranger's
-        caller = self._open()
+        caller, began_at = self._open(), time.monotonic()
         try:
             return caller.call(method, timeout_s=timeout_s, **arguments)
         except ConnectionLost as error:
             self._drop(caller)
             self._refuse_ended()  # it has ended during the call
             if lock.is_alive(self.directory):
-                raise ConnectionLost(f"{name} did not answer {method!r} within {timeout_s:g} s: {error}") from None
+                waited = f" within {timeout_s:g} s" if time.monotonic() - began_at >= timeout_s else ""
+                raise ConnectionLost(f"{name} did not answer {method!r}{waited}: {error}") from None
             raise RunNotAlive(f"{name} is dead: {_dead(name)}") from None
 
     def _refuse_ended(self) -> None:

@@ -188,9 +188,11 @@ def moved_to(config: RunConfig, launcher: str | None, address: str | None) -> Ru
 def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
     """Raises InvalidInput if a rule of the configuration would end the run at once."""
     name, status = directory.name, stored_status(directory)
-    if status.state == "finished" and status.frames >= config.total_frames:
-        raise InvalidInput(f"{name} has finished: it reached total_frames={config.total_frames}. Give a larger one: "
-                           f"wb.resume({name!r}, total_frames={2 * config.total_frames}).")
+    newest = checkpoints.every(directory.checkpoints)[-1:]
+    frames = max([status.frames if status.state == "finished" else 0, *(checkpoint.frames for checkpoint in newest)])
+    if frames >= config.total_frames:
+        raise InvalidInput(f"{name} has {frames:,} frames, and would finish at once: it reached total_frames="
+                           f"{config.total_frames}. Give a larger one: wb.resume({name!r}, total_frames={2 * frames}).")
     field, why = stopping_rules.reached(config, status)
     if field:
         raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "

@@ -86,6 +86,7 @@ class Supervisor:
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
+        self._ended_whole = True  # whether the learner wrote its last checkpoint
         self._commanding = threading.Lock()
         self._paused: str | None = None  # the reason, which run.json has, too
         self._actors_to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # index, whether by force
@@ -410,6 +411,7 @@ class Supervisor:
         return REPLAY_S if self._tracker.phase.writing_replay else self.config.last_checkpoint_s
 
     def _end_learner(self, timeout_s: float) -> None:
+        self._ended_whole = self._tracker.has_status_of(self._group.learner)
         if not self._group.learner.alive:
             return
         deadline = time.monotonic() + timeout_s
@@ -420,12 +422,17 @@ class Supervisor:
             deadline, problem = time.monotonic() + _EXIT_S, f": {error}"
         ending = self._group.end_learner(deadline - time.monotonic())
         if ending is not None and ending.code != 0:
+            self._ended_whole = False
             self.event("error", f"the learner ended with {ending}, without a last checkpoint{problem}")
 
     def _close(self, outcome: Outcome) -> None:
         last = self._newest_checkpoint()
+        frames = last.frames if last else 0
+        if outcome.state == "stopped" and not self._ended_whole and frames < self._tracker.progress.frames:
+            outcome = replace(outcome, message=f"{outcome.message}, without a last checkpoint: resumed, it goes on at "
+                                               f"{frames:,} frames")
         with self._guard:
-            self.state = outcome.state
+            self.state, self._outcome = outcome.state, outcome
             if last is not None and last.frames >= self._tracker.progress.frames:
                 counters = {name: getattr(last, name) for name in ("frames", "steps", "updates", "time_s")}
                 self._tracker.status = replace(self._tracker.status or LearnerStatus(), **counters)
