@@ -14,10 +14,12 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import queue
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -233,7 +235,11 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
 
     def infer(batcher: object) -> None:
         torch.set_num_threads(1)
-        inference.serve(batcher)
+        try:
+            inference.serve(batcher)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)  # its clients would wait forever
 
     def drop() -> None:
         while unrolls.take(config.hyperparameters.batch_size, timeout_s=3600):
@@ -274,7 +280,7 @@ class NoUnrolls:
     def begins(self, rows):
         return np.zeros(len(rows), bool)
 
-    def append(self, step) -> list:
+    def append(self, env_ids, steps, before) -> list:
         return []
 
 
