@@ -191,8 +191,9 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
     newest = checkpoints.every(directory.checkpoints)[-1:]
     frames = max([status.frames if status.state == "finished" else 0, *(checkpoint.frames for checkpoint in newest)])
     if frames >= config.total_frames:
-        raise InvalidInput(f"{name} has {frames:,} frames, and would finish at once: it reached total_frames="
-                           f"{config.total_frames}. Give a larger one: wb.resume({name!r}, total_frames={2 * frames}).")
+        why = "has finished" if status.state == "finished" else f"would finish at once with its {frames:,} frames"
+        raise InvalidInput(f"{name} {why}: it reached total_frames={config.total_frames}. Give a larger one: "
+                           f"wb.resume({name!r}, total_frames={2 * frames}).")
     field, why = stopping_rules.reached(config, status)
     if field:
         raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "
