@@ -83,7 +83,8 @@ class MetricsReader:
         with schema.reading(self._path) as connection:
             if connection is None:
                 return {}
-            return {name: series.newer(connection, name, first=first, max_points=max_points)
+            courses = series.courses(connection, since)
+            return {name: series.newer(connection, name, on_course=courses[name], first=first, max_points=max_points)
                     for name, first in since.items()}
 
     @_decoding

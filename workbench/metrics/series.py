@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,9 @@ Range = tuple[int, int, int]  # place of a point, first and last row or rollup
 _WIDTH = 64  # rows, or rollups of the level below, per rollup
 _LEVELS = (1, 2)
 _MOST_RESTORES = 500  # newest ones; SQLite takes a condition of about a thousand parts
-_RESTORES = """SELECT event.frames, event.updates, length.value
+_RESTORES = """SELECT length.key, event.frames, event.updates, length.value
     FROM events AS event, json_each(event.data, '$.rows') AS length
-    WHERE event.kind = 'restore' AND length.key = ? AND length.type = 'integer'
+    WHERE event.kind = 'restore' AND length.key IN (SELECT value FROM json_each(?)) AND length.type = 'integer'
         AND typeof(event.frames) = 'integer' AND typeof(event.updates) = 'integer'
     ORDER BY event.id DESC LIMIT ?"""
 _MOST_ROWS = 2**53
@@ -37,7 +37,6 @@ _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
 _SUM_OF_ROLLUPS = """SELECT total(number), total(total) FROM rollups
     WHERE name_id = ? AND level = 1 AND bucket BETWEEN ? AND ?"""
-_SELECT = "SELECT frames, steps, updates, time_s, value FROM metrics WHERE name_id = ?"
 _IN = "row IN (SELECT value FROM json_each(?))"
 
 
@@ -83,12 +82,12 @@ def read(
     connection: sqlite3.Connection, name: str, *, since_update: int | None = None, max_points: int | None = None
 ) -> Series:
     """Arrays frames, steps, updates (int64), time_s, value (float64) by arrival; see `MetricsReader.series`."""
-    name_id, on_course = _name_id(connection, name), _on_course(connection, name)
+    name_id, on_course = _name_id(connection, name), courses(connection, [name])[name]
     first, last = _first_row(connection, name_id, since_update), _last_row(connection, name_id)
     if max_points is None or last - first < max_points:
-        return _arrays(connection.execute(f"{_SELECT} AND row >= ? {on_course} ORDER BY row", (name_id, first)))
+        return _rows(connection, name_id, f"row >= ? {on_course}", first)[0]
     points = _pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1))
-    return _arrays(connection.execute(f"{_SELECT} AND {_IN} {on_course} ORDER BY row", (name_id, json.dumps(points))))
+    return _rows(connection, name_id, f"{_IN} {on_course}", json.dumps(points))[0]
 
 
 def lengths(connection: sqlite3.Connection) -> dict[str, int]:
@@ -98,41 +97,49 @@ def lengths(connection: sqlite3.Connection) -> dict[str, int]:
             for name_id, name in connection.execute("SELECT id, name FROM names").fetchall()}
 
 
-def _on_course(connection: sqlite3.Connection, name: str) -> str:
-    """A condition of rows: none that a restore left behind; "" where nothing was restored.
+def courses(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, str]:
+    """For each series a condition of its rows: none that a restore left behind; "" where nothing was restored.
 
     Environments step on while a last checkpoint is written: frames beyond it are no sign that something was lost.
     """
-    restores = connection.execute(_RESTORES, (name, _MOST_RESTORES))
-    return " ".join(f"AND NOT (row < {length:d} AND {f'updates > {updates:d}' if updates else f'frames > {frames:d}'})"
-                    for frames, updates, length in restores)
+    conditions = {name: list[str]() for name in names}
+    restores = connection.execute(_RESTORES, (json.dumps(list(names)), _MOST_RESTORES * len(conditions)))
+    for name, frames, updates, length in restores:
+        beyond = f"updates > {updates:d}" if updates else f"frames > {frames:d}"
+        conditions[name].append(f"AND NOT (row < {length:d} AND {beyond})")
+    return {name: " ".join(parts[:_MOST_RESTORES]) for name, parts in conditions.items()}
 
 
-def newer(connection: sqlite3.Connection, name: str, *, first: int, max_points: int) -> tuple[Series, Array]:
+def newer(
+    connection: sqlite3.Connection, name: str, *, on_course: str, first: int, max_points: int
+) -> tuple[Series, Array]:
     """The rows from number `first` on, and their numbers, int64. More than `max_points` are thinned out as by `read`,
     to half of that, which leaves room for later rows.
 
     Each stands for itself and for the rows left out before it: `count` (int64) of them have a finite value, and `mean`
     (float64) is the mean of these, NaN without any.
+
+    Args:
+        on_course: the condition of `courses`.
     """
-    name_id, on_course = _name_id(connection, name), _on_course(connection, name)
+    name_id = _name_id(connection, name)
     last = _last_row(connection, name_id)
     if last - first < max_points:
-        numbers = _numbers(connection, f"row >= ? {on_course}", name_id, first)
-        rows = _arrays(connection.execute(f"{_SELECT} AND row >= ? {on_course} ORDER BY row", (name_id, first)))
+        rows, numbers = _rows(connection, name_id, f"row >= ? {on_course}", first)
         finite = np.isfinite(rows["value"])
         return {**rows, "count": finite.astype(np.int64), "mean": np.where(finite, rows["value"], np.nan)}, numbers
     points = _pick(connection, name_id, first, last + 1, max(1, max_points // 4 - 1))
-    numbers = _numbers(connection, f"{_IN} {on_course}", name_id, json.dumps(points))
-    points = numbers.tolist()
-    rows = _arrays(connection.execute(f"{_SELECT} AND {_IN} ORDER BY row", (name_id, json.dumps(points))))
-    return {**rows, **_counts_and_means(connection, name_id, first, points)}, numbers
+    rows, numbers = _rows(connection, name_id, f"{_IN} {on_course}", json.dumps(points))
+    return {**rows, **_counts_and_means(connection, name_id, first, numbers.tolist())}, numbers
 
 
-def _numbers(connection: sqlite3.Connection, condition: str, *parameters: Any) -> Array:
-    """The numbers, int64, of a series' rows of that condition."""
-    rows = connection.execute(f"SELECT row FROM metrics WHERE name_id = ? AND {condition} ORDER BY row", parameters)
-    return np.array([number for (number,) in rows], np.int64)
+def _rows(
+    connection: sqlite3.Connection, name_id: int | None, condition: str, value: int | str
+) -> tuple[Series, Array]:
+    """A series' rows of that condition, in which `value` is the parameter; and their numbers, int64."""
+    rows = connection.execute(f"""SELECT frames, steps, updates, time_s, value, row FROM metrics
+        WHERE name_id = ? AND {condition} ORDER BY row""", (name_id, value)).fetchall()
+    return _arrays(row[:-1] for row in rows), np.array([row[-1] for row in rows], np.int64)
 
 
 def _counts_and_means(connection: sqlite3.Connection, name_id: int | None, first: int, points: list[int]) -> Series:
@@ -181,7 +188,7 @@ def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
     name_id = _name_id(connection, name)
     rows = connection.execute(
         f"""SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(value) FROM metrics
-           WHERE name_id = :id {_on_course(connection, name)} GROUP BY row * :points / :all ORDER BY min(row)""",
+           WHERE name_id = :id {courses(connection, [name])[name]} GROUP BY row * :points / :all ORDER BY min(row)""",
         {"id": name_id, "points": points, "all": max(points, _last_row(connection, name_id) + 1)},
     )
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
