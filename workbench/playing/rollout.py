@@ -154,11 +154,14 @@ class Rollout:
     @property
     def branches(self) -> list[Rollout]:
         """The branches of this episode on disk, oldest first; damaged ones are left out."""
-        if self.path is None:
-            return []
-        own = self.path.name
-        found = _loaded(store.folder_of_branches(self.path).glob(f"[0-9]*/{store.RECORD}"))
-        return [branch for branch in found if branch.branched is not None and branch.branched.parent == own]
+        own = "" if self.path is None else self.path.name
+        return [branch for branch in self.family if branch.branched and branch.branched.parent == own]
+
+    @property
+    def family(self) -> list[Rollout]:
+        """All branches of the recorded episode that this one began with, and theirs, oldest first."""
+        return [] if self.path is None else _loaded(
+            store.folder_of_branches(self.path).glob(f"[0-9]*/{store.RECORD}"))
 
     @checked_arguments(frame="Give the step at which another future begins: rollout.branch(120, action=3).")
     def branch(
