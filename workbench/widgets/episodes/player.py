@@ -6,6 +6,7 @@ plays it without the kernel, and receives it again after a refresh. Films and ot
 
 from __future__ import annotations
 
+import base64
 import re
 import zlib
 from collections.abc import Sequence
@@ -224,6 +225,13 @@ def _padded(values: Array) -> Array:
     """`values` with a row of NaN for the last frame, at which no action is taken."""
     last = np.full((1, *np.shape(values)[1:]), np.nan, np.float32)
     return np.concatenate([np.asarray(values, np.float32), last])
+
+
+def strip_of(rollout: Rollout) -> str:
+    """A strip of a few frames as HTML; "" of a rollout that has none."""
+    moments = _few_frames(rollout)
+    image = base64.b64encode(filmstrip.png(moments)).decode() if moments else ""
+    return filmstrip.as_html(title(rollout), len(moments), image)
 
 
 def _few_frames(rollout: Rollout) -> list[Moment]:
