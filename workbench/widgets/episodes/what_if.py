@@ -93,8 +93,11 @@ class WhatIf:
         branch = next((one for one in self._family() if one.path is not None and one.path.name == name), None)
         if branch is None or branch.branched is None:
             raise InvalidInput("that branch was deleted.")
-        parent = branch.parent
-        self._show((branch,) if parent is None else (parent, branch), at=branch.branched.frame)
+        both = [branch]
+        if (parent := branch.parent) is not None:
+            there = (each for each in self._player.rollouts if each.path == parent.path)  # it is not sent once more
+            both.insert(0, next(there, parent))
+        self._show(both, at=branch.branched.frame)
 
     def _show(self, rollouts: Sequence[Rollout], *, at: int | None = None) -> None:
         self._player.show(rollouts)
