@@ -72,15 +72,16 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
 
     def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
         """What a page asks for; in the main thread or in a subshell's."""
-        if content.get("type") == "hello":
+        kind = content.get("type")
+        if kind == "hello":
             for index in range(len(self.rollouts)):
                 self._tell_episode(index, content.get("view"))
             self._what_if.list_futures(content.get("view"))
-        elif self._what_if.answer(content):
-            pass
-        elif content.get("type") == "save":
+        elif kind == "save":
             self._tell(content, f"writing the {content.get('format')} …")
             self._actions.submit(lambda: self._save(content))
+        else:
+            self._what_if.answer(content)
 
     def _tell_episode(self, index: int, view: str | None = None) -> None:
         message, buffers = episode(self.rollouts[index])

@@ -37,18 +37,14 @@ class WhatIf:
         self._player, self._opened = player, player.rollouts
         self._playing = Actions()
 
-    def answer(self, request: dict[str, Any]) -> bool:
-        """Answers a message; whether it was one of these."""
-        answers: dict[Any, Callable[[dict[str, Any]], None]] = {
-            "look": self._look, "branch": self._branch, "choose": self._choose}
+    def answer(self, request: dict[str, Any]) -> None:
+        """Answers a message if it is one of these."""
         kind = request.get("type")
-        if kind not in answers:
-            return False
         if kind == "look":
             self._tried(request, self._look)
-        else:
-            self._playing.submit(lambda: self._tried(request, answers[kind]))
-        return True
+        elif kind in ("branch", "choose"):
+            act = self._branch if kind == "branch" else self._choose
+            self._playing.submit(lambda: self._tried(request, act))
 
     def _tried(self, request: dict[str, Any], act: Callable[[dict[str, Any]], None]) -> None:
         try:
