@@ -19,7 +19,7 @@ from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
 from workbench.playing import branching, worker_process
 from workbench.playing import rollout as rollouts
-from workbench.playing.episodes import MAX_STEPS
+from workbench.playing.branching import MAX_STEPS
 from workbench.playing.rollout import Rollout
 from workbench.playing.worker import branch, evaluate
 from workbench.playing.worker import rollout as playing

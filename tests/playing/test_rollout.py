@@ -303,9 +303,9 @@ def test_a_branch_is_played_in_its_own_process_and_kept_beside_its_episode(pong,
     for name in ("observation_rows", "actions", "rewards", "values", "policy", "state_norm"):
         np.testing.assert_array_equal(getattr(same, name), getattr(played, name), err_msg=name)
     np.testing.assert_array_equal(np.asarray(same.frames), np.asarray(played.frames))
-    other = played.branch(30, action=["DOWN"] * 10, observation={"occlude": (10, 10, 20, 20)}, hold=5)
+    other = played.branch(30, action=["LEFT"] * 10, observation={"occlude": (10, 10, 20, 20)}, hold=5)
     assert other.path.parent == played.path.with_name(f"{played.path.name}.branches")
-    assert other.branched.change == ("action DOWN for 10 steps; the policy sees 20x20 pixels at (10, 10) in shade 128 "
+    assert other.branched.change == ("action LEFT for 10 steps; the policy sees 20x20 pixels at (10, 10) in shade 128 "
                                      "for 5 steps")
     np.testing.assert_array_equal(other.observation_rows[:31], played.observation_rows[:31])
     assert (other.observation_rows[40] != played.observation_rows[40]).any()

@@ -45,12 +45,12 @@ def test_a_branch_is_shown_beside_its_parent_from_the_step_where_they_part(
     shown = RolloutPlayer([parent])
     messages = sent(shown, monkeypatch)
     other = (int(parent.actions[2]) + 1) % 2
-    outcome = asked(shown, messages, action=[other])
+    outcome, name = asked(shown, messages, action=[other]), parent.action_names[other]
     assert not outcome["error"] and outcome["at"] == 2 and "view" not in outcome, "every page is told"
-    assert f"action {other}: return" in outcome["text"] and f"and {parent.episode_return:g} without" in outcome["text"]
+    assert f"action {name}: return" in outcome["text"] and f"and {parent.episode_return:g} without" in outcome["text"]
     [(content, buffers)] = [one for one in messages if one[0]["type"] == "episode"]
     assert (content["index"], content["count"]) == (1, 2), "the parent is there already"
-    assert content["header"]["branch"] == {"parent": parent.path.name, "at": 2, "change": f"action {other}"}
+    assert content["header"]["branch"] == {"parent": parent.path.name, "at": 2, "change": f"action {name}"}
     told = told_of(content, buffers)
     assert np.flatnonzero(told["forced"]).tolist() == [2] and not told["edited"].any()
     [futures] = [one for one, _ in messages if one["type"] == "futures"]
@@ -60,7 +60,7 @@ def test_a_branch_is_shown_beside_its_parent_from_the_step_where_they_part(
     shown._received(shown, {"type": "hello", "view": "w"}, [])
     assert [(one["type"], one.get("index")) for one, _ in messages] == [
         ("episode", 0), ("episode", 1), ("futures", None)]
-    assert f"at step 2: action {other}" in shown.still()["text/plain"]
+    assert f"at step 2: action {name}" in shown.still()["text/plain"]
 
 
 def test_an_observation_is_edited_by_the_places_of_its_numbers(

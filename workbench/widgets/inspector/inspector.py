@@ -27,7 +27,8 @@ from workbench import checkpoints, imports
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
-from workbench.playing.episodes import MAX_STEPS, evaluate, rollout
+from workbench.playing.branching import MAX_STEPS
+from workbench.playing.episodes import evaluate, rollout
 from workbench.playing.evaluating import evaluation_log
 from workbench.running.checkpoint_list import Owner
 from workbench.tables import counted, number
