@@ -13,13 +13,14 @@ from tests.browser.on_screen import NAMELESS, busy_until, end_cell, pictures
 from tests.conftest import eventually
 from workbench.running.handle import Run
 
-ROLLOUT, PLAY, BUSY, WATCH, WHAT_IF, POLE = range(6)
+ROLLOUT, PLAY, BUSY, WATCH, WALL, WHAT_IF, POLE = range(7)
 STEPS = 240
 CELLS = [
     f"import workbench as wb\nrun = wb.attach('pong')\n"
     f"played = wb.rollout(run.checkpoints[-1], seed=1, max_steps={STEPS}, saliency='gradient')",
     "played",
     busy_until("player-seen"),
+    "run.watch(0)",
     "run.watch()",
     "wb.rollout(played.path)",
     "wb.rollout(wb.pretrained('cartpole'), seed=1, max_steps=80)",
@@ -223,5 +224,29 @@ def test_the_live_view_follows_an_environment(notebook: Notebook, pong: Run) -> 
     expect(view.locator(".wb-where")).to_contain_text("step")
     before = picture(view)
     eventually(lambda: picture(view) not in (0, before), what="another frame")
+
+
+def test_the_wall_shows_all_environments_and_a_click_opens_one(notebook: Notebook, pong: Run) -> None:
+    notebook.run(WALL)
+    output = notebook.output(WALL)
+    tiles = output.locator(".wb-tile")
+    expect(tiles).to_have_count(pong.config.actors * pong.config.envs_per_actor)
+    eventually(lambda: all(pictures(tiles.nth(at))[0] for at in range(tiles.count())), what="a picture of each")
+    before = pictures(output)
+    eventually(lambda: all(map(int.__ne__, pictures(output), before)), what="another picture of each")
+    expect(tiles.first).to_have_attribute("aria-label", re.compile("return .*, action "))
+    assert output.locator(".wb-wall").evaluate(NAMELESS) == []
+    tiles.nth(1).press("Enter")
+    alone = output.locator(".wb-player")
+    expect(alone.locator(".wb-title")).to_contain_text("pong, environment 1 ")
+    expect(alone.locator(".wb-where")).to_contain_text("step")
+    expect(tiles.nth(1)).to_have_attribute("aria-pressed", "true")
+    tiles.nth(1).press("Enter")
+    expect(alone).to_have_count(0)
+
+
+def test_the_end_of_the_run_is_said(notebook: Notebook, pong: Run) -> None:
+    view = notebook.output(WATCH).locator(".wb-player")
     pong.stop()
+    expect(notebook.output(WALL).locator(".wb-note")).to_contain_text("pong is stopped")
     expect(view.locator(".wb-note")).not_to_be_empty()

@@ -19,7 +19,7 @@ from workbench.errors import OutOfBounds, RunNotAlive
 from workbench.playing.watch import Look, Watching
 from workbench.testing import CountingEnv
 from workbench.trajectory import ActionSpec, Flags
-from workbench.widgets.episodes import watch
+from workbench.widgets.episodes import live_widget
 from workbench.widgets.episodes.watch import LiveView
 from workbench.wire.rpc import Caller
 
@@ -102,7 +102,7 @@ def test_a_view_sends_what_is_new_and_all_of_it_to_a_page_that_says_hello(
 
 def test_a_view_is_ticked_until_nobody_looks(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
     eventually(lambda: view.tick() and view._looks, what="it has looked")
-    monkeypatch.setattr(watch, "UNSEEN_S", 0.0)
+    monkeypatch.setattr(live_widget, "UNSEEN_S", 0.0)
     assert not view.tick()
     monkeypatch.undo()
     view._received(view, {"type": "seen"}, [])
@@ -187,13 +187,13 @@ def test_q_values_are_shown_for_r2d2_and_the_end_of_the_run_is_said(module_home:
     assert watching.look().kind in ("q_value", "")
     np.testing.assert_allclose(found["value"], found["scores"].max(-1), rtol=1e-6)
     assert found["observation"].shape[1:] == (4,) and np.isfinite(found["state_norm"]).all()
-    view = run.watch()
+    view = run.watch(0)
     run.stop()
     view.look()
     assert not view.tick(), "it asks no more"
     assert "valued is stopped" in view.still()["text/plain"]
     with pytest.raises(RunNotAlive, match="wb.resume"):
-        run.watch()
+        run.watch(0)
 
 
 @pytest.mark.full

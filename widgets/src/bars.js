@@ -41,7 +41,7 @@ export function drawPolicy(canvas, colours, rows, domain, width, most) {
 }
 
 /**
- * The entries of an observation that is a vector, each within its own range.
+ * The entries of an observation that is a vector, each within its own range, which its name is followed by.
  * @param {HTMLCanvasElement} canvas
  * @param {Ink} colours
  * @param {ArrayLike<number>} values
@@ -53,10 +53,11 @@ export function drawPolicy(canvas, colours, rows, domain, width, most) {
 export function drawVector(canvas, colours, values, names, domains, counts, width) {
   const entries = Math.min(values.length, ENTRIES), row = entries > 12 ? VECTOR_ROW : ROW;
   const context = cleared(canvas, width, row * entries + 2);
-  const plot = plotOf(context, colours, names.slice(0, entries), width);
+  const labels = names.slice(0, entries).map((name, at) => `${name}  ${number(domains[at][0])} … ${number(domains[at][1])}`);
+  const plot = plotOf(context, colours, labels, width);
   for (let at = 0; at < entries; at++) {
     const [place] = bars([values[at]], domains[at]);
-    bar(context, colours, { at, row, ...plot }, { name: names[at], text: number(values[at]), place, marked: false });
+    bar(context, colours, { at, row, ...plot }, { name: labels[at], text: number(values[at]), place, marked: false });
     if (counts) {
       context.fillStyle = `rgba(230,60,200,${counts[at] / 255})`;
       context.fillRect(0, at * row + 2, 8, row - 4);

@@ -1,4 +1,5 @@
 // One episode on the page: its picture, the scores of its actions beside it, and strip charts below.
+import { cleared } from "./canvas.js";
 import { inflated } from "./columns.js";
 import { drawnOf, drawPolicy, drawVector } from "./bars.js";
 import { drawCursor, drawStrips, PLOT_LEFT, plotWidth, STRIPS } from "./draw.js";
@@ -8,6 +9,7 @@ import { number } from "./numbers.js";
 import { heat } from "./pixels.js";
 import { rowsOf } from "./policy.js";
 import { extent, fitted, stepAt } from "./scales.js";
+import { drawSketch, ratioOf } from "./sketch.js";
 import { said } from "./track.js";
 
 const TALLEST = 420; // CSS pixels of a picture, and of the policy beside it, which scrolls where it is taller
@@ -27,6 +29,8 @@ const SIDE_BY_SIDE = 460; // width from which the scores stand beside the pictur
  * @property {number[]} shape  of the observations, where they are sent: without pictures, or with a saliency that is
  *   of numbers, or of another view than the pictures'
  * @property {string[]} entries  names of a vector's numbers
+ * @property {[number, number][]} [ranges]  of these numbers, where they are known
+ * @property {import("./sketch.js").Sketch} [sketch]  by which the numbers are drawn, with their column "pose"
  * @property {number[] | null} saliency  its shape
  * @property {string} note
  * @property {string} [key]  name of the episode; "": of none that is kept
@@ -50,7 +54,7 @@ export class Screen {
     this.overlay = { on: false, opacity: 0.7 };
     this.packedSaliency = saliency;
     this.vector = header.shape.length === 1;
-    this.image = Boolean(header.picture) || !this.vector;
+    this.image = Boolean(header.picture || header.sketch) || !this.vector;
     this.pictures = header.picture && pictures
       ? new Pictures(pictures, track.columns.picture_end, header.picture.mime, redraw) : null;
     /** @type {Uint8Array | null} */
@@ -91,7 +95,8 @@ export class Screen {
     this.domain = this.header.kind === "q_value" ? extent(scores.flatMap(row => Array.from(row))) : [0, 1];
     if (this.vector) {
       const entries = Array.from({ length: drawnOf(this.header.shape[0]) }, (_, i) => i);
-      this.domains = entries.map(i => extent((columns.observation ?? []).map(row => row[i]), true));
+      const known = (/** @type {number} */ i) => this.header.ranges?.[i] ?? [];
+      this.domains = entries.map(i => extent([...known(i), ...(columns.observation ?? []).map(row => row[i])], true));
     }
     this.stale = true;
   }
@@ -121,7 +126,8 @@ export class Screen {
     if (this.vector) this.#vector(at, ink, width);
     if (this.image) {
       this.#size(beside ? width * 0.55 : width);
-      this.#picture(at);
+      if (this.header.sketch) this.#sketch(at, ink, this.header.sketch);
+      else this.#picture(at);
     }
     this.#scores(at, ink, beside ? width - this.canvas.clientWidth - 16 : width);
     if (this.stale || this.stripsFor !== `${width} ${length} ${ink.text}`) {
@@ -133,9 +139,24 @@ export class Screen {
     this.words.textContent = said(this.track, at, this.header, number);
   }
 
+  /**
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {import("./sketch.js").Sketch} sketch
+   */
+  #sketch(at, ink, sketch) {
+    const width = parseFloat(this.canvas.style.width), height = parseFloat(this.canvas.style.height);
+    drawSketch(cleared(this.canvas, width, height), ink, sketch, this.track.columns.pose[at], width);
+    this.canvas.dataset.step = String(this.track.first + at);
+  }
+
   /** @param {number} room  CSS pixels for the picture */
   #size(room) {
-    const { picture, shape } = this.header;
+    const { picture, shape, sketch } = this.header;
+    if (sketch) {
+      const css = fitted(1, ratioOf(sketch), room, TALLEST);
+      return void Object.assign(this.canvas.style, { width: `${css.width}px`, height: `${css.height}px` });
+    }
     const [width, height] = picture && !this.#explained() ? [picture.width, picture.height] : [shape[2], shape[1]];
     if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     const css = fitted(width, height, room, TALLEST);

@@ -37,7 +37,7 @@ class MemberCalls:
 
     def methods(self) -> dict[str, Handler]:
         """The handlers, by the names of their calls."""
-        return {"look": self.look, "watch": self.watch}
+        return {"look": self.look, "watch": self.watch, "wall": self.wall}
 
     def look(self, heard: int) -> dict[str, Any]:
         """The fields of this learner's `Activity` since the last call, for the leader, which already has `heard` of its
@@ -64,6 +64,20 @@ class MemberCalls:
         return {**steps, "action_names": self._streams.action_names, "environment": spec.to_json(),
                 "evaluating": bool(roles.evaluating(row, config, agents)[0])}
 
+    def wall(self, envs: list[int], since: str = "") -> dict[str, Any]:
+        """The newest steps of these environments of this learner (see `WallTap.since`), with their spec and the names
+        of their actions. No steps before the first actor; none of an environment that the opponent plays."""
+        if not self._run.ready.is_set():
+            return {"cursor": since, "envs": []}
+        config, spec = self._run.config, self._run.parts.spec
+        each = config.envs_per_actor
+        rows = np.array([env // each // config.learners * each + env % each for env in envs])
+        own = ~roles.opposing(rows, config, spec.agents)
+        shown = {int(row): env for row, env, is_own in zip(rows, envs, own, strict=True) if is_own}
+        steps = self._run.parts.inference.wall.since(list(shown), since)
+        return {**steps, "envs": [shown[row] for row in steps["envs"]], "shown": list(shown.values()),
+                "action_names": self._streams.action_names, "environment": spec.to_json()}
+
 
 class LeaderCalls(MemberCalls):
     """The calls of the leader, from the supervisor."""
@@ -79,7 +93,8 @@ class LeaderCalls(MemberCalls):
     def methods(self) -> dict[str, Handler]:
         """The handlers, by the names of their calls."""
         return {"status": self.status, "pause": self.pause, "resume": self.resume, "tune": self.tune,
-                "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale, "watch": self.watch}
+                "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale, "watch": self.watch,
+                "wall": self.wall}
 
     def status(self) -> dict[str, Any]:
         """Counters as they are now, with the speeds and means of the last second, all of one state."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from workbench.environments import observations
 from workbench.environments.observations import MOST_ENTRIES
+from workbench.environments.sketches import Sketch, sketch_of
 from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError
 from workbench.running.connection import Control
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
@@ -36,6 +37,7 @@ class Look:
         action_names: names of the actions, or of their parts.
         action_spec: the kind of the actions.
         entries: names of an observation's first numbers if it is no image; () if they have no names.
+        sketch: how the environment is drawn from its numbers, with the column "pose" of its shapes; None: it is not.
         table, packed: the steps as `wire.columns` packs them, compressed by zlib.
         note: why there is no new step; else "".
         over: the run has ended, so no further step will come.
@@ -49,6 +51,7 @@ class Look:
     action_names: Sequence[str] = ()
     action_spec: ActionSpec = ActionSpec("categorical", (0,))
     entries: Sequence[str] = ()
+    sketch: Sketch | None = None
     table: Sequence[dict[str, Any]] = ()
     packed: bytes = b""
     note: str = ""
@@ -96,12 +99,14 @@ class Watching:
         self._cursor = answer["cursor"]
         life = self._cursor.partition(":")[0]
         if not answer["steps"]:
-            return Look(life, answer["first"], note=_why_nothing(answer))
+            return Look(life, answer["first"], note=why_nothing(answer))
         names, packed = answer["action_names"], base64.b64decode(answer["packed"])
         spec = _spec(answer)
-        entries, table, packed = _drawable(answer["columns"], packed, spec.parts)
+        shape = next(column["shape"] for column in answer["columns"] if column["name"] == "observation")
+        sketch = sketch_of(spec.name, shape[1]) if len(shape) == 2 and not spec.parts else None
+        entries, table, packed = _drawable(answer["columns"], packed, spec.parts, sketch)
         return Look(life, answer["first"], answer["steps"], answer["missed"], answer["kind"], names, spec.actions,
-                    entries, table, packed)
+                    entries, sketch, table, packed)
 
     def _ask(self) -> dict[str, Any]:
         answer: dict[str, Any] = self._control.call("watch", timeout_s=LOOK_S, env=self.env, since=self._cursor)
@@ -116,9 +121,14 @@ def _spec(answer: Mapping[str, Any]) -> EnvironmentSpec:
 
 
 def _drawable(
-    table: Sequence[dict[str, Any]], packed: bytes, parts: Sequence[Part]
+    table: Sequence[dict[str, Any]], packed: bytes, parts: Sequence[Part], sketch: Sketch | None
 ) -> tuple[Sequence[str], Sequence[dict[str, Any]], bytes]:
     """Entries, table and bytes with observations as a page draws them; images and short vectors stay as they are."""
+    if sketch is not None:
+        steps = columns.unpack(table, zlib.decompress(packed))
+        poses = sketch.poses(steps["observation"])
+        table, data = columns.pack({**steps, "pose": poses.reshape(len(poses), -1)})
+        return sketch.names, table, zlib.compress(data, 1)
     [column] = [column for column in table if column["name"] == "observation"]
     shape = column["shape"][1:]
     if not parts and (len(shape) == 3 if column["dtype"] == "uint8" else len(shape) == 1 and shape[0] <= MOST_ENTRIES):
@@ -129,7 +139,8 @@ def _drawable(
     return drawn.names, table, zlib.compress(data, 1)
 
 
-def _why_nothing(answer: dict[str, Any]) -> str:
+def why_nothing(answer: dict[str, Any]) -> str:
+    """Why an answer has no steps: the run's state and reason."""
     state, reason = answer["state"], answer["reason"]
     if state == "paused" and reason in ("", "paused by hand"):
         return "The run is paused; it goes on when it is resumed."

@@ -360,8 +360,9 @@ class Run:
         return imports.widget("panel.panel").RunPanel(self)
 
     @checked_arguments()
-    def watch(self, env: int = 0) -> Any:
-        """A live view of environment `env`: what it sees, with the policy beside it.
+    def watch(self, env: int | None = None) -> Any:
+        """A live view of up to 64 environments, each with its return and action; with `env`, of that one alone: what it
+        sees, with the policy beside it. A click on one of many opens it.
 
         Args:
             env: the environments of actor a begin at a·envs_per_actor; the last ones of each actor evaluate, if any do
@@ -370,6 +371,8 @@ class Run:
         Raises OutOfBounds for an environment that the run does not have, RunNotAlive, and MissingPackage without
         ipywidgets.
         """
+        if env is None:
+            return imports.widget("episodes.wall").WallView(self._control)
         return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
 
     _panel: Any = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
 from workbench.supervisor.supervisor import Outcome, Supervisor
@@ -14,6 +15,7 @@ from workbench.wire.rpc import Handler
 
 CHECKPOINT_S = 300.0
 WATCH_S = 5.0  # for the learner's answer
+MOST_ON_WALL = 64
 
 
 def serve(run: RunDirectory, supervisor: Supervisor) -> None:
@@ -35,7 +37,8 @@ class Service:
 
     def calls(self) -> dict[str, Handler]:
         """The calls by name."""
-        names = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor", "watch")
+        names = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor", "watch",
+                 "wall")
         return {name: getattr(self, name) for name in names}
 
     def ping(self) -> dict[str, Any]:
@@ -127,16 +130,39 @@ class Service:
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
         """The new steps of environment `env` since the answer with the cursor `since`, from the learner's tap, with the
         run's state and reason. Raises OutOfBounds for an environment that the run does not have."""
+        config = self._check_environment(env)
+        steps: dict[str, Any] = self._supervisor.ask_learner(
+            "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
+        status = self._supervisor.status()
+        return {**steps, "state": status.state, "reason": status.reason}
+
+    def wall(self, envs: list[int], since: dict[str, str] | None = None) -> dict[str, Any]:
+        """The newest step of each of `envs`, at most MOST_ON_WALL, since the answers with the cursors `since`: an
+        answer of each learner that has some of them, by its rank, with the run's state and reason. Raises InvalidInput,
+        OutOfBounds."""
+        if not isinstance(envs, list) or not 0 < len(envs) <= MOST_ON_WALL or not isinstance(since or {}, dict):
+            raise InvalidInput(f"envs={envs!r:.100}: a wall shows 1 to {MOST_ON_WALL} environments.")
+        by_rank: dict[int, list[int]] = {}
+        for env in envs:
+            config = self._check_environment(env)
+            by_rank.setdefault(env // config.envs_per_actor % config.learners, []).append(env)
+        answers = {
+            str(rank): self._supervisor.ask_learner(
+                "wall", timeout_s=WATCH_S, rank=rank, envs=own, since=str((since or {}).get(str(rank), "")))
+            for rank, own in by_rank.items()
+        }
+        status = self._supervisor.status()
+        return {"answers": answers, "state": status.state, "reason": status.reason}
+
+    def _check_environment(self, env: int) -> RunConfig:
+        """The configuration, if the run is alive and has environment `env`. Raises OutOfBounds, RunNotAlive."""
         self._refuse_if_ending()
         config = self._supervisor.config
         number = config.actors * config.envs_per_actor
         if type(env) is not int or not 0 <= env < number:
             raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
                               f"({counted(config.actors, 'actors')} with {config.envs_per_actor} each).")
-        steps: dict[str, Any] = self._supervisor.ask_learner(
-            "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
-        status = self._supervisor.status()
-        return {**steps, "state": status.state, "reason": status.reason}
+        return config
 
     def _refuse_if_ending(self) -> None:
         state = self._supervisor.state

@@ -24,6 +24,7 @@ from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.inference.environment_tables import EnvironmentTables, PlacedSteps
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.inference.wall_tap import WallTap
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.meters import Meters
 from workbench.policies.roles import RoleTable
@@ -63,7 +64,7 @@ class Inference:
         self._rank = rank  # of this learner
         self.steps = 0  # of environments that train
         self.generator = generator
-        self.tap = Tap()
+        self.tap, self.wall = Tap(), WallTap()
         self._config = config  # returns the present one
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
         self._device, self._meters, self._on_episode = device, meters, on_episode
@@ -216,6 +217,11 @@ class Inference:
             environment_actions = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
             output = type(output)(*(tensor.cpu() for tensor in output))  # on XLA each row would be a graph
             self._show(rows, batch, environment_actions, output, tuple(part.cpu() for part in state), version)
+        if due := self.wall.due(rows):
+            self.wall.record(
+                rows[due].tolist(), observations=batch.observation[due], returns=self._returns[rows[due]],
+                actions=self._actions.to_environment(torch.from_numpy(steps.action[due])).numpy(),
+                lengths=self._lengths[rows[due]])
         return steps, first, version
 
     def _recorded_forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles) -> Forward:

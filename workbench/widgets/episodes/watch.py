@@ -1,84 +1,64 @@
 """The live view: the current observations of one environment of a run, with the policy beside them.
 
-About twice a second a thread asks the run for new steps and forwards them, still compressed, to the page, which plays
-them a little later. A page that receives nothing asks itself (Colab delivers only answers). When no page has been
-visible for a while, the requests end, and the learner's tap ends by itself.
+New steps are forwarded to the page, still compressed, and it plays them a little later.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from functools import partial
 from typing import Any
 
-import anywidget
 import numpy as np
 import traitlets
 
+from workbench.environments import sketches
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.watch import Look, Watching
 from workbench.tables import number
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment
+from workbench.widgets.episodes.live_widget import LiveWidget, Message
 from workbench.widgets.episodes.player import policy_header
 from workbench.widgets.kernel import assets
-from workbench.widgets.kernel.refresher import REFRESHER, Actions
-from workbench.widgets.kernel.saved_view import Bundle, Shown
+from workbench.widgets.kernel.saved_view import Bundle
 
-UNSEEN_S = 120.0  # without a message of a page; a visible page sends one every ten seconds
-QUIET_S = 1.5  # without a new step until the view shows the reason
 KEPT_STEPS = 600  # for a page that is opened or refreshed
-STILL_S = (3.0, 60.0)  # until the first picture for the saved notebook, and between pictures
 
 
-class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not typed
+class LiveView(LiveWidget):
     """One environment of a run, live. `run.watch(env)` makes one."""
 
     _esm = assets.text("player.js")
     _css = assets.text("player.css")
     mode = traitlets.Unicode("live").tag(sync=True)
-    label = traitlets.Unicode("Live view").tag(sync=True)
 
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
-        self.title = f"{watching.run}, environment {watching.env} ({watching.role}), live"
-        super().__init__(label=f"Live view: {self.title}")
-        self._lock = threading.RLock()
-        self._looking = threading.Lock()
-        self._actions = Actions()
         self._looks: deque[Look] = deque()
         self._last = Look()
-        self._contact_at = self._news_at = self._started_at = time.monotonic()
-        self._still_at = self._started_at + STILL_S[0]
-        self._outputs: list[Shown] = []
-        self.on_msg(self._received)
+        super().__init__(f"{watching.run}, environment {watching.env} ({watching.role}), live")
 
-    def __repr__(self) -> str:
-        return f"<LiveView of {self.title}>"
+    @property
+    def env(self) -> int:
+        """The environment's number in its run."""
+        return self._watching.env
 
-    def tick(self) -> bool:
-        """Asks for new steps in another thread. Returns whether to be called again."""
-        if self.comm is None or self._last.over or time.monotonic() - self._contact_at > UNSEEN_S:
-            return False
-        if not self._looking.locked():
-            self._actions.submit(self.look)
-        return True
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self._last.over
 
-    def look(self) -> None:
-        """Asks for new steps now and sends them to the pages; does nothing while another look is under way."""
-        if not self._looking.acquire(blocking=False):
-            return
-        try:
-            look = self._watching.look()
-            with self._lock:
-                self._keep(look)
-                self.send(*self._message([look] if look.steps else []))
-                self._renew_still()
-        finally:
-            self._looking.release()
+    def _look(self) -> Message:
+        look = self._watching.look()
+        with self._lock:
+            self._keep(look)
+            return self._message([look] if look.steps else [])
+
+    def _everything(self, view: str | None) -> Message:
+        return self._message(list(self._looks), view)
 
     def _keep(self, look: Look) -> None:
         self._last = look
@@ -91,12 +71,11 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         while sum(kept.steps for kept in self._looks) - self._looks[0].steps > KEPT_STEPS:
             self._looks.popleft()
 
-    def _message(self, looks: list[Look], view: str | None = None) -> tuple[dict[str, Any], list[bytes]]:
+    def _message(self, looks: list[Look], view: str | None = None) -> Message:
         """Steps for all pages, or for `view` alone: a message and its buffers, one for each look."""
         chunks = [{"life": look.life, "first": look.first, "kind": look.kind, "columns": look.table} for look in looks]
-        quiet = time.monotonic() - self._news_at > QUIET_S or self._last.over
         message = {"type": "live", "view": view, "header": self._header(), "chunks": chunks, "over": self._last.over,
-                   "note": self._last.note if quiet else ""}
+                   "note": self._last.note if self._quiet else ""}
         return message, [look.packed for look in looks]
 
     def _header(self) -> dict[str, Any] | None:
@@ -108,18 +87,7 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         entries = list(latest.entries) or [f"x[{at}]" for at in range(shape[0] if len(shape) == 1 else 0)]
         return {"title": self.title, "label": f"Live view: {self.title}", "kind": latest.kind, "fps": 0.0,
                 **policy_header(latest.action_spec, latest.action_names), "picture": None, "shape": shape,
-                "entries": entries, "saliency": None, "note": ""}
-
-    def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
-        """Handles a page's message, in the main thread or in a subshell's."""
-        self._contact_at = time.monotonic()
-        kind = content.get("type")
-        if kind == "pull":
-            self.look()
-        if kind in ("hello", "pull"):  # a page that pulls may have received nothing from the refresher's thread
-            with self._lock:
-                self.send(*self._message(list(self._looks), content.get("view")))
-        REFRESHER.add(self)
+                "entries": entries, "saliency": None, "note": "", **_drawing(latest)}
 
     # --- what a saved notebook keeps ------------------------------------------------------------------------------
 
@@ -139,19 +107,10 @@ class LiveView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         }
         return filmstrip.bundle(self.title, facts, _few_frames(looks))
 
-    def _renew_still(self) -> None:
-        now = time.monotonic()
-        if not self._outputs or not (self._last.over or (self._looks and now >= self._still_at)):
-            return
-        self._still_at = now + STILL_S[1]
-        still = self.still()
-        for output in self._outputs:
-            output.keep(still)
 
-    def _ipython_display_(self) -> None:
-        self._contact_at = time.monotonic()
-        self._outputs.append(Shown(self, self.still()))
-        REFRESHER.add(self)
+def _drawing(look: Look) -> dict[str, Any]:
+    """How the page draws the environment from its numbers, and the ranges of these; {} without a sketch."""
+    return {} if look.sketch is None else {"sketch": look.sketch.to_json(), "ranges": look.sketch.ranges}
 
 
 def _few_frames(looks: list[Look]) -> list[Moment]:
@@ -161,7 +120,8 @@ def _few_frames(looks: list[Look]) -> list[Moment]:
     domain = domain_of(actions, columns["scores"] if looks[-1].kind == "q_value" else None)
     moments = []
     for at in filmstrip.evenly_spaced(len(columns["action"])):
-        frame = filmstrip.picture_of(columns["observation"][at])
+        seen, sketch = columns["observation"][at], looks[-1].sketch
+        frame = filmstrip.picture_of(seen) if sketch is None else sketches.draw(sketch, seen)
         policy = partial(strip, actions, columns["scores"][at], columns["action"][at], domain=domain)
         if frame is not None:
             moments.append(Moment(f"step {columns['episode_step'][at]}", frame, policy))

@@ -277,10 +277,11 @@ function drawPolicy(canvas, colours, rows2, domain, width, most) {
 function drawVector(canvas, colours, values, names, domains, counts2, width) {
   const entries = Math.min(values.length, ENTRIES), row = entries > 12 ? VECTOR_ROW : ROW;
   const context = cleared(canvas, width, row * entries + 2);
-  const plot = plotOf(context, colours, names.slice(0, entries), width);
+  const labels = names.slice(0, entries).map((name, at) => `${name}  ${number(domains[at][0])} … ${number(domains[at][1])}`);
+  const plot = plotOf(context, colours, labels, width);
   for (let at = 0; at < entries; at++) {
     const [place] = bars([values[at]], domains[at]);
-    bar(context, colours, { at, row, ...plot }, { name: names[at], text: number(values[at]), place, marked: false });
+    bar(context, colours, { at, row, ...plot }, { name: labels[at], text: number(values[at]), place, marked: false });
     if (counts2) {
       context.fillStyle = `rgba(230,60,200,${counts2[at] / 255})`;
       context.fillRect(0, at * row + 2, 8, row - 4);
@@ -607,6 +608,24 @@ function inWords({ actions, groups, kind }, scores, action, number2) {
 var percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 var rounded = (value) => Math.round(100 * value) / 100 + 0;
 
+// src/sketch.js
+var ratioOf = ({ box: [left, bottom, right, top] }) => (top - bottom) / (right - left);
+function drawSketch(context, ink2, { box: [left, , right, top], shapes }, pose, width) {
+  const scale = width / (right - left), colours = { line: ink2.faint, data: ink2.data, mark: ink2.mark };
+  shapes.forEach(({ role, points, width: stroke }, at) => {
+    context.save();
+    context.translate((pose[3 * at] - left) * scale, (top - pose[3 * at + 1]) * scale);
+    context.rotate(-pose[3 * at + 2]);
+    context.beginPath();
+    points.forEach(([x, y]) => context.lineTo(x * scale, -y * scale));
+    context.fillStyle = context.strokeStyle = colours[role];
+    context.lineWidth = Math.max(1, stroke * scale);
+    if (stroke) context.stroke();
+    else context.fill();
+    context.restore();
+  });
+}
+
 // src/track.js
 var MOST_LIVE = 1500;
 var MOST_LIVE_VALUES = 64e6;
@@ -691,7 +710,7 @@ var Screen = class {
     this.overlay = { on: false, opacity: 0.7 };
     this.packedSaliency = saliency;
     this.vector = header.shape.length === 1;
-    this.image = Boolean(header.picture) || !this.vector;
+    this.image = Boolean(header.picture || header.sketch) || !this.vector;
     this.pictures = header.picture && pictures ? new Pictures(pictures, track.columns.picture_end, header.picture.mime, redraw) : null;
     this.saliency = null;
     this.redraw = redraw;
@@ -734,7 +753,8 @@ var Screen = class {
     this.domain = this.header.kind === "q_value" ? extent(scores.flatMap((row) => Array.from(row))) : [0, 1];
     if (this.vector) {
       const entries = Array.from({ length: drawnOf(this.header.shape[0]) }, (_, i) => i);
-      this.domains = entries.map((i) => extent((columns.observation ?? []).map((row) => row[i]), true));
+      const known = (i) => this.header.ranges?.[i] ?? [];
+      this.domains = entries.map((i) => extent([...known(i), ...(columns.observation ?? []).map((row) => row[i])], true));
     }
     this.stale = true;
   }
@@ -762,7 +782,8 @@ var Screen = class {
     if (this.vector) this.#vector(at, ink2, width);
     if (this.image) {
       this.#size(beside ? width * 0.55 : width);
-      this.#picture(at);
+      if (this.header.sketch) this.#sketch(at, ink2, this.header.sketch);
+      else this.#picture(at);
     }
     this.#scores(at, ink2, beside ? width - this.canvas.clientWidth - 16 : width);
     if (this.stale || this.stripsFor !== `${width} ${length} ${ink2.text}`) {
@@ -773,9 +794,23 @@ var Screen = class {
     drawCursor(this.strips, this.drawn, ink2, this.track, this.charts, at, width, length);
     this.words.textContent = said(this.track, at, this.header, number);
   }
+  /**
+   * @param {number} at
+   * @param {import("./draw.js").Ink} ink
+   * @param {import("./sketch.js").Sketch} sketch
+   */
+  #sketch(at, ink2, sketch) {
+    const width = parseFloat(this.canvas.style.width), height = parseFloat(this.canvas.style.height);
+    drawSketch(cleared(this.canvas, width, height), ink2, sketch, this.track.columns.pose[at], width);
+    this.canvas.dataset.step = String(this.track.first + at);
+  }
   /** @param {number} room  CSS pixels for the picture */
   #size(room) {
-    const { picture, shape } = this.header;
+    const { picture, shape, sketch } = this.header;
+    if (sketch) {
+      const css2 = fitted(1, ratioOf(sketch), room, TALLEST);
+      return void Object.assign(this.canvas.style, { width: `${css2.width}px`, height: `${css2.height}px` });
+    }
     const [width, height] = picture && !this.#explained() ? [picture.width, picture.height] : [shape[2], shape[1]];
     if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     const css = fitted(width, height, room, TALLEST);
