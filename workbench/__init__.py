@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from workbench.imports import deferred
@@ -109,7 +110,9 @@ _HOMES = {  # of each public name, its module
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that `import workbench` is quick."""
     if name not in (*_HOMES, "environments", "errors"):
-        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+        from workbench.errors import missing_attribute
+
+        raise missing_attribute(sys.modules[__name__], name)
     with deferred():
         module = importlib.import_module(_HOMES.get(name, f"workbench.{name}"))
     value = getattr(module, name) if name in _HOMES else module
@@ -118,4 +121,16 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
+def _join_ipython() -> None:
+    """Completion of fields, names of runs and so on, where IPython is running."""
+    ipython: Any = sys.modules.get("IPython")
+    if ipython is not None and (shell := ipython.get_ipython()) is not None:
+        from workbench.cli.completion import join
+
+        join(shell)
+
+
+_join_ipython()

@@ -32,14 +32,21 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import linecache
+import os
 import re
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import ParamSpec, TypeVar
+from types import FrameType, TracebackType
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _SHOWN = 12  # known names, if none is near
+_RED, _FAINT, _PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -52,8 +59,40 @@ def printable(text: str, *, but: str = "\n\t") -> str:
 class WorkbenchError(Exception):
     """Base of all errors of the workbench."""
 
+    _shown_short = False
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and Jupyter show: the user's line and the message; asked again, by %tb, the whole traceback."""
+        if self._shown_short:
+            return traceback.format_exception(self)
+        self._shown_short = True
+        lines = [f"{place}:  {line}" for place, line in _user_lines(self.__traceback__)]
+        lines.append(f"{_RED}{type(self).__name__}{_PLAIN}: {self}")
+        if self.__cause__ is not None:
+            lines.append(f"Caused by {type(self.__cause__).__name__}: {printable(str(self.__cause__))}")
+        return [*lines, f"{_FAINT}%tb shows where it was raised.{_PLAIN}"]
+
     def __str__(self) -> str:  # KeyError would show the message's repr
         return printable(str(self.args[0])) if self.args else ""  # it may quote another user's file or log
+
+
+def _user_lines(trace: TracebackType | None) -> list[tuple[str, str]]:
+    """Place and text of each line of the user's code that led into the package; IPython's own frames are left out."""
+    lines = []
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        path, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        if f"{os.sep}IPython{os.sep}" not in path and (text := linecache.getline(path, line).strip()):
+            lines.append((f"{_cell(path, trace.tb_frame)}, line {line}", printable(text)))
+        trace = trace.tb_next
+    return lines
+
+
+def _cell(path: str, frame: FrameType) -> str:
+    """How a person calls a file of code: "Cell In[3]", or its path."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython and "get_ipython" in frame.f_globals else None
+    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(path)
+    return path if number is None else f"Cell In[{number}]"
 
 
 class InvalidInput(WorkbenchError, ValueError):
@@ -100,6 +139,14 @@ class UnknownName(InvalidInput):
             rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             hint = f" Known: {', '.join(names[:_SHOWN])}{rest}." if names else ""
         return cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")
+
+
+def missing_attribute(owner: object, name: str) -> AttributeError:
+    """The error for an attribute that `owner`, an object or a module, does not have, with the nearest one."""
+    whose = f"module {owner.__name__!r}" if inspect.ismodule(owner) else f"{type(owner).__name__}"
+    public = [known for known in dir(owner if inspect.ismodule(owner) else type(owner)) if not known.startswith("_")]
+    hint = "" if name.startswith("_") else nearest(name, public)
+    return AttributeError(f"{whose} has no attribute {name!r}.{hint}", name=name, obj=owner)
 
 
 class OutOfBounds(InvalidInput):

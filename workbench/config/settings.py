@@ -70,7 +70,8 @@ class Setting:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         words = "a number" if is_number else {str: "text", NoneType: "None"}.get(type(value), type(value).__name__)
         but = "" if is_number and self.kind is int else f", not {words}"
-        return WrongType(f"{self.name}={value!r:.100} must be {_IN_WORDS[self.kind]}{but}.")
+        example = "" if self.default is None or self.kind is dict else f" For example: {self.name}={self.default!r}."
+        return WrongType(f"{self.name}={value!r:.100} must be {_IN_WORDS[self.kind]}{but}.{example}")
 
     def _check_bounds(self, value: float) -> None:
         low = -math.inf if self.low is None else self.low

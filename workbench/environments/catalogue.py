@@ -122,6 +122,11 @@ def environments(pattern: str | None = None) -> Table[FamilyRow] | Table[Environ
     return Table(rows, _COLUMNS, empty=_no_match(pattern, family, families))
 
 
+def every_name() -> list[str]:
+    """The names of all environments that are installed, sorted."""
+    return sorted(name for family in _families() if family.installed for name in family.names)
+
+
 def _no_match(pattern: str, family: _Family | None, families: Iterable[_Family]) -> str:
     """The text of an empty table."""
     if family:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, Unpack, overload
 
 from workbench import imports
 from workbench.checkpoints import Checkpoint
 from workbench.tables import Columns, Table, check_index, duration, named
 
 if TYPE_CHECKING:
+    from workbench.config.keywords import RunFields
     from workbench.rundir import RunDirectory
     from workbench.running.handle import Run
 
@@ -35,7 +36,7 @@ class Owner(Protocol):
     @property
     def checkpoints(self) -> Checkpoints: ...
     def fork(self, checkpoint: Checkpoint, *, name: str | None, replay: bool, progress: bool | None,
-             **changes: Any) -> Run: ...
+             **changes: Unpack[RunFields]) -> Run: ...
 
 
 class Checkpoints(list[Checkpoint]):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
+from workbench.config.signatures import with_fields
 from workbench.errors import (
     InvalidInput,
     OutOfBounds,
@@ -17,6 +18,7 @@ from workbench.errors import (
     UnknownName,
     WorkbenchError,
     checked_arguments,
+    missing_attribute,
     printable,
 )
 from workbench.metrics import MetricsReader
@@ -37,11 +39,14 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from workbench.config.keywords import LiveFields, RunFields
     from workbench.playing.rollout import Rollout
     from workbench.running.card.card import Card
 
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
+_METRICS = {"reward": "episode_return", "return": "episode_return", "returns": "episode_return", "loss": "total_loss",
+            "score": "episode_score", "fps": "frames_per_second", "sps": "steps_per_second", "lr": "learning_rate"}
 _FRESH_S = 2.0  # age below which a repr reads no newer status
 
 
@@ -63,6 +68,11 @@ class Run:
     def directory(self) -> RunDirectory:
         """Where the run is on disk: its record, metrics, checkpoints and logs."""
         return self._directory
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -110,7 +120,7 @@ class Run:
 
         names = self.metric_names
         if name not in names:
-            raise UnknownName.among("metric", name, names, "" if names else f"{self.name} has none yet.")
+            raise UnknownName.among("metric", name, names, "" if names else f"{self.name} has none yet.", _METRICS)
         return pd.DataFrame(self._reader.series(name))
 
     @property
@@ -260,8 +270,9 @@ class Run:
         self.config.replaced(actors=actors)
         self._control.call("scale", timeout_s=_COMMAND_S, actors=actors)
 
+    @with_fields(live=True)
     @checked_arguments()
-    def tune(self, **changes: Any) -> dict[str, Any]:
+    def tune(self, **changes: Unpack[LiveFields]) -> dict[str, Any]:
         """Change live fields while the run learns; returns {"old", "new"}. `hyperparameters` lists the fields.
 
         A new learning rate holds at once: it ends a warm-up (`warmup_updates` becomes 0).
@@ -301,6 +312,7 @@ class Run:
         """
         return waiting.written_checkpoint(self._control, "requested", replay=replay, timeout_s=timeout_s)
 
+    @with_fields()
     @checked_arguments()
     def fork(
         self,
@@ -314,7 +326,7 @@ class Run:
         ready_timeout_s: float = 180.0,
         progress: bool | None = None,
         trust_code: bool = False,
-        **changes: Any,
+        **changes: Unpack[RunFields],
     ) -> Run:
         """Start a new run from a checkpoint of this one, with fields changed; this run is not changed.
 
@@ -339,7 +351,7 @@ class Run:
         """
         place = launchers.by_name(moved_to(self.config, launcher, address).launcher)
         directory = forked(self, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
-                           trust_code=trust_code, changes=changes)
+                           trust_code=trust_code, changes={**changes})
         return Run(directory, started(
             directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import StorageFailed, checked_arguments
 from workbench.rundir import sealed
@@ -35,7 +36,11 @@ from workbench.running.starting import (
 )
 from workbench.wire import certificates
 
+if TYPE_CHECKING:
+    from workbench.config.keywords import ResumeFields, RunFields
 
+
+@with_fields()
 @checked_arguments(environment="Give its name: wb.launch('CartPole-v1').")
 def launch(
     environment: str | Factory,
@@ -51,7 +56,7 @@ def launch(
     wait_ready: bool = True,
     ready_timeout_s: float = 180.0,
     progress: bool | None = None,
-    **fields: Any,
+    **fields: Unpack[RunFields],
 ) -> Run:
     """Start a run that learns in the background; returns its handle once it trains (at once without `wait_ready`).
 
@@ -79,8 +84,10 @@ def launch(
         WaitTimeout: the run does not train after `ready_timeout_s`; it goes on.
     """
     place = launchers.by_name(launcher)
-    fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
-    config, code, preset_name = checked_config(environment, algorithm, network, preset, wrappers, fields)
+    device = os.environ.get(DEVICE_VARIABLE, "auto")
+    config, code, preset_name = checked_config(
+        environment, algorithm, network, preset, wrappers,
+        {"device": device, **fields, "launcher": launcher, "address": address})
     launchers.checked(place, config)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     stem = f"{stem_of(config.environment)}-{config.algorithm}"
@@ -90,6 +97,7 @@ def launch(
         directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
 
+@with_fields(live=True, also=("actors",))
 @checked_arguments(name="wb.runs() lists the runs.")
 def resume(
     name: str | Path | Run,
@@ -100,7 +108,7 @@ def resume(
     ready_timeout_s: float = 180.0,
     progress: bool | None = None,
     trust_code: bool = False,
-    **changes: Any,
+    **changes: Unpack[ResumeFields],
 ) -> Run:
     """Restart a stopped, failed, finished or dead run from its newest good checkpoint; a live run only gets `changes`.
 
@@ -124,9 +132,9 @@ def resume(
     if directory.read()["state"] == "stopping":
         waiting.until_ended(control, ready_timeout_s)
     if answers(control):
-        return _changed(Run(directory), changes)
+        return _changed(Run(directory), {**changes})
     moved = moved_to(directory.config(), launcher, address)
-    config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
+    config = with_changes(moved, moved.ending_warm_up({**changes}, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_parent(directory)
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)

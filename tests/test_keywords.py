@@ -1,0 +1,44 @@
+"""Type checkers know the fields of a run: keywords.py is fresh, and mypy refuses a field that there is not."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench.config import keywords, signatures
+
+
+def test_the_generated_keywords_are_fresh() -> None:
+    text = Path(keywords.__file__).read_text(encoding="utf-8")
+    assert text == signatures.generated(), "make them anew: python -m workbench.config.signatures"
+
+
+def test_signatures_show_the_fields_that_a_call_takes() -> None:
+    launch, tune = (inspect.signature(function).parameters for function in (wb.launch, wb.Run.tune))
+    assert launch["unroll_length"].default == 20 and launch["learning_rate"].annotation == "float"
+    assert "learning_rate" in tune and "unroll_length" not in tune
+    assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in (*launch.values(), *tune.values()))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("call", "refused"), [
+    ("wb.launch('CartPole-v1', learning_rate=1e-3, actors=2, opponent=None)", ""),
+    ("wb.launch('CartPole-v1', learning_rat=1e-3)", "learning_rat"),
+    ("wb.launch('CartPole-v1', learning_rate='fast')", "learning_rate"),
+    ("wb.attach('a').tune(entropy_cost=0.1)", ""),
+    ("wb.attach('a').tune(unroll_length=3)", "unroll_length"),
+    ("wb.attach('a').fork(unroll_length=3)", ""),
+    ("wb.resume('a', actors=3)", ""),
+    ("wb.resume('a', unroll_length=3)", "unroll_length"),
+])
+def test_mypy_knows_the_fields(tmp_path: Path, call: str, refused: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"import workbench as wb\n\n{call}\n", encoding="utf-8")
+    checked = subprocess.run([sys.executable, "-m", "mypy", "--strict", str(file)], capture_output=True, text=True)
+    assert (checked.returncode == 0) == (not refused), checked.stdout + checked.stderr
+    assert refused in checked.stdout
