@@ -944,8 +944,7 @@ var WhatIf = class {
         "fieldset",
         {},
         element("legend", {}, ticked(this.force, "take another action")),
-        this.actions,
-        element("label", {}, "for ", this.repeat, " steps")
+        element("div", { class: "wb-row" }, this.actions, element("label", {}, "for ", this.repeat, " steps"))
       ),
       element(
         "fieldset",
@@ -996,13 +995,13 @@ var WhatIf = class {
   }
   /** @param {Screen[]} screens */
   #among(screens) {
-    const before = this.which.value;
+    const before = this.index;
     this.which.replaceChildren(...screens.map((one, at) => element(
       "option",
       { value: String(at) },
       one.header.branch ? `the branch at step ${one.header.branch.at}` : screens.length > 1 ? `the ${at ? "second" : "first"} episode` : "the episode"
     )));
-    this.which.value = Number(before) < screens.length ? before : "0";
+    this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
     this.whichLabel.hidden = this.which.hidden = screens.length < 2;
     this.shown = "";
   }
