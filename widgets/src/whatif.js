@@ -103,8 +103,9 @@ export class WhatIf {
   /** @param {Screen[]} screens */
   #among(screens) {
     const before = this.index;
-    this.which.replaceChildren(...screens.map((one, at) => element("option", { value: String(at) },
-      one.header.branch ? `the branch at step ${one.header.branch.at}` : screens.length > 1 ? `the ${at ? "second" : "first"} episode` : "the episode")));
+    const branched = screens.some(one => one.header.branch), places = ["first", "second"];
+    this.which.replaceChildren(...screens.map(({ header: { branch } }, at) => element("option", { value: String(at) },
+      branch ? `the branch at step ${branch.at}` : branched ? "the recorded episode" : `the ${places[at]} episode`)));
     this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
     this.whichLabel.hidden = this.which.hidden = screens.length < 2;
     this.shown = "";

@@ -103,7 +103,8 @@ class Film:
         self.button.add_class("workbench-inspector-film-play")
         self.button.on_click(lambda _: self.play())
         self.stage = ipywidgets.VBox()
-        self.view = ipywidgets.VBox([self.strip, self.button, *more, self.stage])
+        row = ipywidgets.HBox([self.button, *more], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
+        self.view = ipywidgets.VBox([self.strip, row, self.stage])
 
     def show(self, checkpoint: Checkpoint | None, known: Mapping[str, Checkpoint]) -> None:
         """Shows the film of the checkpoint, or else of the nearest one that has one."""
