@@ -67,7 +67,7 @@ def test_the_time_machine_moves_by_checkpoint_and_film_and_choice_follow(inspect
     part(inspector, "record").click()
     expect(said(inspector, "record")).to_contain_text(f"{first.path.name}: return")
     expect(part(inspector, "film")).to_contain_text("Film of this checkpoint: return")
-    cursor.press("End")
+    cursor.press("ArrowRight")
     expect(part(inspector, "film")).to_contain_text("This checkpoint has no film yet; the nearest one is of")
     part(inspector, "film-play").click()
     expect(time.locator(".wb-screen")).to_have_count(1)

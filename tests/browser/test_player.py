@@ -145,7 +145,7 @@ def test_another_action_is_forced_and_both_futures_are_seen_in_step(questioned: 
     player.locator(".wb-scrub").fill("100")
     at(player, 100)
     expect(player.locator(".wb-at")).to_contain_text("At step 100 the policy did")
-    player.locator(".wb-action").select_option("2")
+    player.locator(".wb-action").select_option(label="LEFT")
     expect(player.locator(".wb-force")).to_be_checked()
     player.locator(".wb-repeat").fill("8")
     player.locator(".wb-branch").press("Enter")
@@ -156,8 +156,8 @@ def test_another_action_is_forced_and_both_futures_are_seen_in_step(questioned: 
     at(player, 100)
     expect(player.locator(".wb-said").last).to_contain_text("this action was forced")
     expect(player.locator(".wb-said").first).not_to_contain_text("forced")
-    player.locator(".wb-scrub").fill("130")
-    at(player, 130)
+    player.locator(".wb-scrub").fill("106")
+    at(player, 106)
     eventually(lambda: len(set(pictures(player.locator(".wb-top").first)[:1]
                                + pictures(player.locator(".wb-top").last)[:1])) == 2, what="two different pictures")
     assert player.evaluate(NAMELESS) == []

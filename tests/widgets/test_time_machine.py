@@ -166,7 +166,7 @@ def test_a_film_is_recorded_by_a_button(run: Any) -> None:
         shown.close()
 
 
-def test_a_run_without_a_return_has_no_time_machine(home: Path) -> None:
+def test_where_there_are_no_metrics_there_is_no_time_machine(home: Path) -> None:
     recorded.new("young")
     shown = CheckpointInspector(attach("young"))
     try:

@@ -46,7 +46,7 @@ class Player {
       overlay: (on, opacity) => this.screens.forEach(screen => void screen.overlaid(on, opacity)),
     }, this.live);
     this.tracks = element("div", { class: "wb-tracks" });
-    this.whatif = this.live ? null : new WhatIf({
+    this.whatif = model.get("mode") !== "rollouts" ? null : new WhatIf({ // another future needs a kernel
       tell: content => this.#tell({ ...content, view: this.id }), redraw: () => this.draw(),
     });
     this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the kernel …");

@@ -60,7 +60,7 @@ export class WhatIf {
     this.form = element("div", {},
       element("div", { class: "wb-row" }, this.whichLabel, this.at),
       element("fieldset", {}, element("legend", {}, ticked(this.force, "take another action")),
-        this.actions, element("label", {}, "for ", this.repeat, " steps")),
+        element("div", { class: "wb-row" }, this.actions, element("label", {}, "for ", this.repeat, " steps"))),
       element("fieldset", {}, element("legend", {}, ticked(this.edit, "let the policy see something else")),
         this.sight, element("label", {}, "for ", this.hold, " steps")),
       element("div", { class: "wb-row" }, this.go, this.told));
@@ -102,10 +102,11 @@ export class WhatIf {
 
   /** @param {Screen[]} screens */
   #among(screens) {
-    const before = this.which.value;
-    this.which.replaceChildren(...screens.map((one, at) => element("option", { value: String(at) },
-      one.header.branch ? `the branch at step ${one.header.branch.at}` : screens.length > 1 ? `the ${at ? "second" : "first"} episode` : "the episode")));
-    this.which.value = Number(before) < screens.length ? before : "0";
+    const before = this.index;
+    const branched = screens.some(one => one.header.branch), places = ["first", "second"];
+    this.which.replaceChildren(...screens.map(({ header: { branch } }, at) => element("option", { value: String(at) },
+      branch ? `the branch at step ${branch.at}` : branched ? "the recorded episode" : `the ${places[at]} episode`)));
+    this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
     this.whichLabel.hidden = this.which.hidden = screens.length < 2;
     this.shown = "";
   }

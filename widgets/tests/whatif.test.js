@@ -97,7 +97,7 @@ test("with two episodes it says of which the future is", () => {
   const branch = { parent: "one", at: 1, change: "action RIGHT" };
   const { whatif } = opened([screen(POLE, THREE), screen({ ...POLE, key: "1-ab", branch }, THREE)], [0, 0]);
   assert.ok(!whatif.whichLabel.hidden);
-  assert.deepEqual([...whatif.which.children].map(one => one.textContent), ["the first episode", "the branch at step 1"]);
+  assert.deepEqual([...whatif.which.children].map(one => one.textContent), ["the recorded episode", "the branch at step 1"]);
   whatif.close();
 });
 

@@ -73,7 +73,7 @@ def _folder_of(rollout: Rollout) -> Path:
                            "wb.rollout(...)")
     if not rollout.algorithm:
         raise InvalidInput("there was no agent in this episode, so nobody would play on from there. Branch an episode "
-                           "of wb.rollout, or of wb.play with a run or a checkpoint.")
+                           "that a run or a checkpoint has a part in.")
     return rollout.path
 
 

@@ -103,7 +103,8 @@ class Film:
         self.button.add_class("workbench-inspector-film-play")
         self.button.on_click(lambda _: self.play())
         self.stage = ipywidgets.VBox()
-        self.view = ipywidgets.VBox([self.strip, self.button, *more, self.stage])
+        row = ipywidgets.HBox([self.button, *more], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
+        self.view = ipywidgets.VBox([self.strip, row, self.stage])
 
     def show(self, checkpoint: Checkpoint | None, known: Mapping[str, Checkpoint]) -> None:
         """Shows the film of the checkpoint, or else of the nearest one that has one."""
@@ -159,7 +160,7 @@ class TimeMachine:
     """Curve and film.
 
     Attributes:
-        view: both, with `more` widgets beside the film; hidden where a run has no return yet.
+        view: both, with `more` widgets beside the film; hidden where there are no metrics.
     """
 
     def __init__(self, owner: Owner, *more: Any, on_moved: Callable[[str], None]) -> None:
@@ -172,10 +173,11 @@ class TimeMachine:
     def refresh(self, known: Sequence[Checkpoint]) -> None:
         """Reads the run's curve and events again."""
         reader = MetricsReader(self._owner.directory.metrics)
-        name = next((name for name in _CURVES if name in reader.names()), None)
-        self.view.layout.display = "none" if name is None else ""
-        if name is None:
+        names = reader.names()
+        self.view.layout.display = "" if names else "none"
+        if not names:
             return
+        name = next((name for name in _CURVES if name in names), _CURVES[0])
         saved = [{"name": each.path.name, "frames": each.frames, "value": _finite(each.episode_return)}
                  for each in sorted(known, key=lambda checkpoint: checkpoint.frames)]
         title = "mean return" if name == _CURVES[0] else "return"

@@ -979,8 +979,7 @@ var WhatIf = class {
         "fieldset",
         {},
         element("legend", {}, ticked(this.force, "take another action")),
-        this.actions,
-        element("label", {}, "for ", this.repeat, " steps")
+        element("div", { class: "wb-row" }, this.actions, element("label", {}, "for ", this.repeat, " steps"))
       ),
       element(
         "fieldset",
@@ -1031,13 +1030,14 @@ var WhatIf = class {
   }
   /** @param {Screen[]} screens */
   #among(screens) {
-    const before = this.which.value;
-    this.which.replaceChildren(...screens.map((one, at) => element(
+    const before = this.index;
+    const branched = screens.some((one) => one.header.branch), places = ["first", "second"];
+    this.which.replaceChildren(...screens.map(({ header: { branch } }, at) => element(
       "option",
       { value: String(at) },
-      one.header.branch ? `the branch at step ${one.header.branch.at}` : screens.length > 1 ? `the ${at ? "second" : "first"} episode` : "the episode"
+      branch ? `the branch at step ${branch.at}` : branched ? "the recorded episode" : `the ${places[at]} episode`
     )));
-    this.which.value = Number(before) < screens.length ? before : "0";
+    this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
     this.whichLabel.hidden = this.which.hidden = screens.length < 2;
     this.shown = "";
   }
@@ -1287,7 +1287,8 @@ var Player = class {
       overlay: (on, opacity) => this.screens.forEach((screen) => void screen.overlaid(on, opacity))
     }, this.live);
     this.tracks = element("div", { class: "wb-tracks" });
-    this.whatif = this.live ? null : new WhatIf({
+    this.whatif = model.get("mode") !== "rollouts" ? null : new WhatIf({
+      // another future needs a kernel
       tell: (content) => this.#tell({ ...content, view: this.id }),
       redraw: () => this.draw()
     });
