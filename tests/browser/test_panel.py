@@ -88,7 +88,8 @@ def test_checkpoint_now_writes_one(panel: Panel, run: Run) -> None:
 
     before = requested()
     panel.press("checkpoint")
-    expect(panel.part("log")).to_contain_text("Checkpoint(")
+    expect(panel.part("log")).to_contain_text("frames saved")
+    expect(panel.part("log")).not_to_contain_text("Checkpoint(")
     assert requested() == before + 1
 
 

@@ -23,7 +23,8 @@ from workbench.widgets.panel.snapshot import Snapshot
 
 INK = "#7d838c"
 FIRST_ROW = (252, 130)  # width and height in px
-OTHER_ROWS = {4: (169, 105), 3: (240, 105), 2: (252, 105), 1: (252, 105)}  # by charts in the row
+OTHER_ROWS = {4: (174, 105), 3: (252, 105), 2: (252, 105), 1: (252, 105)}  # by charts in the row: as wide as the first
+BESIDE = 60  # px between charts of a row, for the numbers of an axis: always the same, so charts stand in columns
 
 PNG_SCALE = 1.3  # small, because a notebook holds each picture twice
 LATEST_EVENTS = 6
@@ -108,11 +109,12 @@ def joined(figures: Mapping[str, Figure]) -> dict[str, Any]:
     """One specification of all charts with their data."""
     specs = {key: _renamed(_still(figure.spec()), key) for key, figure in figures.items()}
     data = {f"{key}.{name}": rows(table) for key, figure in figures.items() for name, table in figure.tables.items()}
-    apart = {"resolve": {"scale": {"color": "independent"}}, "spacing": 14}
-    placed = [{"hconcat": [{**specs[key], "width": width, "height": height} for key in keys], **apart}
+    apart = {"resolve": {"scale": {"color": "independent"}}}
+    row = {**apart, "bounds": "flush", "spacing": BESIDE}
+    placed = [{"hconcat": [{**specs[key], "width": width, "height": height} for key in keys], **row}
               for keys in in_rows(list(figures))
               for width, height in [FIRST_ROW if keys[0] == next(iter(figures)) else OTHER_ROWS[len(keys)]]]
-    return {"$schema": alt.SCHEMA_URL, "vconcat": placed, **apart, "datasets": data, "config": theme()}
+    return {"$schema": alt.SCHEMA_URL, "vconcat": placed, **apart, "spacing": 14, "datasets": data, "config": theme()}
 
 
 def in_rows(keys: list[str]) -> list[list[str]]:
