@@ -150,6 +150,7 @@ def test_the_checkpoint_button_writes_one(panel: RunPanel, run: Run) -> None:
 
 
 def test_a_second_click_on_checkpoint_writes_no_second_one(panel: RunPanel, run: Run) -> None:
+    run.wait(updates=run.status.updates + 2, timeout_s=240, progress=False)
     run.pause()
     before = {one.path for one in run.checkpoints if one.requested}
     button = panel.buttons["checkpoint"]
