@@ -26,6 +26,7 @@ NONE = "—"
 TREND_S = 300.0  # of training, over which the return's trend is measured
 _SHORTEST_TREND_S = 20.0
 _STEADY = 0.02  # of the range of the curve: a smaller change is none
+_WIDE = 24  # letters; a fact with more takes two columns
 _ALWAYS = ("updates_per_second", "updates", "episodes", "policy_lag", "memory", "time_s")
 _SMALL = ("updates_per_second", "updates", "episodes", *MEANS[1:], "policy_lag", "time_s", "replay", "memory")
 
@@ -121,7 +122,10 @@ def _pair(status: RunStatus, name: str, *, always: bool) -> tuple[str, str] | No
 
 def _fact(value: str, name: str, *, kind: str = "", note: str = "") -> str:
     more = f'<i class="workbench-note">{note}</i>' if note else ""
-    return f'<div class="workbench-fact {kind}"><b>{html.escape(value)}</b><span>{html.escape(name)}</span>{more}</div>'
+    kind = kind or ("workbench-wide" if len(value) + len(name) > _WIDE else "")
+    title = html.escape(f"{value} {name}")
+    return (f'<div class="workbench-fact {kind}" title="{title}"><b>{html.escape(value)}</b>'
+            f"<span>{html.escape(name)}</span>{more}</div>")
 
 
 def _rate(now: Snapshot) -> tuple[str, str] | None:
