@@ -80,15 +80,17 @@ class Notes:
         box: the lines and the button that dismisses errors.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whose: str = "") -> None:
+        """`whose`: begins the names of its classes -log and -dismiss, where they are not the panel's."""
         self._lock = threading.Lock()
         self._lines: deque[Note] = deque(maxlen=LINES)
         self.view = ipywidgets.HTML()
-        self.view.add_class("workbench-log")
-        self.dismiss = button("dismiss", "Dismiss", "times", "remove the errors from this line")
+        for name in ("lines", f"{whose}log"):
+            self.view.add_class(f"workbench-{name}")
+        self.dismiss = button(f"{whose}dismiss", "Dismiss", "times", "remove the errors from this line")
         self.dismiss.on_click(lambda _: self._clear())
         self.box = ipywidgets.HBox([self.view, self.dismiss])
-        self.box.add_class("workbench-log-place")
+        self.box.add_class("workbench-lines-place")
         self._show()
 
     def say(self, message: str, *, bad: bool = False, instead: Note | None = None, of: str = "") -> Note:

@@ -44,7 +44,7 @@ class NextSteps:
         self.all = {name: button(name, *texts) for name, texts in STEPS.items()}
         for name in STEPS:
             self.all[name].on_click(lambda _, name=name: self.press(name))
-        self.notes = Notes()
+        self.notes = Notes(whose="next-")
         self._place = ipywidgets.VBox()
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
         row = ipywidgets.HBox(list(self.all.values()), layout={"flex_flow": "row wrap"})
