@@ -18,6 +18,7 @@ COMMANDS = {
     "run.stop": "workbench stop {run}",
     "run.tune": "workbench tune {run} {fields}",
     "wb.attach": "workbench status {run}",
+    "wb.attach.fork": "workbench fork {run}",
     "wb.attach.status": "workbench status {run}",
     "wb.attach.stop": "workbench stop {run}",
     "wb.attach_sweep": "workbench sweeps {sweep}",

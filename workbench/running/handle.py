@@ -304,7 +304,7 @@ class Run:
 
     @checked_arguments()
     def checkpoint(self, *, replay: bool | None = None, timeout_s: float = REPLAY_S) -> Checkpoint:
-        """Write a checkpoint and return it; it is never pruned.
+        """Write a checkpoint and return it; it is never pruned. A second request at the same update returns that one.
 
         Args:
             replay: whether it holds the replay; None: as the run's `save_replay` says. A run that is resumed goes on
@@ -383,9 +383,11 @@ class Run:
         Raises OutOfBounds for an environment that the run does not have, RunNotAlive, and MissingPackage without
         ipywidgets.
         """
-        if env is None:
-            return imports.widget("episodes.wall").WallView(self._control)
-        return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
+        what = "environments" if env is None else f"environment {env}"
+        with imports.meanwhile(f"{self.name}, {what}: asking the run…", for_result=True):
+            if env is None:
+                return imports.widget("episodes.wall").WallView(self._control)
+            return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
 
     _panel: Any = None
 
@@ -396,7 +398,7 @@ class Run:
         return self._panel
 
     def _ipython_display_(self) -> None:
-        imports.show(self, self._shared_panel)
+        imports.show(self, self._shared_panel, lambda: dict(imports.widget("panel.skeleton").bundle(self._last)))
 
     def __repr__(self) -> str:
         """The last known status with its age; an old one is first read again from the run's files, without network."""

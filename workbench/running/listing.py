@@ -44,7 +44,7 @@ _COLUMNS: Columns = {
     "environment": lambda row: row.environment,
     "algorithm": lambda row: row.algorithm,
     _FRAMES.title: lambda row: "" if row.problem else _FRAMES.written(row.frames),
-    _SPEED.title: lambda row: _SPEED.written(row.frames_per_second) if row.state == "training" else "",
+    _SPEED.title: lambda row: _SPEED.written(row.frames_per_second or "—") if row.state == "training" else "",
     _RETURN.title: lambda row: _RETURN.written(row.episode_return),
 }
 
@@ -57,11 +57,11 @@ class Runs(Table[RunSummary]):
 
         bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
         try:
-            table = imports.widget("views.runs_table").RunsTable(bundle)
+            with imports.meanwhile("", lambda: bundle):
+                table = imports.widget("views.runs_table").RunsTable(bundle)
+                display(table)  # type: ignore[no-untyped-call, unused-ignore]
         except MissingPackage:
             display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
-        else:
-            display(table)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def runs() -> Runs:
