@@ -94,6 +94,7 @@ class Supervisor:
         self._budget = Budget(_spent(run) if self._life > 1 else Spent(), time.monotonic())
         self._polled_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
+        self._killed_on_request: set[int | None] = set()  # actors whose next ending is what a person wanted
 
     # --- what RPC threads use -----------------------------------------------------------------------------------
 
@@ -250,10 +251,13 @@ class Supervisor:
         with self._guard:
             self._group.resize(self.config.actors)
             for child, index in self._group.start_due():
+                self._killed_on_request.discard(index)
                 if child.restarts > 0:
                     self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
             while not self._actors_to_end.empty():
                 index, by_force = self._actors_to_end.get()
+                if by_force:
+                    self._killed_on_request.add(index)
                 (self._group.kill_actor if by_force else self._group.replace_actor)(index)
             self._end_hung()
             for ended_child in self._group.poll():
@@ -342,6 +346,7 @@ class Supervisor:
     def _after_ending(self, ended_child: EndedChild) -> None:
         """Decide whether a child's end is the run's end; otherwise it restarts after its back-off."""
         child, index, ending = ended_child.child, ended_child.index, ended_child.ending
+        on_request = index in self._killed_on_request
         if ending.recent == 0:
             self._endings[index] = "a request"
             return
@@ -354,7 +359,9 @@ class Supervisor:
             self.end(Outcome("failed", f"{child.name}: {ending}", error))
         else:
             detail = ending.error["message"] if ending.error else ""
-            self.event("error", f"{child.name} ended with {ending}", traceback=detail, failures=ending.recent)
+            kind, message = ("kill", f"{child.name} killed on request") if on_request else (
+                "error", f"{child.name} ended with {ending}")
+            self.event(kind, message, traceback=detail, failures=ending.recent)
 
     def _is_hopeless(self, ending: Ending, index: int | None) -> bool:
         """Whether it is useless to restart the child, an actor or (None) the learner."""

@@ -22,7 +22,7 @@ Row = tuple[str, str, str]
 
 # Events on a card.
 _STEERING = ("tune", "scale")
-_EVENTS = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
+_EVENTS = ("resume", "move", "restore", "fork", "pause", "restart", "kill", "error", "finished", "stop", "failed")
 _MOST_EVENTS = 50
 _PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
 _RESULT = ("frames", "steps", "updates", "episodes", "episode_return", "episode_score", "evaluation_return",
