@@ -85,3 +85,31 @@ test("a page that missed a message says hello, and an answer without news is non
   shown.tell(newer(3, "c"));
   assert.deepEqual(shown.said.map(one => one.type), ["hello", "hello"]);
 });
+
+test("figures of a group are in a section, which the kernel remembers as open", async (t) => {
+  const { seen, shown, el } = await page(t);
+  const order = ["one", "two", "three"], group = { ...figure("bar"), group: "System" };
+  const both = { order, figures: { one: figure("bar"), two: group, three: group }, tables: {} };
+  shown.tell(whole(both));
+  await drawn();
+  assert.equal(seen.embedded, 3);
+  const [section] = el.all("workbench-charts-section"), [heading] = el.all("workbench-charts-count");
+  assert.deepEqual([section.open, section.all("workbench-card").length, heading.textContent], [false, 2, "2 charts"]);
+  section.open = true;
+  section.dispatchEvent(new Event("toggle"));
+  assert.deepEqual(shown.get("opened"), ["System"]);
+  shown.tell(whole({ ...both, serial: 2 }));
+  assert.equal(el.all("workbench-charts-section")[0].open, true, "a refresh leaves it open");
+});
+
+test("all charts that have news are drawn in one go", async (t) => {
+  const { seen, shown } = await page(t);
+  const order = ["one", "two"], figures = { one: figure("bar"), two: figure("line") };
+  const told = (/** @type {number} */ serial, /** @type {string} */ text) => whole({
+    serial, order, figures, tables: { one: { labels: labels(text) }, two: { others: labels(text) } } });
+  shown.tell(told(1, "a"));
+  await drawn();
+  shown.tell(told(2, "b"));
+  await drawn();
+  assert.deepEqual(seen.changed, ["labels", "others"]);
+});

@@ -16,7 +16,7 @@ from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
 from workbench.widgets.charts.charts import COLOURS, EMPTY, GREY
 from workbench.widgets.charts.live import Figure
-from workbench.widgets.charts.marks import Events, event_marks, event_table, readout, readout_layer
+from workbench.widgets.charts.marks import Events, event_rules, event_table, readout, readout_layer
 from workbench.widgets.views.table import Column
 
 CHECKPOINTS = (
@@ -130,7 +130,7 @@ def timeline(
     x, value = along(mean, "frames"), mean["value"]
     scored = [checkpoint for checkpoint in checkpoints if checkpoint.episode_return is not None]
     tables: dict[str, Any] = {
-        "mean": {"x": x, "value": value}, "readout": readout([(x, value)]), **event_table(events, "frames"),
+        "mean": {"x": x, "value": value}, "readout": readout([(x, value)]), "events": event_table(events, "frames"),
         "saved": {"x": _floats(checkpoint.frames for checkpoint in scored),
                   "value": _floats(checkpoint.episode_return for checkpoint in scored),
                   "label": [checkpoint.path.name for checkpoint in scored]},
@@ -176,7 +176,7 @@ def _timeline() -> alt.LayerChart:
         align="right", dx=-5, baseline="top", fontSize=13).encode(y=alt.value(place), text="label:N")
         for name, place in (("first", 0), ("second", 17))]
     here = alt.layer(marked.mark_rule(strokeWidth=2), *names)
-    over = [here, readout_layer(["mean return"], "frames"), *event_marks("frames")]  # colours of other meaning
+    over = [here, readout_layer(["mean return"], "frames"), event_rules("frames")]  # colours of other meaning
     chart = alt.layer(alt.layer(*layers), *over).resolve_scale(color="independent")
     return chart.properties(title="Checkpoints and evaluations", description=(
         "The mean return of training over frames, a diamond per checkpoint, and evaluations with their 95 % "
