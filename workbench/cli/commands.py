@@ -125,6 +125,8 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="as JSON")
     card = _add_name(add("card", _card, "print all that is needed to judge and to repeat a run"))
     card.add_argument("--output", "-o", metavar="FILE", help="file to write, .md or .html; default: print Markdown")
+    share = _add_name(add("share", _share, "write a run as one HTML page that any browser opens offline"))
+    share.add_argument("--output", "-o", metavar="FILE", help="file to write, .html; default: a free name here")
     tune = _add_name(add("tune", _tune, "change live fields of a run, or list them"))
     tune.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4; default: list all")
     resume = _add_name(add("resume", _resume, "start a run that has ended from its newest checkpoint, and print its "
@@ -293,6 +295,10 @@ def _status(args: argparse.Namespace) -> None:
 def _card(args: argparse.Namespace) -> None:
     card = _attached(args).card()
     print(card if args.output is None else card.save(args.output))
+
+
+def _share(args: argparse.Namespace) -> None:
+    print(_attached(args).share(args.output))
 
 
 def _tune(args: argparse.Namespace) -> None:

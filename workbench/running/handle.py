@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, imports, launchers, rundir
@@ -33,8 +34,6 @@ from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration, plain
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
     from workbench.playing.rollout import Rollout
@@ -155,6 +154,20 @@ class Run:
         from workbench.running.card.card import card
 
         return card(self._directory)
+
+    @checked_arguments(path="run.share('pong.html'), for example.")
+    def share(self, path: str | Path | None = None) -> Path:
+        """Write this run as one HTML file below 10 MB that any browser opens offline; returns its path.
+
+        It holds the facts, charts that zoom, the rollout with the highest return, which plays (one is played now if
+        there is none), the card, and the configuration with its changes.
+
+        Args:
+            path: ends in .html, and replaces a file that is there; None: a free name in the working directory.
+
+        Raises InvalidInput for another ending, StorageFailed.
+        """
+        return Path(imports.widget("sharing.shared_page").share(self, path))
 
     @checked_arguments()
     def wait(
@@ -348,7 +361,8 @@ class Run:
         """End the process of an actor, such as one that hangs; the supervisor starts another.
 
         Args:
-            kill: end it as a crash would, to test the run: an error event names it, and it restarts after a back-off.
+            kill: end it as a crash would, to test the run: an event of kind kill names it, and it restarts after a
+                back-off.
         """
         by_force = {"kill": True} if kill else {}  # runs of older versions know no `kill`
         self._control.call("restart_actor", index=index, **by_force)

@@ -26,6 +26,7 @@ from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
 from workbench.running.tuning import changes
 
+AS_LAUNCHED = "Hyperparameters as launched"  # title of a section
 POINTS = 300  # of a curve, at most: each is a mean
 
 
@@ -117,7 +118,7 @@ def card(directory: RunDirectory) -> Card:
         Section("Result", tuple(card_sections.result(status, config, directory))),
         Section("Environment and preprocessing", tuple(card_sections.environment(launched, newest))),
         Section("Run", tuple(card_sections.run(record, launched, newest, directory))),
-        Section("Hyperparameters as launched", tuple(card_sections.hyperparameters(launched))),
+        Section(AS_LAUNCHED, tuple(card_sections.hyperparameters(launched))),
         Section("What happened", tuple(card_sections.happened(events))),
         Section("Machine and versions", tuple(card_sections.machine(record, status))),
         Section("Units", card_sections.UNITS),
