@@ -125,6 +125,7 @@ def test_the_pointer_reads_all_charts_at_one_place_and_the_events(opened: Open) 
         expect(words).to_contain_text("frames")
     expect(page.locator("#charts figure", has=canvas(page, "Speed")).locator(".words")).to_contain_text("5,000")
     strip = canvas(page, "Events")
+    strip.scroll_into_view_if_needed()
     box, (low, high) = strip.bounding_box(), one_range(page)
     assert box is not None
     left, right = 92, box["width"] - 10

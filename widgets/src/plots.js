@@ -1,12 +1,13 @@
 // The charts of a shared page: canvases without Vega. All charts of time have one range and one position under the
 // pointer: the wheel and keys zoom, a drag selects a range, a double click shows all again.
+import { arranged } from "./arrangement.js";
 import { cleared } from "./canvas.js";
 import { element } from "./elements.js";
 import { number } from "./numbers.js";
 import { linear } from "./scales.js";
 import { decades, label, nearest, rounded, within, zoomed } from "./ticks.js";
 
-const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 24; // px around a plot
+const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 28; // px around a plot
 const HEIGHT = 220, LANE = 20, LANES_LEFT = 92;
 const REACH = 9; // px from an event at which it is pointed at
 const WHEEL = 0.0015; // of a zoom by 1, per px of the wheel
@@ -25,7 +26,7 @@ export class Plots {
     this.range = [0, 1];
     /** @type {number | null} the position under the pointer */
     this.at = null;
-    this.drawing = 0;
+    this.drawing = this.placed = 0;
     this.plots = data.charts.map(chart => new Plot(this, chart));
     const choices = data.axes.map(axis => element("button", {
       type: "button", "aria-pressed": "false", onclick: () => this.choose(axis),
@@ -33,12 +34,14 @@ export class Plots {
     this.choices = choices;
     root.append(element("div", { class: "axis", role: "group", "aria-label": "horizontal axis" }, "over ", ...choices,
       element("span", { class: "quiet" }, "wheel or drag: zoom · double click: all")));
-    /** @type {Map<string, HTMLElement>} */
-    const grids = new Map();
+    this.root = root;
+    /** @type {Map<string, {grid: HTMLElement, plots: Plot[]}>} */
+    this.groups = new Map();
     for (const plot of this.plots) {
-      const { group } = plot.chart;
-      if (!grids.has(group)) grids.set(group, this.section(root, group));
-      grids.get(group)?.append(plot.el);
+      const { group } = plot.chart, place = this.groups.get(group) ?? { grid: this.section(root, group), plots: [] };
+      this.groups.set(group, place);
+      place.plots.push(plot);
+      place.grid.append(plot.el);
     }
     new ResizeObserver(() => this.soon()).observe(root);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.soon());
@@ -82,8 +85,24 @@ export class Plots {
   soon() {
     this.drawing ||= requestAnimationFrame(() => {
       this.drawing = 0;
+      this.place();
       for (const plot of this.plots) plot.draw();
     });
+  }
+
+  /** Share the width among the charts of each grid. */
+  place() {
+    const width = this.root.clientWidth;
+    if (width === this.placed) return;
+    this.placed = width;
+    for (const { grid, plots } of this.groups.values()) {
+      const single = plots.filter(plot => plot.chart.kind !== "events");
+      const { columns, first, last } = arranged(width, single.length, Boolean(single[0]?.chart.wide));
+      grid.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+      for (const plot of plots) plot.el.style.gridColumn = single.includes(plot) ? "auto" : "1 / -1";
+      if (first > 1) single[0].el.style.gridColumn = `span ${first}`;
+      if (last > 1) single[single.length - 1].el.style.gridColumn = `span ${last}`;
+    }
   }
 }
 
@@ -105,7 +124,7 @@ class Plot {
       sign.style.background = colour;
       return element("span", {}, sign, name);
     });
-    this.el = element("figure", { class: chart.wide ? "wide" : chart.kind === "events" ? "row" : "" },
+    this.el = element("figure", {},
       element("figcaption", {}, element("b", {}, chart.title), ...(legend.length > 1 ? legend : [])), this.canvas, this.words);
     if (this.timed) this.listen();
   }
@@ -269,7 +288,7 @@ function axisX(drawing, domain) {
   context.fillStyle = ink;
   context.fillRect(left, height, width - RIGHT - left, 1);
   context.textAlign = "center";
-  for (const tick of rounded(domain, Math.max(2, Math.floor(width / 110)))) {
+  for (const tick of rounded(domain, Math.max(2, Math.floor(width / 80)))) {
     context.fillRect(Math.round(place(tick)), height, 1, 4);
     text(drawing, label(tick), Math.min(place(tick), width - 18), height + 17);
   }
@@ -344,9 +363,9 @@ function bars(drawing, chart) {
     context.fillRect(x(at(low)), y(chart.share[bar]), Math.max(1, x(at(chart.high[bar])) - x(at(low)) - 1), height - y(chart.share[bar]));
   });
   context.textAlign = "center";
-  for (const tick of chart.log ? decades(ends) : rounded(ends, 5)) text(drawing, label(tick), x(at(tick)), height + 12);
+  for (const tick of chart.log ? decades(ends) : rounded(ends, 5)) text(drawing, label(tick), x(at(tick)), height + 13);
   context.textAlign = "right";
-  text(drawing, chart.x, width - RIGHT, height + 23);
+  text(drawing, chart.x, width - RIGHT, height + 25);
   context.textAlign = "left";
 }
 

@@ -14,6 +14,7 @@ import shlex
 COMMANDS = {
     "run.fork": "workbench fork {run} {fields}",
     "run.hyperparameters": "workbench tune {run}",
+    "run.share": "workbench share {run}",
     "run.status": "workbench status {run}",
     "run.stop": "workbench stop {run}",
     "run.tune": "workbench tune {run} {fields}",
@@ -26,6 +27,7 @@ COMMANDS = {
     "wb.environments": "workbench environments",
     "wb.launch": "workbench launch {environment} {options}",
     "wb.resume": "workbench resume {run} {fields}",
+    "wb.rollout": "workbench rollout {run}",
     "wb.runs": "workbench runs",
     "wb.sweeps": "workbench sweeps",
 }
