@@ -51,6 +51,11 @@ def canvas(page: Page, title: str) -> Locator:
     return page.locator(f"#charts canvas[aria-label='{title}']")
 
 
+def words(page: Page, title: str) -> Locator:
+    """What the chart says under its drawing."""
+    return page.locator("#charts figure", has=page.locator(f"canvas[aria-label='{title}']")).locator(".words")
+
+
 def ranges(page: Page) -> list[tuple[float, float]]:
     """The ends of the axis of every chart of time that is shown."""
     read = """all => all.filter(one => one.tabIndex === 0 && one.checkVisibility())
@@ -121,9 +126,8 @@ def test_the_pointer_reads_all_charts_at_one_place_and_the_events(opened: Open) 
     page = opened("good")
     canvas(page, "Speed").hover()
     for title in ("Episode return", "Speed", "Losses"):
-        words = page.locator("#charts figure", has=canvas(page, title)).locator(".words")
-        expect(words).to_contain_text("frames")
-    expect(page.locator("#charts figure", has=canvas(page, "Speed")).locator(".words")).to_contain_text("5,000")
+        expect(words(page, title)).to_contain_text("frames")
+    expect(words(page, "Speed")).to_contain_text("5,000")
     strip = canvas(page, "Events")
     strip.scroll_into_view_if_needed()
     box, (low, high) = strip.bounding_box(), one_range(page)
@@ -131,7 +135,7 @@ def test_the_pointer_reads_all_charts_at_one_place_and_the_events(opened: Open) 
     left, right = 92, box["width"] - 10
     place = left + (80 * 2560 - low) / (high - low) * (right - left)
     page.mouse.move(box["x"] + place, box["y"] + 3.5 * 20)
-    expect(page.locator("#charts figure", has=strip).locator(".words")).to_contain_text("error: actor-0 ended")
+    expect(words(page, "Events")).to_contain_text("error: actor-0 ended")
 
 
 def test_one_choice_sets_the_axis_of_all_charts(opened: Open) -> None:
