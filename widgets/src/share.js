@@ -11,7 +11,7 @@ const decoded = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(
 function kernelOf(label, message, buffers) {
   /** @type {(content: any, buffers: ArrayBuffer[]) => void} */
   let receive = () => {};
-  const traits = /** @type {Record<string, any>} */ ({ mode: "rollouts", label });
+  const traits = /** @type {Record<string, any>} */ ({ mode: "shared", label });
   return {
     get: (/** @type {string} */ name) => traits[name], set: () => {}, save_changes: () => {}, off: () => {},
     on: (/** @type {string} */ _, /** @type {typeof receive} */ call) => (receive = call),
