@@ -42,7 +42,8 @@ EVENT_MARKS = {
     "kill": EventMark("steering", _PLUS, _GREY), "checkpoint": EventMark("checkpoints", _UP, _GREEN),
     "restart": EventMark("restarts", _CIRCLE, _BLUE), "restore": EventMark("restarts", _LEFT, _BLUE),
     "fork": EventMark("restarts", _DOWN, _BLUE), "error": EventMark("faults", _CROSS, _RED),
-    "failed": EventMark("faults", _SQUARE, _RED),
+    "failed": EventMark("faults", _SQUARE, _RED), "collapse": EventMark("faults", _DOWN, _RED),
+    "recovered": EventMark("faults", _UP, _BLUE),
 }
 LANES = tuple(dict.fromkeys(mark.lane for mark in EVENT_MARKS.values()))
 
