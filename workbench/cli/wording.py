@@ -14,6 +14,7 @@ import shlex
 COMMANDS = {
     "run.fork": "workbench fork {run} {fields}",
     "run.hyperparameters": "workbench tune {run}",
+    "run.rescue": "workbench rescue {run} {fields}",
     "run.status": "workbench status {run}",
     "run.stop": "workbench stop {run}",
     "run.tune": "workbench tune {run} {fields}",
