@@ -19,6 +19,8 @@ COMMANDS = {
     "run.stop": "workbench stop {run}",
     "run.tune": "workbench tune {run} {fields}",
     "wb.attach": "workbench status {run}",
+    "wb.attach.checkpoints": "workbench checkpoints {run}",
+    "wb.attach.rescue": "workbench rescue {run} {fields}",
     "wb.attach.status": "workbench status {run}",
     "wb.attach.stop": "workbench stop {run}",
     "wb.attach_sweep": "workbench sweeps {sweep}",

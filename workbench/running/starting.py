@@ -144,7 +144,7 @@ def _stands_for(run: RunDirectory) -> Checkpoint:
     """The checkpoint that a run stands for, which is said to the caller."""
     if stored_status(checked(run)).collapsed and (best := best_checkpoint(run)) is not None:
         notify(f"Taking the best checkpoint of {run.name}, at {best.frames:,} frames ({checkpoints.standing(best)}): "
-               f"its return has collapsed since. wb.attach({run.name!r}).checkpoints[-1] is the last.")
+               f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
         return best
     last = _newest_or_first(run)
     notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.")
