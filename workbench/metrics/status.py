@@ -276,10 +276,17 @@ class RunStatus(LearnerStatus, Spent, Course):
         return (frames, steps) if frames else (None, None)
 
     @property
+    def steps_are_frames(self) -> bool:
+        """Whether every step is one frame, so that one number says both speeds."""
+        frames, steps = self.speeds
+        return self.frames == self.steps > 0 and (frames is None or steps is None or round(frames) == round(steps))
+
+    @property
     def speed(self) -> str:
-        """The speeds in words; "" where there are none."""
+        """The speeds in words, such as "5,000 frames/s (1,250 steps/s)"; "" where there are none."""
         frames, steps = (FACTS[f"{name}_per_second"].said(self) for name in ("frames", "steps"))
-        return frames and f"{'' if self.state == 'training' else 'on average '}{frames} ({steps})"
+        both = f"{frames} = steps/s" if self.steps_are_frames else f"{frames} ({steps})"
+        return frames and f"{'' if self.state == 'training' else 'on average '}{both}"
 
     @property
     def memory(self) -> str:

@@ -302,7 +302,7 @@ class Run:
 
     @checked_arguments()
     def checkpoint(self, *, replay: bool | None = None, timeout_s: float = REPLAY_S) -> Checkpoint:
-        """Write a checkpoint and return it; it is never pruned.
+        """Write a checkpoint and return it; it is never pruned. A second request at the same update returns that one.
 
         Args:
             replay: whether it holds the replay; None: as the run's `save_replay` says. A run that is resumed goes on
@@ -402,7 +402,7 @@ class Run:
         return self._panel
 
     def _ipython_display_(self) -> None:
-        imports.show(self, self._shared_panel)
+        imports.show(self, self._shared_panel, lambda: dict(imports.widget("panel.skeleton").bundle(self._last)))
 
     def __repr__(self) -> str:
         """The last known status with its age; an old one is first read again from the run's files, without network."""

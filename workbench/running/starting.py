@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from workbench import checkpoints, environments, launchers, rundir
+from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import ALGORITHMS, NETWORKS, REPLAY_S, RunConfig, Setting
 from workbench.environments.adapters import code_by_value
@@ -319,6 +319,7 @@ def started(
             _await_supervisor(control, launched)
         status = None
         if wait_ready:
+            imports.preload("panel.panel")  # most people show the run next
             status = waiting.until_ready(control, launched, ready_timeout_s, progress=progress)
     control.close()
     return status

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints
@@ -42,6 +43,7 @@ class CheckpointWriter:
     ) -> None:
         self._run, self._state, self._storage, self._log = run, state, storage, log
         self._orders, self._commands = orders, commands
+        self._requested: tuple[Any, Checkpoint] | None = None  # what was last requested, with `_key` of then
 
     def begin(self, schedule: Schedule) -> None:
         """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
@@ -98,6 +100,23 @@ class CheckpointWriter:
             self._commands.wait(_TRY_AGAIN_S)
 
     # ---- what -------------------------------------------------------------------------------------------------------
+
+    def write_requested(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
+        """As `write`; or, where nothing was trained or changed since the last requested checkpoint, that one again."""
+        key, (earlier_key, earlier) = self._key(), self._requested or (None, None)
+        if earlier is not None and key == earlier_key and earlier.path.exists():
+            wanted = getattr(self._state.config.hyperparameters, "save_replay", False) if replay is None else replay
+            if earlier.has_replay or not wanted:
+                return {"path": str(earlier.path), "frames": earlier.frames}
+        written = self.write(reason, replay=replay)
+        if reason == "requested":  # others are pruned
+            self._requested = key, checkpoints.at(Path(written["path"]))
+        return written
+
+    def _key(self) -> tuple[Any, ...]:
+        """Differs between states whose checkpoints differ. While a replay fills, frames pass without an update."""
+        state, progress = self._state, self._state.progress
+        return progress.updates, state.config, progress.frames if state.parts.experience.filling else None
 
     def write(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
         """Write a checkpoint, and return {"path", "frames"}. Raises StorageFailed.
