@@ -110,11 +110,6 @@ class _PretrainedOwner:
     def checkpoints(self) -> Checkpoints:
         return Checkpoints(self._policies, self)
 
-    @property
-    def best(self) -> Checkpoint | None:
-        """None: they play different games."""
-        return None
-
     def fork(self, checkpoint: Checkpoint, *, name: str | None, replay: bool, progress: bool | None,
              **changes: Any) -> Run:
         if replay:

@@ -35,8 +35,6 @@ class Owner(Protocol):
     def directory(self) -> RunDirectory: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
-    @property
-    def best(self) -> Checkpoint | None: ...
     def fork(self, checkpoint: Checkpoint, *, name: str | None, replay: bool, progress: bool | None,
              **changes: Any) -> Run: ...
 
@@ -60,9 +58,14 @@ class Checkpoints(list[Checkpoint]):
         return super().__getitem__(at)
 
     @property
+    def best(self) -> Checkpoint | None:
+        """The best of the run (see `Run.best`), whose files are not verified here; None where they are of no run."""
+        return checkpoints.best([each for each in self if each.path.parent == self._owner.directory.checkpoints])
+
+    @property
     def table(self) -> Table[Checkpoint]:
         """The checkpoints as a table of text, which marks the best one."""
-        best = checkpoints.best(self)
+        best = self.best
         columns: Columns = {**_COLUMNS, "": lambda checkpoint: _MARK if checkpoint == best else ""}
         return Table(self, columns, empty=f"{self._owner.name} has no checkpoint yet")
 

@@ -16,7 +16,7 @@ from workbench import tables
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.live import Figure, rows
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.panel import dashboard
+from workbench.widgets.panel import banner, dashboard
 from workbench.widgets.panel import snapshot as moments
 from workbench.widgets.panel.badge import badge
 from workbench.widgets.panel.snapshot import Snapshot
@@ -61,7 +61,7 @@ def page(snapshot: Snapshot, image: str) -> str:
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
     facts = filmstrip.named(moments.facts(snapshot))
-    body = f"{headline(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
+    body = f"{headline(snapshot)}{banner.still(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
     return tables.output(body, f"{tables.SMALL};max-width:980px")
 
 
