@@ -128,7 +128,7 @@ def timeline(
     checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, chosen: Sequence[Checkpoint] = (),
     mean: Series = EMPTY, events: Events = (), best: Checkpoint | None = None,
 ) -> Figure:
-    """A diamond per checkpoint at its return, over the run's mean return, with a ring around the `best` one; evaluations
+    """A diamond per checkpoint at its return, over the run's mean return, with a ring at the `best` one; evaluations
     with their intervals as bars; a vertical line at each `chosen` checkpoint."""
     x, value = along(mean, "frames"), mean["value"]
     scored = [checkpoint for checkpoint in checkpoints if checkpoint.episode_return is not None]

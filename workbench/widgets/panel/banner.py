@@ -49,9 +49,12 @@ class Banner:
     """The banner; hidden unless the run has collapsed, and after `dismiss` until it collapses again.
 
     Attributes:
-        view: the widget.
-        rescue, dismiss: the buttons.
+        view: the widget; empty before the first collapse, since most runs have none.
+        rescue, dismiss: the buttons; there from then on.
     """
+
+    rescue: Any
+    dismiss: Any
 
     def __init__(self, run: Rescuable) -> None:
         self._run, self._actions = run, Actions()
@@ -60,7 +63,12 @@ class Banner:
         self._best: Checkpoint | None = None
         self._comparison: Comparison | None = None
         self._rescued: Run | None = None
+        self._starting = False
         self._drawn_at = 0.0
+        self.view = ipywidgets.VBox(layout={"display": "none"})
+        self.view.add_class("workbench-banner")
+
+    def _fill(self) -> None:
         self._text, self._result = _html("banner-text"), _html("banner-result")
         self.rescue = button("rescue", "Rescue", "life-ring", "start a new run from the best checkpoint, with half the "
                                                               "learning rate, and compare the two; this run goes on")
@@ -71,8 +79,7 @@ class Banner:
                               layout={"flex_flow": "row wrap", "align_items": "center"})
         self._place = ipywidgets.VBox()
         self._place.add_class("workbench-banner-comparison")
-        self.view = ipywidgets.VBox([row, self._result, self._place], layout={"display": "none"})
-        self.view.add_class("workbench-banner")
+        self.view.children = (row, self._result, self._place)
 
     def show(self, now: Snapshot) -> None:
         """Show, change or hide the banner as the run is now, and let the comparison follow both runs."""
@@ -81,12 +88,16 @@ class Banner:
             self._collapse = collapse
             self._dismissed = self._dismissed if collapse is not None else None
         visible = self._rescued is not None or (collapse is not None and collapse != self._dismissed)
+        if not self.view.children:
+            if not visible:
+                return
+            self._fill()
         self._best = best = checkpoints.best(checkpoints.every(self._checkpoints)) if visible else None
         if visible and collapse is None:
             self._text.value = "The return is back from its collapse."
         elif visible:
-            self._text.value = f'<div role="alert">{html.escape(" ".join(sentences(now, best)))}</div>'
-        self.rescue.disabled = best is None or self._rescued is not None
+            self._text.value = html.escape(" ".join(sentences(now, best)))
+        self.rescue.disabled = best is None or self._starting or self._rescued is not None
         self.view.layout.display = "" if visible else "none"
         if self._comparison is not None and time.monotonic() - self._drawn_at > FOLLOW_S:
             self._drawn_at = time.monotonic()
@@ -104,20 +115,20 @@ class Banner:
         self.view.layout.display = "none"
 
     def _press(self) -> None:
-        self.rescue.disabled = True
+        self._starting = self.rescue.disabled = True
         self._say("Starting a run from the best checkpoint …")
         self._actions.submit(self._start)
 
     def _start(self) -> None:
         try:
             self._rescued = rescued = self._run.rescue(progress=False)
-            rate = rescued.config.value("learning_rate")
-            self._say(f"{rescued.name} goes on from {self._at()} with half the learning rate, {rate:.3g}, and this run "
-                      f"goes on as it is. The new one: wb.attach({rescued.name!r})")
+            self._say(f"{rescued.name} goes on from {self._at()} with half the learning rate, "
+                      f"{rescued.config.value('learning_rate'):.3g}; nothing of this run is changed. The new one: "
+                      f"wb.attach({rescued.name!r})")
             self._compare(rescued)
         except Exception as error:  # of any kind: it is shown under the buttons
             self._say(str(error) or type(error).__name__, bad=True)
-            self.rescue.disabled = False
+        self._starting = False
 
     def _at(self) -> str:
         return FACTS["frames"].written(self._best.frames if self._best else 0, number, unit=True)
@@ -155,8 +166,9 @@ def sentences(now: Snapshot, best: Checkpoint | None) -> list[str]:
     if best is None:
         return [collapse, "There is no checkpoint from before: wb.resume or a new run has to learn it again."]
     at = FACTS["frames"].written(best.frames, number, unit=True)
+    goes_on = "" if now.ended else " This run goes on."
     return [collapse, f"Its best checkpoint is at {at} ({checkpoints.standing(best)}). Fork it with half the learning "
-                      "rate? This run goes on."]
+                      f"rate?{goes_on}"]
 
 
 def still(now: Snapshot) -> str:
