@@ -7,13 +7,15 @@ metadata that an installation leaves.
 
 from __future__ import annotations
 
+import html
 import importlib
 import importlib.metadata
 import shlex
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -69,16 +71,39 @@ def widget(name: str) -> ModuleType:
         raise MissingPackage(f"the {what} needs {error.name}. Install it: pip install {error.name}") from None
 
 
-def show(handle: object, make_view: Callable[[], Any]) -> None:
-    """Display the widget that `make_view` returns, or print `handle` and how to install a missing package."""
+def show(handle: object, make_view: Callable[[], Any], first: Callable[[], Mapping[str, str]] | None = None) -> None:
+    """Display the widget that `make_view` returns, or print `handle` and how to install a missing package.
+
+    `first`: outputs by MIME type that the cell shows meanwhile; None: "reading…".
+    """
     from IPython.display import display
 
     try:
-        view = make_view()
+        with meanwhile(handle, first):
+            display(make_view())  # type: ignore[no-untyped-call, unused-ignore]
     except MissingPackage as error:
         print(f"{handle!r}\n({error})")
-    else:
-        display(view)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+def meanwhile(handle: object, first: Callable[[], Mapping[str, str]] | None = None) -> AbstractContextManager[None]:
+    """Shows in the cell, at once, what is being made in the block; see `show`."""
+    outputs = first() if first else {"text/html": f"<div>{html.escape(repr(handle))}: reading…</div>",
+                                     "text/plain": f"{handle!r}: reading…"}
+    shown: AbstractContextManager[None] = widget("kernel.placeholder").meanwhile(outputs)
+    return shown
+
+
+def preload(name: str) -> None:
+    """In a notebook, load `workbench.widgets.<name>` in a thread, while the cell waits for something else."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if hasattr(shell, "kernel") and f"workbench.widgets.{name}" not in sys.modules:
+        threading.Thread(target=_load_quietly, args=[name], name="workbench-preload", daemon=True).start()
+
+
+def _load_quietly(name: str) -> None:
+    with suppress(Exception):  # whoever shows it says what is missing
+        widget(name)
 
 
 @contextmanager

@@ -85,6 +85,7 @@ class Charts {
     if (message.type !== "show" || (message.view && message.view !== this.id)) return;
     this.heard = performance.now();
     this.patience = PULL_AFTER_MS;
+    this.mark(false);
     if (!message.whole && this.serial < 0) return; // hello was said: everything is on its way
     if (!message.whole && message.serial === this.serial) return; // an answer: nothing is new
     if (!message.whole && message.serial !== this.serial + 1) return this.hello();
@@ -245,7 +246,13 @@ class Charts {
       this.model.send(content);
     } catch { // the kernel restarts or has gone; whoever runs the cell again gets another view
       this.patience = LONGEST_PULL_MS;
+      this.mark(true);
     }
+  }
+
+  /** Tell the panel around the charts whether its kernel has gone (panel.css). @param {boolean} lost */
+  mark(lost) {
+    this.grid.closest(".workbench-panel")?.classList.toggle("workbench-lost", lost);
   }
 
   close() {

@@ -18,7 +18,7 @@ const words = new Intl.Collator("en", { numeric: true, sensitivity: "base" });  
  * @param {number} now unix time in s, by the clock that wrote the rows
  */
 export function cellText(value, kind, now) {
-  if (value === null || value === undefined) return "";
+  if (value === null || value === undefined) return kind === "number" ? "—" : "";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number" || kind === "text") return String(value);
   if (kind === "ago") return `${duration(Math.max(0, now - value))} ago`;

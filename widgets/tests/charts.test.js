@@ -91,7 +91,7 @@ test("figures of a group are in a section, which the kernel remembers as open", 
   const order = ["one", "two", "three"], group = { ...figure("bar"), group: "System" };
   const both = { order, figures: { one: figure("bar"), two: group, three: group }, tables: {} };
   shown.tell(whole(both));
-  await drawn();
+  for (let tries = 0; seen.embedded < 3 && tries < 200; tries += 1) await drawn();
   assert.equal(seen.embedded, 3);
   const [section] = el.all("workbench-charts-section"), [heading] = el.all("workbench-charts-count");
   assert.deepEqual([section.open, section.all("workbench-card").length, heading.textContent], [false, 2, "2 charts"]);
@@ -108,8 +108,8 @@ test("all charts that have news are drawn in one go", async (t) => {
   const told = (/** @type {number} */ serial, /** @type {string} */ text) => whole({
     serial, order, figures, tables: { one: { labels: labels(text) }, two: { others: labels(text) } } });
   shown.tell(told(1, "a"));
-  await drawn();
+  for (let tries = 0; seen.embedded < 2 && tries < 200; tries += 1) await drawn();
   shown.tell(told(2, "b"));
-  await drawn();
+  for (let tries = 0; seen.changed.length < 2 && tries < 200; tries += 1) await drawn();
   assert.deepEqual(seen.changed, ["labels", "others"]);
 });

@@ -33,6 +33,7 @@ class FakeElement extends EventTarget {
   }
   remove() { this.isConnected = false; }
   contains() { return false; }
+  closest() { return null; }
   focus() {}
   setAttribute(/** @type {string} */ name, /** @type {string} */ value) { this.attributes[name] = value; }
   getAttribute(/** @type {string} */ name) { return this.attributes[name] ?? null; }

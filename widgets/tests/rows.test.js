@@ -57,7 +57,7 @@ test("cells are formatted by their kind", () => {
   assert.match(cellText(1.7e9, "time", 0), /2023/);
   assert.equal(cellText("training", "state", 0), "training");
   assert.equal(cellText(true, "text", 0), "yes");
-  assert.equal(cellText(null, "number", 0), "");
+  assert.equal(cellText(null, "number", 0), "—");
   assert.equal(cellText(undefined, "ago", 0), "");
 });
 

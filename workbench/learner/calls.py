@@ -146,10 +146,10 @@ class LeaderCalls(MemberCalls):
         return result
 
     def checkpoint(self, reason: str = "requested", replay: bool | None = None) -> dict[str, Any]:
-        """Write a checkpoint between two updates, and return {"path", "frames"}; see `CheckpointWriter.write`."""
+        """Write a checkpoint between two updates; {"path", "frames"}, see `CheckpointWriter.write_requested`."""
         if not self._run.ready.is_set():
             raise WorkbenchError("there is nothing to checkpoint yet: the learner waits for its first actor.")
-        result: dict[str, Any] = self._commands.do(lambda: self._checkpoints.write(reason, replay=replay))
+        result: dict[str, Any] = self._commands.do(lambda: self._checkpoints.write_requested(reason, replay=replay))
         return result
 
     def scale(self, actors: int) -> None:

@@ -70,7 +70,7 @@ class Fact:
 
 
 def _whole(value: float) -> str:
-    return number(round(value))
+    return number(round(value) if value >= 1 else value)  # a slow run does not stand still
 
 
 def _average(status: RunStatus) -> str:

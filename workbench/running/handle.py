@@ -29,7 +29,7 @@ from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import forked
 from workbench.running.notices import notify
-from workbench.running.starting import moved_to, started
+from workbench.running.starting import best_checkpoint, moved_to, started
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration, plain
 
@@ -137,6 +137,15 @@ class Run:
     def checkpoints(self) -> Checkpoints:
         """Checkpoints on disk, oldest first: a list, which a cell shows as the inspector."""
         return Checkpoints(checkpoints.every(checked(self._directory).checkpoints), self)
+
+    @property
+    def best(self) -> Checkpoint | None:
+        """The good checkpoint on disk whose last episodes had the highest mean, the earliest of several; or None.
+
+        The mean is that of up to a hundred episodes, of 20 at least, when it was written: of environments that
+        evaluate, if any do; of scores, where there are any. Pruning keeps this checkpoint.
+        """
+        return best_checkpoint(checked(self._directory))
 
     @property
     def rollouts(self) -> list[Rollout]:
@@ -306,7 +315,7 @@ class Run:
 
     @checked_arguments()
     def checkpoint(self, *, replay: bool | None = None, timeout_s: float = REPLAY_S) -> Checkpoint:
-        """Write a checkpoint and return it; it is never pruned.
+        """Write a checkpoint and return it; it is never pruned. A second request at the same update returns that one.
 
         Args:
             replay: whether it holds the replay; None: as the run's `save_replay` says. A run that is resumed goes on
@@ -356,6 +365,18 @@ class Run:
         return Run(directory, started(
             directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
+    def rescue(self, **changes: Any) -> Run:
+        """Start a new run from the best checkpoint of this one (`best`), with half its learning rate; this run goes on.
+
+        Changes are as of `fork`, other values of its arguments too: run.rescue(learning_rate=1e-4, name="again").
+        `wb.compare([run, rescued])` shows both. Raises InvalidInput without such a checkpoint, and as `fork` does.
+        """
+        best = self.best
+        if best is None:
+            raise InvalidInput(f"{self.name} has no checkpoint with {checkpoints.LEAST_EPISODES} episodes behind it. "
+                               "run.fork() goes on from now.")
+        return self.fork(best, **{"learning_rate": best.config.value("learning_rate") / 2, **changes})
+
     @checked_arguments(index="run.status.actors lists the actors: run.restart_actor(0).")
     def restart_actor(self, index: int, *, kill: bool = False) -> None:
         """End the process of an actor, such as one that hangs; the supervisor starts another.
@@ -395,7 +416,7 @@ class Run:
         return self._panel
 
     def _ipython_display_(self) -> None:
-        imports.show(self, self._shared_panel)
+        imports.show(self, self._shared_panel, lambda: dict(imports.widget("panel.skeleton").bundle(self._last)))
 
     def __repr__(self) -> str:
         """The last known status with its age; an old one is first read again from the run's files, without network."""

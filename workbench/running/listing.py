@@ -44,7 +44,7 @@ _COLUMNS: Columns = {
     "environment": lambda row: row.environment,
     "algorithm": lambda row: row.algorithm,
     _FRAMES.title: lambda row: "" if row.problem else _FRAMES.written(row.frames),
-    _SPEED.title: lambda row: _SPEED.written(row.frames_per_second) if row.state == "training" else "",
+    _SPEED.title: lambda row: _SPEED.written(row.frames_per_second or "—") if row.state == "training" else "",
     _RETURN.title: lambda row: _RETURN.written(row.episode_return),
 }
 

@@ -23,7 +23,9 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus, RunStatus, Spent
+from workbench.metrics.collapse import followed
+from workbench.metrics.status import ActorStatus, Course, LearnerPhase, LearnerStatus, RunStatus, Spent
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import stopping_rules
 from workbench.supervisor.diagnosis import reason
@@ -91,7 +93,9 @@ class Supervisor:
         self._paused: str | None = None  # the reason, which run.json has, too
         self._actors_to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # index, whether by force
         self._tracker = LearnerTracker()
-        self._budget = Budget(_spent(run) if self._life > 1 else Spent(), time.monotonic())
+        before = _stored(run) if self._life > 1 else {}
+        self._budget = Budget(Spent.from_json(before), time.monotonic())
+        self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
         self._polled_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
         self._killed_on_request: set[int | None] = set()  # actors whose next ending is what a person wanted
@@ -112,9 +116,9 @@ class Supervisor:
                 actors=tuple(self._actors(status)))
 
     def _counted(self) -> RunStatus:
-        """The learner's last status, with hours, cost and best return."""
+        """The learner's last status, with hours, cost and the course of the return."""
         learner = self._tracker.current(self._group.learner)
-        return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent))
+        return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent), **vars(self._course))
 
     def _actors(self, status: RunStatus) -> Iterator[ActorStatus]:
         """The learner's last report of each actor, if it is about the present process, with that process."""
@@ -321,9 +325,19 @@ class Supervisor:
                     self.event("error", flood)
             if status is not None:
                 self._budget.note_return(self.config, status)
+                self._note_course(status)
                 self._record_resumption()  # now that events have a progress
             if follow:
                 self._follow(phase)
+
+    def _note_course(self, status: LearnerStatus) -> None:
+        """Follow the mean return; once for each collapse, and for each recovery from one, record an event."""
+        before, self._course = self._course, followed(self._course, status)
+        if self._course.collapsed and not before.collapsed:
+            self.event("collapse", f"{self._counted().collapse}. run.rescue() forks the best checkpoint with half the "
+                                   "learning rate")
+        elif before.collapsed and not self._course.collapsed:
+            self.event("recovered", f"{FACTS[status.judged_by].said(self._counted())}: back from its collapse")
 
     def _follow(self, phase: LearnerPhase) -> None:
         """Make the run's state that of the learner."""
@@ -452,11 +466,11 @@ class Supervisor:
             self._publish()
 
 
-def _spent(run: RunDirectory) -> Spent:
-    """Hours, cost and best return of the run's earlier lives; 0 if they cannot be read, which the log says."""
+def _stored(run: RunDirectory) -> dict[str, Any]:
+    """The last status of the run's earlier lives; {} if it cannot be read, which the log says."""
     try:
         row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
-        return Spent.from_json(row)
+        return row
     except WorkbenchError as error:
         log(f"hours and cost of the run's earlier lives cannot be read, and are counted from 0: {error}")
-        return Spent()
+        return {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints
@@ -19,10 +21,16 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training import checkpointing
 from workbench.learner.training.exact_resume import Schedule
 from workbench.metrics import Progress
+from workbench.metrics.collapse import EPISODES
+from workbench.metrics.status import LearnerStatus, judged_mean
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
 _TRY_AGAIN_S = 2.0  # after the disk refused a checkpoint
+_BEST_AFTER_S = 60.0  # the last one, at the earliest, a checkpoint of a new best return is written
+_BEST_SHARE = 0.02  # of the time, at most, goes into those
+_LOOK_S = 1.0  # between two looks at the return
+_BETTER = 0.1  # standard deviations of episodes above the best of all checkpoints: what a mean of 100 scatters by
 
 
 class CheckpointWriter:
@@ -35,11 +43,15 @@ class CheckpointWriter:
     ) -> None:
         self._run, self._state, self._storage, self._log = run, state, storage, log
         self._orders, self._commands = orders, commands
+        self._requested: tuple[Any, Checkpoint] | None = None  # what was last requested, with `_key` of then
 
     def begin(self, schedule: Schedule) -> None:
         """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
         self._schedule = schedule
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
+        self._best_from = self._written_at + _BEST_AFTER_S
+        best = checkpoints.best(checkpoints.every(self._run.checkpoints))
+        self._highest = -math.inf if best is None or (judged := checkpoints.standing(best)) is None else judged.mean
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
@@ -49,15 +61,31 @@ class CheckpointWriter:
             self._orders.hold(reason)
 
     def write_if_due(self) -> None:
-        """Write a checkpoint if the present `checkpoint_interval_s` has passed and the run is not paused."""
+        """Write a checkpoint if the present `checkpoint_interval_s` has passed and the run is not paused; or one of the
+        weights alone, without the replay, if the run is better than at all of its checkpoints."""
         state, schedule = self._state, self._schedule
         due_at = self._written_at + min(state.config.checkpoint_interval_s, self._longest_s)
-        if state.paused is not None or not schedule.at_checkpoint or time.monotonic() <= due_at:
+        if state.paused is not None or not schedule.at_checkpoint:
+            return
+        if time.monotonic() <= due_at:
+            self._write_best()
             return
         stored = self._storage.store(CHECKPOINT, lambda: self.write(**schedule.checkpoint))
         self._written_at, self._longest_s = time.monotonic(), schedule.longest_interval_s if stored else _TRY_AGAIN_S
         if stored:
             schedule.checkpointed()
+
+    def _write_best(self) -> None:
+        began = time.monotonic()
+        if began < self._best_from:
+            return
+        status = LearnerStatus(**self._log.episodes.status())
+        mean, episodes = judged_mean(status)
+        if mean is None or episodes < EPISODES or mean <= self._highest + _BETTER * (status.judged_spread or 0.0):
+            self._best_from = began + _LOOK_S
+            return
+        self._storage.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False))
+        self._best_from = max(self._best_from, began + (time.monotonic() - began) / _BEST_SHARE)
 
     def write_last(self) -> None:
         """Write a checkpoint at the end; a finished run of one learner waits until the disk has room, any other run
@@ -72,6 +100,23 @@ class CheckpointWriter:
             self._commands.wait(_TRY_AGAIN_S)
 
     # ---- what -------------------------------------------------------------------------------------------------------
+
+    def write_requested(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
+        """As `write`; or, where nothing was trained or changed since the last requested checkpoint, that one again."""
+        key, (earlier_key, earlier) = self._key(), self._requested or (None, None)
+        if earlier is not None and key == earlier_key and earlier.path.exists():
+            wanted = getattr(self._state.config.hyperparameters, "save_replay", False) if replay is None else replay
+            if earlier.has_replay or not wanted:
+                return {"path": str(earlier.path), "frames": earlier.frames}
+        written = self.write(reason, replay=replay)
+        if reason == "requested":  # others are pruned
+            self._requested = key, checkpoints.at(Path(written["path"]))
+        return written
+
+    def _key(self) -> tuple[Any, ...]:
+        """Differs between states whose checkpoints differ. While a replay fills, frames pass without an update."""
+        state, progress = self._state, self._state.progress
+        return progress.updates, state.config, progress.frames if state.parts.experience.filling else None
 
     def write(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
         """Write a checkpoint, and return {"path", "frames"}. Raises StorageFailed.
@@ -92,6 +137,9 @@ class CheckpointWriter:
             checkpoint = self._write_groups(write, groups, unrolls, replay_optional=not replay)
         finally:
             state.writing_replay = False
+        self._best_from = time.monotonic() + _BEST_AFTER_S
+        if (judged := checkpoints.standing(checkpoint)) is not None:
+            self._highest = max(self._highest, judged.mean)
         prune = partial(checkpoints.prune, self._run.checkpoints, keep=state.config.keep_checkpoints)
         self._storage.store(OLD_CHECKPOINTS, prune)
         self._log.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
@@ -100,9 +148,11 @@ class CheckpointWriter:
 
     def _meta(self, reason: str, progress: Progress) -> dict[str, Any]:
         parts, network = self._state.parts, self._state.parts.trainer.network
-        episodes = self._log.episodes.status()
+        status = LearnerStatus(**self._log.episodes.status())
+        mean, episodes = judged_mean(status)
         return {
-            **asdict(progress), "episodes": episodes["episodes"], "episode_return": episodes["episode_return"],
+            **asdict(progress), "episodes": status.episodes, "episode_return": status.episode_return,
+            "judged": {"by": status.judged_by, "mean": mean, "episodes": episodes},
             "environment": parts.spec.to_json(), "config": self._state.config.to_json(), "network": parts.network_name,
             "parameters": sum(parameter.numel() for parameter in network.parameters()), "reason": reason,
             "trained": [name for name, _ in network.named_parameters()],  # as the optimizer numbers them

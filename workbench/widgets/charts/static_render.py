@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +16,9 @@ from workbench import tables
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.live import Figure, rows
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.panel import dashboard
+from workbench.widgets.panel import banner, dashboard
 from workbench.widgets.panel import snapshot as moments
+from workbench.widgets.panel.badge import badge
 from workbench.widgets.panel.snapshot import Snapshot
 
 INK = "#7d838c"
@@ -25,9 +27,6 @@ BETWEEN = 50  # px between the plots of a row, for the labels of the vertical ax
 FIRST, OTHER, STRIP = 130, 105, 48  # heights in px: of the first chart's plot, of others, and of the strip of events
 MOST = 4  # charts in a row
 
-BADGES = {"training": "#2e7d46", "starting": "#5b6b7d", "waiting": "#5b6b7d",
-          "paused": "#a8690a", "stopping": "#a8690a",
-          "stopped": "#5b6b7d", "finished": "#1f66b0", "failed": "#b3261e", "dead": "#b3261e"}
 PNG_SCALE = 1.3  # small, because a notebook holds each picture twice
 LATEST_EVENTS = 6
 _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -64,16 +63,30 @@ def page(snapshot: Snapshot, image: str) -> str:
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
     facts = filmstrip.named(moments.facts(snapshot))
-    return tables.output(f"{headline(snapshot)}{facts}{charts}{events(snapshot)}", f"{tables.SMALL};max-width:980px")
+    body = f"{headline(snapshot)}{banner.still(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
+    return tables.output(body, f"{tables.SMALL};max-width:980px")
 
 
 def headline(snapshot: Snapshot) -> str:
-    """Name, state and its reason, as HTML."""
-    reason = moments.reason(snapshot)
-    colour = BADGES.get(snapshot.status.state, "#5b6b7d")
-    badge = (f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 9px;margin:0 .6em">'
-             f"{html.escape(snapshot.status.state)}</span>")
-    return f'<div style="font-size:14px"><b>{html.escape(snapshot.name)}</b>{badge}{html.escape(reason)}</div>'
+    """Name, state (of a run that goes on: when it was so), and its reason, as HTML."""
+    ended = snapshot.ended
+    seen = "" if ended else time.strftime("as of %Y-%m-%d %H:%M", time.localtime(time.time() - snapshot.status.age_s))
+    after = html.escape(" · ".join(part for part in (seen, moments.reason(snapshot)) if part))
+    return (f'<div style="font-size:14px"><b>{html.escape(snapshot.name)}</b>'
+            f"{badge(snapshot.status.state, stale=not ended)}{after}</div>")
+
+
+def next_lines(snapshot: Snapshot) -> str:
+    """What a reader of a saved notebook may do with the run, as lines to copy."""
+    name = snapshot.name
+    lines = ({"see it live": f"wb.attach({name!r})"} if snapshot.status.alive else
+             {"continue it": f"wb.resume({name!r})", "evaluate it": f"wb.evaluate({name!r})",
+              "play with it": f"wb.play({name!r})", "start another from it": f"wb.attach({name!r}).fork()"})
+    if snapshot.status.state == "finished":
+        lines["continue it"] = f"wb.resume({name!r}, total_frames={2 * snapshot.config.total_frames:_})"
+    cells = " ".join(f'<span style="white-space:nowrap;margin-right:1.5em"><span style="opacity:.8">{what}:</span> '
+                     f"<code>{html.escape(line)}</code></span>" for what, line in lines.items())
+    return f'<div style="margin-top:.5em;line-height:1.7">{cells}</div>'
 
 
 def events(snapshot: Snapshot) -> str:

@@ -14,8 +14,12 @@ from typing import Any
 
 from IPython.display import DisplayHandle, display
 
+from workbench.widgets.kernel import placeholder
+
 Bundle = dict[str, Any]  # what a saved notebook keeps: data by MIME type, text/html among them
 
+GONE = "Detached: the kernel of this view is gone, and it shows what was last. Run the cell again to see it live."
+_DISCONNECTED = "jupyter-widgets-disconnected"  # ipywidgets' class of a view whose kernel is gone
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -26,12 +30,19 @@ class Shown:
     page, gets no picture beside the widget but only in its place (`freeze`).
     """
 
-    def __init__(self, view: Any, still: Bundle) -> None:
+    def __init__(self, view: Any, still: Bundle, *, gone: str = GONE) -> None:
+        """Shows `view`, in the place of a placeholder if there is one; `gone`: HTML that a page shows with it once its
+        kernel is gone."""
         self._mark = f"workbench-live-{uuid.uuid4().hex[:12]}"
         view.add_class(self._mark)
+        self._gone = gone
         self._handles = [DisplayHandle(f"{self._mark}-{part}") for part in ("view", "still")]
         self._reference = {"version_major": 2, "version_minor": 0, "model_id": view.model_id}
-        display(self._live(still), raw=True, display_id=self._handles[0].display_id)
+        if (place := placeholder.take()) is not None:
+            self._handles[0] = place
+            place.update(self._live(still), raw=True)
+        else:
+            display(self._live(still), raw=True, display_id=self._handles[0].display_id)
         if "google.colab" in sys.modules:
             self._handles.pop()
         else:
@@ -42,11 +53,19 @@ class Shown:
         for handle in self._handles[1:]:
             handle.update(self._beside(still), raw=True)
 
-    def freeze(self, still: Bundle) -> None:
-        """Puts the picture in the widget's place."""
-        self._handles[0].update(still, raw=True)
+    def freeze(self, still: Bundle, *, below: Any = None) -> None:
+        """Puts the picture in the widget's place, and below it another widget, which a page without a kernel hides."""
+        mark = f"{self._mark}-below"
+        missing = f".jp-OutputArea-child:has(.{mark}) + .jp-OutputArea-child:not(:has(.{mark}-view))"
+        style = f'<style class="{mark}">{missing}{{display:none!important}}</style>'
+        self._handles[0].update({**still, "text/html": still["text/html"] + style}, raw=True)
         for handle in self._handles[1:]:
-            handle.update({"text/html": "", "text/plain": ""}, raw=True)
+            if below is None:
+                handle.update({"text/html": "", "text/plain": ""}, raw=True)
+            else:
+                below.add_class(f"{mark}-view")
+                reference = {"version_major": 2, "version_minor": 0, "model_id": below.model_id}
+                handle.update({_WIDGET: reference, "text/plain": ""}, raw=True)
 
     def revive(self, still: Bundle) -> None:
         """Puts the widget back in the picture's place."""
@@ -59,8 +78,13 @@ class Shown:
     def _beside(self, still: Bundle) -> Bundle:
         """The picture, with the style that hides it as long as the widget is there."""
         live, picture = f".{self._mark}", f"{self._mark}-still"
+        dead, note = f"{live}.{_DISCONNECTED}", f"{self._mark}-gone"
         # JupyterLab's output before the picture, while it waits for a widget.
         waiting = f".jp-OutputArea-child:has(+ * .{picture}):not(:has({live}))"
-        style = f"<style>body:has({live}) .{picture},{waiting}{{display:none!important}}</style>"
-        page = f'{style}<div class="{picture}">{still["text/html"]}</div>'
+        style = (f"<style>body:has({live}) .{picture},{waiting},.{note}{{display:none!important}}"
+                 f"body:has({dead}) .{note}{{display:block!important}}"
+                 f"{live} .{_DISCONNECTED}::before,{dead}::before{{content:none!important}}</style>")
+        grey = f"<style>{dead}{{opacity:.65;filter:grayscale(1)}}</style>" if self._gone else ""
+        gone = f'<div class="{note}" role="status">{self._gone}</div>' if self._gone else ""
+        page = f'{style}{grey}{gone}<div class="{picture}">{still["text/html"]}</div>'
         return {"text/html": page, "text/plain": ""}

@@ -11,7 +11,8 @@ from workbench.widgets.views.table import Action, Column, RowTable
 
 COLUMNS = (
     Column("index", "actor", "number", help="number of the actor; its log is logs/actor-N.log"),
-    Column("state", "state", "state", help="whether the process lives"),
+    Column("state", "state", "state",
+           help="starting: its environments are not connected yet; waiting: for the learner; paused: with the run"),
     Column("last_seen", "last seen", "ago", help="when the learner last received something from the actor"),
     Column("steps_per_second", FACTS["steps_per_second"].title, "number", help="decisions of all its environments"),
     Column("frames_per_second", FACTS["frames_per_second"].title, "number",
@@ -54,13 +55,24 @@ class ActorTable:
         return f"actor {key} is {'killed' if action == 'kill' else 'ended'}; the run starts it again"
 
 
+def _state(actor: ActorStatus, status: RunStatus) -> str:
+    if not actor.alive:
+        return "dead" if status.alive else "ended"
+    if not actor.environments or not actor.connected:
+        return "starting"
+    if status.state == "paused":
+        return "paused"
+    return "alive" if actor.stepping or actor.steps_per_second else "waiting"
+
+
 def _row(actor: ActorStatus, status: RunStatus) -> dict[str, Any]:
     last_seen = None if actor.last_seen_s is None else round(time.time() - status.age_s - actor.last_seen_s)
-    state = "alive" if actor.alive else "dead" if status.alive else "ended"
+    state = _state(actor, status)
     note = "its process has ended; the run starts it again" if state == "dead" else ""
     return {
         "key": str(actor.index), "index": actor.index, "state": state, "last_seen": last_seen,
-        "steps_per_second": round(actor.steps_per_second), "frames_per_second": round(actor.frames_per_second),
+        "steps_per_second": round(actor.steps_per_second) or None,
+        "frames_per_second": round(actor.frames_per_second) or None,
         "environments": actor.environments or None, "restarts": actor.restarts, "pid": str(actor.pid or ""),
         "note": note, "actions": [action.name for action in ACTIONS] if actor.alive and status.alive else [],
     }

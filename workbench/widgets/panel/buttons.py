@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import ipywidgets
@@ -29,13 +30,14 @@ class Buttons:
     """
 
     def __init__(self, on_press: Callable[[str], None]) -> None:
+        self._state, self._busy = "", set[str]()
         self.all = {
-            "pause": _button("pause", "Pause", "pause", "training and acting stop; the processes stay"),
-            "resume": _button("resume", "Resume", "play", "continue after a pause"),
-            "checkpoint": _button("checkpoint", "Checkpoint now", "save", "write a checkpoint that is never pruned"),
-            "stop": _button("stop", "Stop…", "stop", "end the run with a last checkpoint; needs a confirmation"),
-            "confirm": _button("confirm", "Stop the run", "stop", "end it now, with a last checkpoint", style="danger"),
-            "cancel": _button("cancel", "Go on", "undo", "leave the run alone"),
+            "pause": button("pause", "Pause", "pause", "training and acting stop; the processes stay"),
+            "resume": button("resume", "Resume", "play", "continue after a pause"),
+            "checkpoint": button("checkpoint", "Checkpoint now", "save", "write a checkpoint that is never pruned"),
+            "stop": button("stop", "Stop…", "stop", "end the run with a last checkpoint; needs a confirmation"),
+            "confirm": button("confirm", "Stop the run", "stop", "end it now, with a last checkpoint", style="danger"),
+            "cancel": button("cancel", "Go on", "undo", "leave the run alone"),
         }
         commands = {"pause": "pause", "resume": "resume", "checkpoint": "checkpoint", "confirm": "stop"}
         for name, command in commands.items():
@@ -49,10 +51,17 @@ class Buttons:
 
     def show(self, state: str) -> None:
         """Enable the buttons that make sense in a state of the run."""
+        self._state = state
         for name, states in _ENABLED.items():
-            self.all[name].disabled = state not in states
+            self.all[name].disabled = state not in states or name in self._busy
         if state not in _ALIVE:
             self._show_confirmation(False)
+
+    def busy(self, name: str, under_way: bool) -> None:
+        """Disable a button while its command is under way: a second click would order the same again."""
+        (self._busy.add if under_way else self._busy.discard)(name)
+        if name in self.all:
+            self.all[name].disabled = under_way or self._state not in _ENABLED[name]
 
     def _show_confirmation(self, visible: bool) -> None:
         for name in ("confirm", "cancel"):
@@ -61,34 +70,82 @@ class Buttons:
 
 
 class Notes:
-    """The last few lines on commands and their results.
+    """The last few lines on commands and their results, over the widgets below them, so that nothing moves.
+
+    A line fades after some seconds (panel.css). An error stays until it is dismissed, or until a line of the same
+    command that is no error comes.
 
     Attributes:
-        view: the widget.
+        view: the widget of the lines.
+        box: the lines and the button that dismisses errors.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lines: deque[list[str]] = deque(maxlen=LINES)
+        self._lines: deque[Note] = deque(maxlen=LINES)
         self.view = ipywidgets.HTML()
         self.view.add_class("workbench-log")
+        self.dismiss = button("dismiss", "Dismiss", "times", "remove the errors from this line")
+        self.dismiss.on_click(lambda _: self._clear())
+        self.box = ipywidgets.HBox([self.view, self.dismiss])
+        self.box.add_class("workbench-log-place")
+        self._show()
 
-    def say(self, message: str, *, bad: bool = False, instead: list[str] | None = None) -> list[str]:
-        """Show a line, in place of the earlier line `instead` if that is still shown; returns the line."""
-        role = ' class="workbench-bad" role="alert"' if bad else ""
-        text = f"<div{role}>{time.strftime('%H:%M:%S')} {'⚠ ' if bad else ''}{html.escape(message)}</div>"
+    def say(self, message: str, *, bad: bool = False, instead: Note | None = None, of: str = "") -> Note:
+        """Show a line, in place of the earlier line `instead` if that is still shown; returns the line.
+
+        `of`: the command that it is about, whose earlier errors it replaces.
+        """
+        note = Note(message, bad, of)
         with self._lock:
-            if instead is not None and any(line is instead for line in self._lines):
-                instead[:] = [text]
+            at = next((at for at, line in enumerate(self._lines) if line is instead), None)
+            if at is not None:
+                self._lines[at] = note
             else:
-                self._lines.append(instead := [text])
-            self.view.value = "".join(text for line in self._lines for text in line)
-        return instead
+                self._lines.append(note)
+            if of:
+                stale = [line for line in self._lines if line.bad and line.of == of and line is not note]
+                self._lines = deque((line for line in self._lines if line not in stale), maxlen=LINES)
+            self._show()
+        return note
+
+    def _clear(self) -> None:
+        with self._lock:
+            self._lines = deque((line for line in self._lines if not line.bad), maxlen=LINES)
+            self._show()
+
+    def _show(self) -> None:
+        self.view.value = "".join(line.as_html() for line in reversed(self._lines))
+        self.dismiss.layout.display = "" if any(line.bad for line in self._lines) else "none"
 
 
-def _button(name: str, label: str, icon: str, tooltip: str, *, style: str = "") -> Any:
-    button = ipywidgets.Button(
+@dataclass(frozen=True, eq=False)
+class Note:
+    """One line of `Notes`.
+
+    Attributes:
+        of: the command that it is about, or "".
+        at: unix time, s.
+    """
+
+    message: str
+    bad: bool = False
+    of: str = ""
+    at: float = field(default_factory=time.time)
+
+    def as_html(self) -> str:
+        """The line, with its age for the fading: a line that is drawn again goes on where it was."""
+        clock = time.strftime("%H:%M:%S", time.localtime(self.at))
+        fading = f'class="workbench-fades" style="animation-delay:-{max(0.0, time.time() - self.at):.1f}s"'
+        unfinished = self.message.endswith("…")
+        how = 'class="workbench-bad" role="alert"' if self.bad else f'role="status" {"" if unfinished else fading}'
+        return f"<div {how}>{clock} {'⚠ ' if self.bad else ''}{html.escape(self.message)}</div>"
+
+
+def button(name: str, label: str, icon: str, tooltip: str, *, style: str = "") -> Any:
+    """A button with the class workbench-NAME."""
+    widget = ipywidgets.Button(
         description=label, icon=icon, tooltip=tooltip, button_style=style, layout={"width": "auto"}
     )
-    button.add_class(f"workbench-{name}")
-    return button
+    widget.add_class(f"workbench-{name}")
+    return widget

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from workbench.checkpoints import Checkpoint
 from workbench.metrics.status import RunStatus
+from workbench.tables import number
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.panel.controls import as_text
 from workbench.widgets.panel.layout import PanelView
@@ -26,7 +28,17 @@ class Steerable(Protocol):
     def tune(self, **changes: Any) -> Any: ...
     def undo(self, name: str | None = None) -> dict[str, Any]: ...
     def scale(self, *, actors: int) -> None: ...
+    def rescue(self, **changes: Any) -> Any: ...
     def restart_actor(self, index: int, *, kill: bool = False) -> None: ...
+
+
+def outcome(command: str, result: Any) -> str:
+    """What a command has done, in words."""
+    if isinstance(result, Checkpoint):
+        return f"checkpoint at {number(result.frames)} frames saved"
+    if isinstance(result, RunStatus):
+        return f"{result.state} at {number(result.frames)} frames"
+    return f"{command}: {'done' if result is None else result}"
 
 
 class PanelCommands:
@@ -38,22 +50,27 @@ class PanelCommands:
 
     view: PanelView
 
-    def __init__(self, run: Steerable, refresh: Callable[[bool], None]) -> None:
-        self._run, self._refresh = run, refresh
+    def __init__(self, run: Steerable, refresh: Callable[[bool], None], on_resume: Callable[[], None]) -> None:
+        self._run, self._refresh, self._on_resume = run, refresh, on_resume
         self._actions = Actions()
         self._slow = {"checkpoint": Actions(), "stop": Actions()}  # they take minutes and must not delay other commands
 
     def press(self, command: str) -> None:
         """Execute the command of a button: "pause", "resume", "checkpoint" or "stop"."""
-        notes = self.view.notes
-        line = notes.say(f"{command} …")
+        notes, buttons = self.view.notes, self.view.buttons
+        line = notes.say(f"{command} …", of=command)
+        if command == "checkpoint":
+            buttons.busy(command, True)
 
         def execute() -> None:
-            result = getattr(self._run, command)()
-            notes.say(f"{command}: {'done' if result is None else repr(result)}", instead=line)
+            try:
+                result = getattr(self._run, command)()
+            finally:
+                buttons.busy(command, False)
+            notes.say(outcome(command, result), instead=line, of=command)
 
         def show_error(message: str) -> None:
-            notes.say(f"{command}: {message}", bad=True, instead=line)
+            notes.say(f"{command}: {message}", bad=True, instead=line, of=command)
 
         self._submit(execute, show_error, self._slow.get(command))
 
@@ -84,6 +101,10 @@ class PanelCommands:
                 self.view.notes.say(f"{field}: {as_text(change['old'][field])} → {as_text(value)} (undo)")
 
         self._submit(execute, self.view.changes.say if name is None else self.view.controls[name].say)
+
+    def resumed(self) -> None:
+        """The run that had ended goes on: show it."""
+        self._on_resume()
 
     def redraw(self) -> None:
         """Draw the charts again."""

@@ -124,6 +124,14 @@ def _lines(labels: dict[str, str], **how: bool) -> Draw:
     return draw
 
 
+def _speed(now: Snapshot, title: str, axis: Axis) -> Figure:
+    """Lines of frames and steps per second; one line where each step is one frame."""
+    if now.status.steps_are_frames and "frames_per_second" in now.series:
+        series = {"frames/s = steps/s": now.series["frames_per_second"]}
+        return charts.lines(series, title=f"{title} (frames/s = steps/s)", axis=axis, zero=True)
+    return _lines(SPEEDS, zero=True)(now, title, axis)
+
+
 def _memory(now: Snapshot, title: str, axis: Axis) -> Figure:
     """Lines of memory, without a line of an accelerator that the run does not have."""
     series = {label: now.series[name] for name, label in MEMORY.items()
@@ -164,7 +172,10 @@ class _Bottleneck(Slot):
     """The shares of time, which come from the status and not from the metrics."""
 
     def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
-        return charts.bottleneck(now.status.bottleneck, title=self.title) if now.status.bottleneck else None
+        shares = now.status.bottleneck
+        if now.status.alive and now.status.state != "training" or not any(shares.values()):
+            return charts.nothing(f"the run is {now.status.state}: no part works", title=self.title) if shares else None
+        return charts.bottleneck(shares, title=self.title)
 
 
 def _of(title: str, labels: dict[str, str], *, group: str = "", **how: bool) -> Slot:
@@ -182,7 +193,7 @@ MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner"
 SLOTS = {
     "returns": Slot("Episode return", _returns, RETURNS, awaited=lambda now: "no episode has ended yet"),
     "scores": Slot("Episode score", _scores, SCORES),
-    "speed": Slot("Speed", _lines(SPEEDS, zero=True), tuple(SPEEDS), awaited=lambda now: "no measurement yet"),
+    "speed": Slot("Speed", _speed, tuple(SPEEDS), awaited=lambda now: "no measurement yet"),
     "losses": Slot("Losses", _losses, ("td_error", *LOSSES), awaited=_before_losses),
     "entropy": Slot("Policy entropy (nats)", _lines({"entropy": "entropy"}), ("entropy",),
                     awaited=partial(_before_policy, of_values=False)),

@@ -9,14 +9,15 @@ import ipywidgets
 
 from workbench.config import RunConfig
 from workbench.metrics import History
-from workbench.widgets.charts import static_render
 from workbench.widgets.charts.axes import AXES
 from workbench.widgets.charts.live import LiveCharts
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
+from workbench.widgets.panel.banner import Banner, Rescuable
 from workbench.widgets.panel.buttons import Buttons, Notes
 from workbench.widgets.panel.controls import Control, SharedStyles
+from workbench.widgets.panel.next_steps import NextSteps, OnDisk
 from workbench.widgets.panel.snapshot import Snapshot
 from workbench.widgets.panel.tuning_history import TuningHistory
 
@@ -28,6 +29,11 @@ class PanelCallbacks(Protocol):
     def change(self, name: str, value: Any) -> None: ...
     def take_back(self, name: str | None) -> None: ...
     def redraw(self) -> None: ...
+    def resumed(self) -> None: ...
+
+
+class InPanel(RestartsActors, OnDisk, Rescuable, Protocol):
+    """What the widgets of a panel need of a run; a `Run` has it."""
 
 
 class PanelView:
@@ -40,11 +46,15 @@ class PanelView:
     """
 
     def __init__(
-        self, name: str, config: RunConfig, history: History, *, callbacks: PanelCallbacks, run: RestartsActors,
+        self, name: str, config: RunConfig, history: History, *, callbacks: PanelCallbacks, run: InPanel,
         on_pull: Callable[[], None],
     ) -> None:
         self.headline, self.progress, self.facts = (_html(part) for part in ("headline", "progress", "facts"))
+        self.banner = Banner(run)
+        self.gone = _html("gone")  # which the page shows once the kernel is gone
+        self._trend, self._seen = "", set[str]()
         self.buttons, self.notes = Buttons(callbacks.press), Notes()
+        self.next_steps = NextSteps(run, on_resume=callbacks.resumed)
         styles = SharedStyles()
         self.controls = {
             field: Control(setting, config.value(field), callbacks.change, undo=callbacks.take_back, styles=styles)
@@ -57,6 +67,7 @@ class PanelView:
         self.axis.add_class("workbench-axis")
         self.axis.observe(lambda _: callbacks.redraw(), names="value")
         self.charts = LiveCharts(label=f"Charts of {name}", on_pull=on_pull)
+        self.charts.add_class("workbench-charts-place")
         self.actor_table = ActorTable(run)
         self.changes = TuningHistory(history, undo=lambda: callbacks.take_back(None))
         self.box = self._layout()
@@ -65,10 +76,11 @@ class PanelView:
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
         wrapping = {"flex_flow": "row wrap"}
         tuning = [control.view for name, control in self.controls.items() if name != "actors"]
+        self._steering = ipywidgets.HBox([self.buttons.view, self.controls["actors"].view], layout=wrapping)
+        self._steering.add_class("workbench-steering")
         box = ipywidgets.VBox([
-            style, self.headline, self.progress, self.facts,
-            ipywidgets.HBox([self.buttons.view, self.controls["actors"].view], layout=wrapping),
-            self.notes.view, self.axis, self.charts,
+            style, self.gone, self.headline, self.banner.view,
+            self.progress, self.facts, self._steering, self.next_steps.view, self.notes.box, self.axis, self.charts,
             _section("hyperparameters", "Live hyperparameters", ipywidgets.Box(tuning, layout=wrapping)),
             _section("actors", "Actors", self.actor_table.view),
             _section("history", "History of changes", self.changes.view),
@@ -79,10 +91,15 @@ class PanelView:
 
     def show(self, now: Snapshot) -> int:
         """Update everything but the charts; returns the id of the newest event."""
-        self.headline.value = static_render.headline(now)
+        self.gone.value = facts.detached(now.name)
+        self.headline.value = facts.headline(now)
+        self.banner.show(now)
         self.progress.value = facts.progress(now)
-        self.facts.value = facts.facts(now)
+        self._seen |= facts.known(now)
+        self.facts.value = facts.facts(now, trend=self._trend, seen=self._seen)
         self.buttons.show(now.status.state)
+        self.next_steps.show(ended=now.ended)
+        self._steering.layout.display = "none" if now.ended else ""
         self.actor_table.show(now.status)
         newest = self.changes.refresh()
         undoable = self.changes.undoable()
@@ -93,7 +110,8 @@ class PanelView:
         return newest
 
     def draw(self, now: Snapshot) -> None:
-        """Update the charts from a snapshot with all their series."""
+        """Update the charts from a snapshot with all their series, and the trend of the return."""
+        self._trend = facts.trend_of(now.series)
         self.charts.show(dashboard.figures(now, axis=self.axis.value))
 
     def widgets(self) -> list[Any]:

@@ -3,12 +3,14 @@
 A thread that all panels share reads the run's directory. A thread of the panel's own executes the commands of buttons
 and controls, one after the other. While no front end shows the panel, it only checks whether the run has ended; a front
 end that appears gets everything at once. When the run ends, or `freeze()` is called, a picture that a saved notebook
-keeps replaces the live output; if the run is resumed, the live output returns. Within another view (the table of runs)
-the widgets stay, and show how the run ended.
+keeps replaces the live output, with buttons for what to do next below it; if the run is resumed, the live output
+returns. Within another view (the table of runs) the widgets stay, and show how the run ended.
 
 CSS classes of the widgets; NAME is a field such as learning_rate:
     workbench-panel, workbench-headline, workbench-progress, workbench-facts, workbench-charts, workbench-axis
     workbench-pause, -resume, -checkpoint, -stop, -confirm, -cancel (buttons), workbench-log (their results)
+    workbench-next (what one does with a run that has ended): workbench-resume-run, -evaluate, -play, -fork
+    workbench-gone (shown by the page alone, once the kernel is gone), workbench-dismiss (removes errors from the log)
     workbench-toggle-hyperparameters, -toggle-actors, -toggle-history (open and close a section)
     workbench-control-NAME (a row) with workbench-field-NAME, workbench-slider-NAME, workbench-undo-NAME and
     workbench-error-NAME; NAME is "actors" for the number of actors, which stands with the buttons
@@ -87,7 +89,7 @@ class RunPanel:
         self._draw_task = _PeriodicTask(lambda: self._step(self._draw_if_new), DRAW_PERIOD_S)
         self._picture_task = _PeriodicTask(lambda: self._step(self._save_picture_if_new), PICTURE_PERIOD_S)
         self._end_task = _PeriodicTask(self._check_end, END_PERIOD_S)
-        commands = PanelCommands(run, lambda draw: self._refresh_quietly(draw=draw))
+        commands = PanelCommands(run, lambda draw: self._refresh_quietly(draw=draw), lambda: self._start_tasks())
         self.parts = commands.view = PanelView(
             self._directory.name, self._read_config(), self._history, callbacks=commands, run=run,
             on_pull=self._on_pull)
@@ -117,7 +119,7 @@ class RunPanel:
             self.refresh(draw=True)
             self._picture = self._static()
             for place in self._places:
-                place.freeze(self._picture)
+                place.freeze(self._picture, below=self._below())
 
     def close(self) -> None:
         """Remove the panel; the run goes on."""
@@ -144,10 +146,10 @@ class RunPanel:
     def _ipython_display_(self) -> None:
         with self._lock:
             picture = self._current_picture()
-            place = Shown(self.view, picture or self._in_words())
+            place = Shown(self.view, picture or self._in_words(), gone="")  # it says so itself
             self._places.append(place)
             if picture is not None:
-                place.freeze(picture)
+                place.freeze(picture, below=self._below())
                 self._start_tasks()  # only the check for the end goes on
             elif not self._closed:
                 self._expect_view()
@@ -276,6 +278,10 @@ class RunPanel:
         if self._resting and self._picture is None:
             self._picture = self._static()
         return self._picture
+
+    def _below(self) -> Any:
+        """The widget below the picture: what one does with a run that has ended; None while it goes on."""
+        return self.parts.next_steps.view if not self._status.alive else None
 
     def _rest(self) -> None:
         if self._places:

@@ -90,6 +90,7 @@ def sentence(snapshot: Snapshot) -> str:
         progress(snapshot),
         status.speed if status.state == "training" else "",
         *(FACTS[name].said(status, number) for name in _IN_SENTENCE),
+        status.collapse_in(number),
         status.left,
         *stopping_rules.spent(snapshot.config, status),
     ]
@@ -101,11 +102,27 @@ def reason(snapshot: Snapshot) -> str:
     status = snapshot.status
     if status.error:
         return status.error.strip().splitlines()[0]
-    parts = [status.reason, status.warning]
-    if status.state == "training":
-        parts.append(f"no news from the learner for {duration(status.age_s)}" if status.age_s > SILENT_S
-                     else status.hint)
+    parts = [status.reason, status.warning, silence(snapshot) or (status.hint if status.state == "training" else "")]
     return " · ".join(part for part in parts if part)
+
+
+def silence(snapshot: Snapshot) -> str:
+    """Since when nothing is known of a run that should write its status each second; "": it does, or has ended."""
+    status = snapshot.status
+    whose = "learner" if status.state == "training" else "run"
+    silent = status.alive and status.age_s > SILENT_S
+    return f"no news from the {whose} for {duration(status.age_s)}" if silent else ""
+
+
+def remedy(snapshot: Snapshot) -> tuple[str, str] | None:
+    """What brings back a run that has gone or is silent, and its line to copy; None: it goes on, or is done."""
+    name, state = snapshot.name, snapshot.status.state
+    if silence(snapshot):
+        return "If it stays silent, this ends it, and wb.resume goes on from its newest checkpoint", (
+            f"wb.attach({name!r}).stop()")
+    if state in ("stopped", "failed", "dead"):
+        return "To continue it", f"wb.resume({name!r})"
+    return None
 
 
 def facts(snapshot: Snapshot) -> list[tuple[str, str]]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from PIL import Image
 
-from workbench.checkpoints import Checkpoint
 from workbench.errors import WorkbenchError
 from workbench.playing.episodes import rollout as play
 from workbench.playing.rollout import Rollout
@@ -42,7 +41,7 @@ def best_rollout(run: Run) -> Rollout | str:
     rollouts = [rollout for rollout in run.rollouts if rollout.by_person is None]
     if rollouts:
         return max(rollouts, key=lambda rollout: rollout.episode_return)
-    checkpoint = _best_checkpoint(run)
+    checkpoint = run.best or next(reversed(run.checkpoints), None)
     if checkpoint is None:
         return "This run has no checkpoint yet, so that nothing can be played."
     try:
@@ -50,13 +49,6 @@ def best_rollout(run: Run) -> Rollout | str:
     except WorkbenchError:
         return (f"This run has no rollout yet. wb.rollout({run.name!r}) plays and stores one; run.share() then writes "
                 "it into this file.")
-
-
-def _best_checkpoint(run: Run) -> Checkpoint | None:
-    """The checkpoint with the highest return of training; of equal ones, the newest."""
-    returns = [(-math.inf if (value := checkpoint.episode_return) is None else value, checkpoint.frames, at)
-               for at, checkpoint in enumerate(run.checkpoints)]
-    return run.checkpoints[max(returns)[2]] if returns else None
 
 
 def fitted(rollout: Rollout, bytes_left: int) -> Film | None:

@@ -26,9 +26,9 @@ from workbench.running.card.card import AS_LAUNCHED, Card
 from workbench.running.connection import checked
 from workbench.running.handle import Run
 from workbench.running.tuning import Change, changes
-from workbench.widgets.charts.static_render import BADGES
 from workbench.widgets.kernel import assets
 from workbench.widgets.panel import dashboard, snapshot
+from workbench.widgets.panel.badge import BADGES
 from workbench.widgets.panel.snapshot import Snapshot
 from workbench.widgets.sharing import film, plain_charts
 from workbench.widgets.sharing.film import Film
@@ -115,7 +115,8 @@ def _text(text: object) -> str:
 def _header(now: Snapshot) -> str:
     written = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     facts = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in snapshot.facts(now))
-    reason = f"<p>{_text(snapshot.reason(now))}</p>" if now.ended and snapshot.reason(now) else ""
+    sentences = [now.status.collapse, snapshot.reason(now) if now.ended else ""]
+    reason = "".join(f"<p>{_text(sentence)}</p>" for sentence in sentences if sentence)
     known = now.status.state if now.status.state in BADGES else "unknown"
     return (f'<header><h1>{_text(now.name)} <span class="badge badge-{known}">{_text(now.status.state)}</span></h1>'
             f'<p class="quiet">As it was on {written}. {_text(snapshot.progress(now))}.</p>{reason}'

@@ -449,6 +449,7 @@ var Charts = class {
     if (message.type !== "show" || message.view && message.view !== this.id) return;
     this.heard = performance.now();
     this.patience = PULL_AFTER_MS;
+    this.mark(false);
     if (!message.whole && this.serial < 0) return;
     if (!message.whole && message.serial === this.serial) return;
     if (!message.whole && message.serial !== this.serial + 1) return this.hello();
@@ -610,7 +611,12 @@ var Charts = class {
       this.model.send(content);
     } catch {
       this.patience = LONGEST_PULL_MS;
+      this.mark(true);
     }
+  }
+  /** Tell the panel around the charts whether its kernel has gone (panel.css). @param {boolean} lost */
+  mark(lost) {
+    this.grid.closest(".workbench-panel")?.classList.toggle("workbench-lost", lost);
   }
   close() {
     this.stop?.();

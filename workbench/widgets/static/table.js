@@ -52,7 +52,7 @@ function grouped(text) {
 var DESCENDING_FIRST = /* @__PURE__ */ new Set(["number", "duration", "time", "sparkline"]);
 var words = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 function cellText(value, kind, now) {
-  if (value === null || value === void 0) return "";
+  if (value === null || value === void 0) return kind === "number" ? "—" : "";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number" || kind === "text") return String(value);
   if (kind === "ago") return `${duration(Math.max(0, now - value))} ago`;

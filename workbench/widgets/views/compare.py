@@ -150,19 +150,31 @@ class Comparison:
         """The widget: the chart, and the differences beside it."""
         import ipywidgets
 
-        from workbench.widgets.charts.live import Figure, LiveCharts
+        from workbench.widgets.charts.live import LiveCharts
 
         charts = LiveCharts(label=self._title)
-        tables = {"curves": _columns(self.data), "tunes": _columns(self._tunes)}
-        chart = self._chart_of(alt.NamedData("curves"), alt.NamedData("tunes"))
-        filled = tables if len(self._tunes) else {"curves": tables["curves"]}
-        charts.show({"comparison": Figure(self._title, chart, filled, wide=True)})
+        charts.show({"comparison": self._figure(self)})
         charts.layout = {"flex": "3 1 520px", "min_width": "0"}
         place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
         beside = ipywidgets.HTML(self._table(), layout=place)
         box = ipywidgets.Box([charts, beside], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
         box.add_class("workbench-compare")
         return box
+
+    def show_newer(self, newer: Comparison) -> None:
+        """Draw the data of a later comparison of the same runs in this one's `view`."""
+        self.view.children[0].show({"comparison": self._figure(newer)})
+
+    def _figure(self, filled: Comparison) -> Any:
+        """The chart of this comparison with the data of that one."""
+        from workbench.widgets.charts.live import Figure
+
+        tunes = {"tunes": _columns(filled._tunes)} if len(self._tunes) else {}
+        return Figure(self._title, self._live_chart, {"curves": _columns(filled.data), **tunes}, wide=True)
+
+    @cached_property
+    def _live_chart(self) -> alt.LayerChart:
+        return self._chart_of(alt.NamedData("curves"), alt.NamedData("tunes"))
 
     def still(self) -> dict[str, Any]:
         """The outputs for a saved notebook."""

@@ -226,7 +226,7 @@ def _modified(path: Path) -> int:
 
 def _cells(run: RunSummary) -> dict[str, Any]:
     moves = run.state == "training"
-    speeds = {name: getattr(run, name) if moves else None for name in ("frames_per_second", "steps_per_second")}
+    speeds = {name: getattr(run, name) or None if moves else None for name in ("frames_per_second", "steps_per_second")}
     return {
         "key": run.name, "name": run.name, "state": run.state, "created": run.created or None,
         "environment": run.environment, "algorithm": run.algorithm, "frames": None if run.problem else run.frames,

@@ -26,6 +26,7 @@ from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
+from workbench.widgets.panel.badge import badge
 from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.views.table import Action, Column, RowTable
 
@@ -259,12 +260,9 @@ def _cell_html(value: Any) -> str:
 
 def _headline(status: SweepStatus) -> str:
     """Name, state and progress, as HTML."""
-    colour = static_render.BADGES.get("training" if status.state == "running" else status.state, "#5b6b7d")
-    badge = (f'<span style="background:{colour};color:#fff;border-radius:9px;padding:1px 9px;margin:0 .6em">'
-             f"{html.escape(status.state)}</span>")  # fmt: skip
     progress = status.line().partition(", ")[2]
     name = f"<b>{html.escape(status.name)}</b>"
-    return f'<div style="font-size:14px;margin-right:1em">{name}{badge}{html.escape(progress)}</div>'
+    return f'<div style="font-size:14px;margin-right:1em">{name}{badge(status.state)}{html.escape(progress)}</div>'
 
 
 def _png(figure: Figure, width: int, height: int) -> bytes:

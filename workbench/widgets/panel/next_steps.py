@@ -1,0 +1,106 @@
+"""What a person does with a run that has ended: buttons for it, their result, and the view that one of them opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import ipywidgets
+
+from workbench.metrics.status_facts import FACTS
+from workbench.tables import number
+from workbench.widgets.kernel import assets
+from workbench.widgets.kernel.refresher import Actions
+from workbench.widgets.panel.buttons import Notes, button
+
+STEPS = {  # what each button's label, icon and tooltip are
+    "resume-run": ("Resume", "play", "continue the run from its newest checkpoint"),
+    "evaluate": ("Evaluate", "check", "play ten whole episodes, and say their returns"),
+    "play": ("Play", "gamepad", "play by the keyboard beside the agent"),
+    "fork": ("Fork", "code-fork", "start another run from its newest checkpoint"),
+}
+
+
+class OnDisk(Protocol):
+    """What the steps need of a run; a `Run` has it."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+class NextSteps:
+    """The buttons of a run that has ended; hidden while it goes on.
+
+    Attributes:
+        view: the widget.
+        all: the buttons, by name.
+        notes: their results.
+    """
+
+    def __init__(self, run: OnDisk, *, on_resume: Callable[[], None]) -> None:
+        self._run, self._on_resume = run, on_resume
+        self._actions = Actions()
+        self.all = {name: button(name, *texts) for name, texts in STEPS.items()}
+        for name in STEPS:
+            self.all[name].on_click(lambda _, name=name: self.press(name))
+        self.notes = Notes()
+        self._place = ipywidgets.VBox()
+        style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
+        row = ipywidgets.HBox(list(self.all.values()), layout={"flex_flow": "row wrap"})
+        self.view = ipywidgets.VBox([style, row, self.notes.box, self._place], layout={"display": "none"})
+        self.view.add_class("workbench-next")
+
+    def show(self, *, ended: bool) -> None:
+        """Show the buttons if the run has ended."""
+        self.view.layout.display = "" if ended else "none"
+        if not ended:
+            self._place.children = ()
+
+    def press(self, name: str) -> None:
+        """Take a step in another thread; its button is disabled meanwhile."""
+        title = STEPS[name][0]
+        line, self.all[name].disabled = self.notes.say(f"{title} …", of=name), True
+
+        def take() -> None:
+            try:
+                said = _TAKEN[name](self)
+                self.notes.say(said, instead=line, of=name)
+            except Exception as error:  # of any kind: it is shown beside the buttons
+                self.notes.say(f"{title}: {str(error) or type(error).__name__}", bad=True, instead=line, of=name)
+            self.all[name].disabled = False
+
+        self._actions.submit(take)
+
+    def _resume(self) -> str:
+        from workbench.running.launch import resume
+
+        run = resume(self._run.path, progress=False)
+        self._on_resume()
+        return f"it trains again, from {FACTS['frames'].said(run.last_status, number)}"
+
+    def _evaluate(self) -> str:
+        from workbench.playing.episodes import evaluate
+
+        result = evaluate(self._run.path, episodes=10)
+        return (f"mean return {number(result.mean)} {result.uncertainty} in {len(result.returns)} episodes at "
+                f"{number(result.checkpoint_frames)} frames")
+
+    def _play(self) -> str:
+        from workbench.playing.by_hand.game import play
+        from workbench.widgets.episodes.game import GameView
+
+        game = play(self._run.path)
+        self._place.children = (GameView(game),)
+        return game.title
+
+    def _fork(self) -> str:
+        from workbench.running.handle import attach
+
+        forked = attach(self._run.path).fork(progress=False)
+        return f"{forked.name} trains. To see it: wb.attach({forked.name!r})"
+
+
+_TAKEN: dict[str, Callable[[NextSteps], str]] = {
+    "resume-run": NextSteps._resume, "evaluate": NextSteps._evaluate, "play": NextSteps._play, "fork": NextSteps._fork,
+}
