@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -79,17 +79,24 @@ def show(handle: object, make_view: Callable[[], Any], first: Callable[[], Mappi
     from IPython.display import display
 
     try:
-        with meanwhile(handle, first):
+        with meanwhile(f"{handle!r}: reading…", first):
             display(make_view())  # type: ignore[no-untyped-call, unused-ignore]
     except MissingPackage as error:
         print(f"{handle!r}\n({error})")
 
 
-def meanwhile(handle: object, first: Callable[[], Mapping[str, str]] | None = None) -> AbstractContextManager[None]:
-    """Shows in the cell, at once, what is being made in the block; see `show`."""
-    outputs = first() if first else {"text/html": f"<div>{html.escape(repr(handle))}: reading…</div>",
-                                     "text/plain": f"{handle!r}: reading…"}
-    shown: AbstractContextManager[None] = widget("kernel.placeholder").meanwhile(outputs)
+def meanwhile(
+    text: str, first: Callable[[], Mapping[str, str]] | None = None, *, for_result: bool = False
+) -> AbstractContextManager[None]:
+    """In a notebook, shows in the cell what is being made in the block, or the outputs of `first`; see `show`.
+
+    `for_result`: see `widgets.kernel.placeholder`.
+    """
+    if "IPython" not in sys.modules:
+        return nullcontext()
+    outputs = first() if first else {
+        "text/html": f'<div role="status" style="opacity:.75">{html.escape(text)}</div>', "text/plain": text}
+    shown: AbstractContextManager[None] = widget("kernel.placeholder").meanwhile(outputs, for_result=for_result)
     return shown
 
 

@@ -89,8 +89,25 @@ def test_checkpoint_now_writes_one(panel: Panel, run: Run) -> None:
 
     before = requested()
     panel.press("checkpoint")
-    expect(panel.part("log")).to_contain_text("Checkpoint(")
+    expect(panel.part("log")).to_contain_text("frames saved")
+    expect(panel.part("log")).not_to_contain_text("Checkpoint(")
     assert requested() == before + 1
+
+
+def test_nothing_moves_while_the_run_pauses_and_commands_answer(panel: Panel, run: Run) -> None:
+    def top() -> float:
+        charts, root = panel.part("charts-place").bounding_box(), panel.root.bounding_box()
+        assert charts and root
+        return round(charts["y"] - root["y"])
+
+    before = top()
+    for button, state in (("pause", "paused"), ("resume", "training")):
+        panel.press(button)
+        panel.shows_state(state)
+        assert top() == before, state
+    panel.press("checkpoint")
+    expect(panel.part("log")).to_contain_text("frames saved")
+    assert top() == before
 
 
 def test_a_typed_value_changes_the_run_and_undo_takes_it_back(panel: Panel, run: Run) -> None:
@@ -316,12 +333,58 @@ def test_a_notebook_that_is_opened_without_its_kernel_shows_a_picture_until_the_
     expect(notebook.output(PANEL).locator("img:visible")).to_have_count(0)
 
 
+def is_detached(panel: Panel, icons: int) -> None:
+    expect(panel.part("gone")).to_be_visible()
+    for part in ("detached", "last seen", "wb.attach('seen')"):
+        expect(panel.part("gone")).to_contain_text(part)
+    for part in ("headline", "eta", "pause", "stop"):
+        expect(panel.part(part)).to_be_hidden()
+    assert icons == 0
+
+
+# Views with ipywidgets' picture of a broken chain.
+BROKEN = """() => [...document.querySelectorAll('.jupyter-widgets-disconnected')].filter(
+  view => view.checkVisibility() && !['none', 'normal'].includes(getComputedStyle(view, '::before').content)).length"""
+
+
+@pytest.mark.full
+def test_a_panel_whose_kernel_has_gone_says_so_and_how_to_see_the_run_again(
+    notebook: Notebook, panel: Panel, browser: Browser
+) -> None:
+    expect(panel.part("gone")).to_be_hidden()
+    notebook.restart()
+    expect(panel.part("gone")).to_be_visible()
+    is_detached(panel, notebook.page.evaluate(BROKEN))
+    notebook.run(LAUNCH)
+    notebook.run(PANEL)
+    panel.wait_for_charts()
+    expect(panel.part("gone")).to_be_hidden()
+    notebook.save()
+    notebook.server.end_kernels()
+    expect(panel.part("gone")).to_be_visible()
+    is_detached(panel, notebook.page.evaluate(BROKEN))
+    notebook.page.goto("about:blank")
+    notebook.open()
+    browser.forgive("widget model not found")
+
+
+# What an output showed first: the number of the animation frame in which each was seen.
+FIRST = """at => { const seen = window.firstSeen = {}; let frame = 0; const look = () => { frame += 1;
+  const output = document.querySelectorAll('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell')[at];
+  if (output.textContent.includes('reading…')) seen.skeleton ??= frame;
+  if (output.querySelector('.workbench-panel')) seen.panel ??= frame; else requestAnimationFrame(look) }; look() }"""
+
+
 @pytest.mark.full
 def test_a_restarted_kernel_shows_all_again(notebook: Notebook, panel: Panel) -> None:
     notebook.restart()
     notebook.run(LAUNCH)
+    notebook.command("notebook:clear-all-cell-outputs")
+    notebook.page.evaluate(FIRST, PANEL)
     notebook.run(PANEL)
     panel.wait_for_charts()
+    seen = notebook.page.evaluate("() => window.firstSeen")
+    assert seen["skeleton"] < seen["panel"], "name, state and grey places come first"
     panel.shows_state("training")
     panel.unfold("history")
     expect(panel.part("history")).to_contain_text("learning_rate")
@@ -342,14 +405,19 @@ def test_a_run_that_ended_leaves_a_picture(notebook: Notebook, panel: Panel, run
     panel.press("confirm")
     eventually(lambda: run.state == "stopped", what="stopped")
     expect(notebook.output(PANEL).locator("img")).to_be_visible()
-    first, *more = rich_outputs(notebook.save(), PANEL)
-    assert first["image/png"] and "stopped" in first["text/html"]
-    assert not any("application/vnd.jupyter.widget-view+json" in one for one in (first, *more))
+    for name in ("resume-run", "evaluate", "play", "fork"):
+        expect(notebook.output(PANEL).locator(f".workbench-{name}")).to_be_enabled()
+    first, *_ = rich_outputs(notebook.save(), PANEL)
+    assert first["image/png"] and "stopped" in first["text/html"] and "wb.resume(" in first["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" not in first
 
 
 @pytest.mark.full
-def test_the_picture_is_there_in_a_notebook_that_is_opened_without_its_kernel(notebook: Notebook) -> None:
+def test_the_picture_is_there_in_a_notebook_that_is_opened_without_its_kernel(
+    notebook: Notebook, browser: Browser
+) -> None:
     notebook.page.goto("about:blank")
     notebook.server.end_kernels()
     notebook.open()
     expect(notebook.output(PANEL).locator("img")).to_be_visible()
+    notebook.shows_no_broken_widget(browser)

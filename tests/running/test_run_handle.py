@@ -225,6 +225,14 @@ def test_a_checkpoint_is_on_disk_when_the_call_returns(run: wb.Run) -> None:
     assert made.path in [one.path for one in run.checkpoints]
 
 
+def test_a_second_request_at_the_same_update_returns_the_checkpoint_that_exists(run: wb.Run) -> None:
+    with run.paused():
+        first, written = run.checkpoint(), len(run.checkpoints)
+        assert run.checkpoint().path == first.path and len(run.checkpoints) == written
+        run.tune(entropy_cost=0.02)
+        assert run.checkpoint().path != first.path, "its configuration is another"
+
+
 def test_a_shorter_interval_between_checkpoints_begins_at_once(run: wb.Run) -> None:
     def written(more: int) -> None:
         newest = run.checkpoints[-1].frames if len(run.checkpoints) else -1

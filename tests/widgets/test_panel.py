@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
@@ -21,16 +22,16 @@ from ipywidgets.widgets.widget import _instances as open_models
 
 from tests.conftest import eventually
 from tests.widgets import recorded
-from workbench import rundir
+from workbench import imports, rundir
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter
-from workbench.metrics.status import RunStatus
+from workbench.metrics.status import ActorStatus, RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.running.handle import Run
 from workbench.widgets.charts import static_render
 from workbench.widgets.kernel.refresher import Actions, Refresher
-from workbench.widgets.panel import facts, snapshot
+from workbench.widgets.panel import actor_table, facts, snapshot
 from workbench.widgets.panel import panel as panels
 from workbench.widgets.panel.buttons import LINES, Notes
 from workbench.widgets.panel.panel import RunPanel
@@ -509,6 +510,26 @@ def last(outputs: list[Any], display_id: str) -> Any:
     return [one["data"] for one in outputs if one["transient"]["display_id"] == display_id][-1]
 
 
+def test_a_cell_shows_the_runs_name_at_once_and_the_panel_in_its_place(
+    alive: None, directory: RunDirectory, cell: InteractiveShell
+) -> None:
+    cell.kernel = object()  # type: ignore[attr-defined]  # as in a notebook
+    run = Run(directory)
+    run._ipython_display_()
+    first, *later = [(one["transient"]["display_id"], one["data"]) for one in cell.display_pub.outputs]
+    assert "pong" in first[1]["text/html"] and "reading…" in first[1]["text/html"] and WIDGET not in first[1]
+    places = {place for place, _ in later}
+    assert WIDGET in last(cell.display_pub.outputs, first[0]) and len(places) == 2, "the panel and the picture"
+    run._panel.close()
+
+
+def test_a_placeholder_without_a_view_leaves_nothing(cell: InteractiveShell) -> None:
+    cell.kernel = object()  # type: ignore[attr-defined]
+    with imports.meanwhile("evaluating…"):
+        assert "evaluating…" in cell.display_pub.outputs[0]["data"]["text/html"]
+    assert cell.display_pub.outputs[-1]["data"] == {"text/html": "", "text/plain": ""}
+
+
 # The history of changes, from events alone
 
 
@@ -556,6 +577,88 @@ def test_progress_and_facts_are_said_to_everybody(alive: None, panel: RunPanel) 
     said = re.sub("<[^>]*>", " ", panel.parts.facts.value)
     for part in ("5,000  frames/s", "1,250  steps/s", "1.4  policy lag", "1.2 of 16 GiB  memory of the learner (cpu)"):
         assert part in said
+
+
+def now_of(directory: RunDirectory, **fields: Any) -> snapshot.Snapshot:
+    status = RunStatus.from_json({**recorded.STATUS, "state": "training", **fields}, name=directory.name)
+    return snapshot.Snapshot(directory.name, directory.config(), status)
+
+
+def plain(page: str) -> str:
+    return re.sub(" +", " ", re.sub("<[^>]*>", " ", page)).strip()
+
+
+def test_a_speed_is_one_number_where_each_step_is_one_frame(directory: RunDirectory) -> None:
+    same = {"frames": 640, "steps": 640, "frames_per_second": 1250.0}
+    assert "1,250 frames/s = steps/s" in plain(facts.facts(now_of(directory, **same)))
+    assert now_of(directory, **same).status.speed == "1,250 frames/s = steps/s"
+    assert "5,000 frames/s 1,250 steps/s" in plain(facts.facts(now_of(directory)))
+
+
+@pytest.mark.parametrize("state", ["paused", "starting", "stopping"])
+def test_what_stands_still_has_no_speed_of_zero(directory: RunDirectory, state: str) -> None:
+    said = plain(facts.facts(now_of(directory, state=state, frames_per_second=0.0, steps_per_second=0.0)))
+    assert "— frames/s — steps/s" in said and "— updates/s" in said
+    assert re.findall("[a-z/]+", said) == re.findall("[a-z/]+", plain(facts.facts(now_of(directory)))), "the same lines"
+
+
+def test_a_slow_run_does_not_stand_still(directory: RunDirectory) -> None:
+    assert "0.25 frames/s" in plain(facts.facts(now_of(directory, frames_per_second=0.25, steps_per_second=0.0625)))
+
+
+def test_a_run_that_is_silent_or_dead_says_so_with_the_line_that_brings_it_back(directory: RunDirectory) -> None:
+    assert "<code>" not in facts.headline(now_of(directory))
+    silent = facts.headline(now_of(directory, age_s=40.0))
+    assert "no news from the learner for 40 s" in silent and "wb.attach(&#x27;pong&#x27;).stop()" in silent
+    assert "#2e7d46" not in silent, "its badge is not green"
+    assert "no news from the run for 40 s" in facts.headline(now_of(directory, age_s=40.0, state="paused"))
+    assert "<code>wb.resume(&#x27;pong&#x27;)</code>" in facts.headline(snapshot.read(directory))
+
+
+def test_a_panel_holds_what_the_page_shows_once_the_kernel_is_gone(panel: RunPanel) -> None:
+    said = plain(panel.parts.gone.value)
+    assert re.search(r"pong detached last seen \d\d:\d\d\.", said) and "wb.attach(&#x27;pong&#x27;)" in said
+
+
+def test_a_picture_of_a_live_run_says_when_that_was(directory: RunDirectory) -> None:
+    page = static_render.page(now_of(directory), "")
+    assert re.search(r"as of \d{4}-\d\d-\d\d \d\d:\d\d", page) and "#2e7d46" not in page
+    assert "wb.attach(&#x27;pong&#x27;)" in page
+
+
+def test_the_trend_of_the_return_is_that_of_the_last_minutes() -> None:
+    def said(*values: float) -> str:
+        time_s = np.linspace(0.0, 600.0, len(values))
+        return facts.trend_of({"episode_return_mean": {"time_s": time_s, "value": np.array(values)}})
+
+    assert said(0.0, 0.0, 10.0) == "↗ +10 in 5 min" and said(500.0, 500.0, 9.0) == "↘ −491 in 5 min"
+    assert said(0.0, 100.0, 101.0) == "→ steady for 5 min" and said(1.0) == ""
+    assert facts.trend_of({}) == ""
+
+
+def test_a_result_replaces_the_error_of_its_command_and_errors_can_be_dismissed() -> None:
+    notes = Notes()
+    notes.say("checkpoint: the disk is full", bad=True, of="checkpoint")
+    notes.say("pause: no answer", bad=True, of="pause")
+    assert notes.dismiss.layout.display == ""
+    notes.say("checkpoint at 5 frames saved", of="checkpoint")
+    assert "the disk is full" not in notes.view.value and "no answer" in notes.view.value
+    notes.dismiss.click()
+    assert "no answer" not in notes.view.value and "5 frames saved" in notes.view.value
+    assert notes.dismiss.layout.display == "none"
+
+
+@pytest.mark.parametrize(("state", "fields", "shown"), [
+    ("training", {"alive": True}, "starting"), ("training", {"alive": True, "environments": 4}, "starting"),
+    ("training", {"alive": True, "environments": 4, "connected": True}, "waiting"),
+    ("training", {"alive": True, "environments": 4, "connected": True, "steps_per_second": 9.0}, "alive"),
+    ("paused", {"alive": True, "environments": 4, "connected": True, "steps_per_second": 9.0}, "paused"),
+    ("training", {}, "dead"), ("stopped", {}, "ended"),
+])
+def test_an_actor_is_alive_once_it_steps(state: str, fields: dict[str, Any], shown: str) -> None:
+    row = actor_table._row(ActorStatus(0, **fields), RunStatus("pong", state))
+    assert row["state"] == shown
+    assert row["steps_per_second"] == (9 if shown == "alive" else None)
 
 
 def test_large_numbers_are_said_as_people_say_them(panel: RunPanel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +35,7 @@ def log(panel: RunPanel) -> str:
 def test_the_panel_follows_the_run(panel: RunPanel, run: Run) -> None:
     run.wait(updates=3, timeout_s=240, progress=False)
     panel.view._view_count = 1
-    eventually(lambda: panel.parts.actor_table.view.rows[0]["steps_per_second"] > 0)
+    eventually(lambda: (panel.parts.actor_table.view.rows[0]["steps_per_second"] or 0) > 0)
     assert panel.tick()
     assert "training" in panel.parts.headline.value
     assert "frames/s" in panel.parts.facts.value and "steps/s" in panel.parts.facts.value
@@ -144,7 +145,37 @@ def test_the_checkpoint_button_writes_one(panel: RunPanel, run: Run) -> None:
     before = requested()
     panel.buttons["checkpoint"].click()
     eventually(lambda: requested() == before + 1)
-    eventually(lambda: "Checkpoint(" in log(panel))
+    eventually(lambda: re.search(r"checkpoint at [\d,.]+ (M )?frames saved", log(panel)))
+    assert "Checkpoint(" not in log(panel)
+
+
+def test_a_second_click_on_checkpoint_writes_no_second_one(panel: RunPanel, run: Run) -> None:
+    run.wait(updates=run.status.updates + 2, timeout_s=240, progress=False)
+    run.pause()
+    before = {one.path for one in run.checkpoints if one.requested}
+    button = panel.buttons["checkpoint"]
+    eventually(lambda: not button.disabled)
+    for _ in range(3):
+        button.click()
+    assert button.disabled, "one is being written"
+    eventually(lambda: not button.disabled)
+    eventually(lambda: "checkpoint …" not in log(panel))
+    assert len({one.path for one in run.checkpoints if one.requested} - before) == 1
+    run.resume()
+
+
+def test_a_panel_of_a_paused_run_keeps_its_lines_and_says_that_nothing_works(panel: RunPanel, run: Run) -> None:
+    panel.view._view_count = 1
+    eventually(lambda: "<b>—</b><span>frames/s" not in panel.parts.facts.value)
+    names = re.findall("<span>([^<(]+)", panel.parts.facts.value)
+    run.pause()
+    eventually(lambda: "paused" in panel.refresh(draw=True).status.state)
+    assert re.findall("<span>([^<(]+)", panel.parts.facts.value) == names
+    assert "<b>—</b><span>frames/s" in panel.parts.facts.value and "<b>0</b>" not in panel.parts.facts.value
+    assert "the run is paused" in str(panel.parts.charts.figures["bottleneck"].spec())
+    row = panel.parts.actor_table.view.rows[0]
+    assert (row["state"], row["steps_per_second"], row["frames_per_second"]) == ("paused", None, None)
+    run.resume()
 
 
 def test_stop_ends_the_run_and_the_panel_becomes_a_picture(panel: RunPanel, run: Run) -> None:
@@ -154,4 +185,24 @@ def test_stop_ends_the_run_and_the_panel_becomes_a_picture(panel: RunPanel, run:
     eventually(lambda: run.status.state == "stopped", what="stopped")
     eventually(lambda: not panel.tick(), what="frozen")
     assert all(button.disabled for button in panel.buttons.values() if button.description != "Go on")
-    assert set(panel._repr_mimebundle_()) == {"text/html", "image/png", "text/plain"}
+    bundle = panel._repr_mimebundle_()
+    assert set(bundle) == {"text/html", "image/png", "text/plain"}
+    for line in ("wb.resume", "wb.evaluate", "wb.play", "wb.attach(&#x27;steered&#x27;).fork()"):
+        assert line in bundle["text/html"]
+    assert not re.search(r"\b0 (frames|steps)/s", bundle["text/html"] + bundle["text/plain"])
+
+
+def test_a_run_that_has_ended_is_evaluated_forked_and_resumed_by_buttons(panel: RunPanel, run: Run) -> None:
+    steps = panel.parts.next_steps
+    assert steps.view.layout.display == "" and panel.parts.buttons.view.layout.display != "none"
+    steps.all["evaluate"].click()
+    assert steps.all["evaluate"].disabled
+    eventually(lambda: "in 10 episodes at" in steps.notes.view.value)
+    steps.all["fork"].click()
+    eventually(lambda: "steered-fork-1 trains" in steps.notes.view.value)
+    attach("steered-fork-1").stop()
+    steps.all["resume-run"].click()
+    eventually(lambda: run.status.state == "training", what="training again")
+    panel.refresh()
+    assert steps.view.layout.display == "none"
+    run.stop()

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from workbench import rundir
+from workbench import imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.errors import InvalidInput, WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
@@ -46,10 +46,11 @@ def answer_of(
     command, environment = command_of(entry, request)
     its_end, our_end = os.pipe()  # see wire.lifeline
     try:
-        process = subprocess.run(
-            command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s,
-            cwd=place_or(rundir.home()),
-        )
+        with imports.meanwhile(f"{what}: a process is starting, and plays…"):
+            process = subprocess.run(
+                command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s,
+                cwd=place_or(rundir.home()),
+            )
     except subprocess.TimeoutExpired:
         raise WorkbenchError(f"the {what} did not end within {timeout_s:g} s. {remedy}") from None
     finally:

@@ -405,7 +405,8 @@ class Run:
         Raises OutOfBounds for an environment that the run does not have, RunNotAlive, and MissingPackage without
         ipywidgets.
         """
-        return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
+        with imports.meanwhile(f"{self.name}, environment {env}: asking the run…", for_result=True):
+            return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
 
     _panel: Any = None
 

@@ -57,11 +57,11 @@ class Runs(Table[RunSummary]):
 
         bundle = {"text/html": self._repr_html_(), "text/plain": repr(self)}
         try:
-            table = imports.widget("views.runs_table").RunsTable(bundle)
+            with imports.meanwhile("", lambda: bundle):
+                table = imports.widget("views.runs_table").RunsTable(bundle)
+                display(table)  # type: ignore[no-untyped-call, unused-ignore]
         except MissingPackage:
             display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
-        else:
-            display(table)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def runs() -> Runs:

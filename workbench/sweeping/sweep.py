@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from workbench import checkpoints, launchers, rundir
+from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
@@ -131,7 +131,8 @@ def sweep(
             checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
 
     folder = _created(name, f"{starting.stem_of(config.environment)}-{algorithm}-sweep", record, code, fill)
-    begin(folder)
+    with imports.meanwhile(f"{folder.path.name}: starting…"):
+        begin(folder)
     return Sweep(folder)
 
 

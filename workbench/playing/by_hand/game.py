@@ -325,7 +325,8 @@ def play(
         folder = rundir.home() / "rollouts" / f"{stem_of(subject)}-{stem}"
         fields, title = {"source": "", "trust_code": False, "environment": subject}, subject
     request = {**options, **fields, "folder": str(folder.parent), "stem": folder.name, "journal": "", "title": title}
-    return Game(request, title=title, **controls)
+    with imports.meanwhile(f"{title}: a process is starting…", for_result=True):
+        return Game(request, title=title, **controls)
 
 
 def resumed(journal: Path, *, trust_code: bool = False, **controls: Any) -> Game:

@@ -1,39 +1,51 @@
-"""What a cell shows while its view is being made: in a fresh kernel, imports, reading and drawing take seconds.
+"""What a cell shows while something is being made that takes seconds: imports, a process that starts, a first drawing.
 
-It loads nothing but IPython. The view takes its place in the cell, so that nothing jumps (`saved_view.Shown`).
+It loads nothing but IPython. A view that is shown meanwhile takes its place, so that nothing jumps
+(`saved_view.Shown`); without one, its place is empty afterwards.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 
-from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
-_WAITING: ContextVar[DisplayHandle | None] = ContextVar("WAITING", default=None)
+_EMPTY = {"text/html": "", "text/plain": ""}
+_free: list[tuple[int, DisplayHandle]] = []  # the place that a view of that cell may take; at most one
 
 
 @contextmanager
-def meanwhile(still: Mapping[str, str]) -> Iterator[None]:
-    """Shows outputs by MIME type until a view is shown in the block, or the block ends."""
-    if not InteractiveShell.initialized():
+def meanwhile(still: Mapping[str, str], *, for_result: bool = False) -> Iterator[None]:
+    """Shows outputs by MIME type until the block ends, or a view is shown in it; nothing outside a notebook's cell.
+
+    `for_result`: the view that the block makes is about to be shown: it takes the place also after the block.
+    """
+    shell = get_ipython()  # type: ignore[no-untyped-call, unused-ignore]
+    in_cell = hasattr(shell, "kernel") and threading.current_thread() is threading.main_thread()
+    if not in_cell or _of_cell(shell.execution_count):  # one is enough
         yield
         return
     handle = DisplayHandle()
+    _free[:] = [(shell.execution_count, handle)]
     display(dict(still), raw=True, display_id=handle.display_id)
-    token = _WAITING.set(handle)
     try:
         yield
     finally:
-        if take() is not None:  # nothing was shown in its place
-            handle.update({"text/html": "", "text/plain": ""}, raw=True)
-        _WAITING.reset(token)
+        if _of_cell(shell.execution_count) == [handle]:
+            handle.update(dict(_EMPTY), raw=True)
+            if not for_result:
+                _free.clear()
 
 
 def take() -> DisplayHandle | None:
-    """The place of the placeholder, which is the caller's from now on; None if there is none."""
-    handle = _WAITING.get()
-    _WAITING.set(None)
-    return handle
+    """The place of this cell's placeholder, which is the caller's from now on; None if there is none."""
+    places = _of_cell(getattr(get_ipython(), "execution_count", None))  # type: ignore[no-untyped-call, unused-ignore]
+    _free.clear()
+    return places[0] if places else None
+
+
+def _of_cell(count: int | None) -> list[DisplayHandle]:
+    return [handle for cell, handle in _free if cell == count]

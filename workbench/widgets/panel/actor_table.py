@@ -67,12 +67,12 @@ def _state(actor: ActorStatus, status: RunStatus) -> str:
 
 def _row(actor: ActorStatus, status: RunStatus) -> dict[str, Any]:
     last_seen = None if actor.last_seen_s is None else round(time.time() - status.age_s - actor.last_seen_s)
-    state = _state(actor, status)
+    state, moves = _state(actor, status), status.state == "training"
     note = "its process has ended; the run starts it again" if state == "dead" else ""
     return {
         "key": str(actor.index), "index": actor.index, "state": state, "last_seen": last_seen,
-        "steps_per_second": round(actor.steps_per_second) or None,
-        "frames_per_second": round(actor.frames_per_second) or None,
+        "steps_per_second": round(actor.steps_per_second) or None if moves else None,
+        "frames_per_second": round(actor.frames_per_second) or None if moves else None,
         "environments": actor.environments or None, "restarts": actor.restarts, "pid": str(actor.pid or ""),
         "note": note, "actions": [action.name for action in ACTIONS] if actor.alive and status.alive else [],
     }

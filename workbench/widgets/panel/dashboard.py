@@ -173,8 +173,12 @@ class _Bottleneck(Slot):
 
     def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
         shares = now.status.bottleneck
-        if now.status.alive and now.status.state != "training" or not any(shares.values()):
-            return charts.nothing(f"the run is {now.status.state}: no part works", title=self.title) if shares else None
+        if not shares:
+            return None
+        stands = now.status.alive and now.status.state != "training"
+        if stands or not any(shares.values()):
+            why = f"the run is {now.status.state}" if stands else "no measurement yet"
+            return charts.nothing(why, title=self.title)
         return charts.bottleneck(shares, title=self.title)
 
 

@@ -26,8 +26,9 @@ NONE = "—"
 TREND_S = 300.0  # of training, over which the return's trend is measured
 _SHORTEST_TREND_S = 20.0
 _STEADY = 0.02  # of the range of the curve: a smaller change is none
+_WIDE = 24  # letters; a fact with more takes two columns
 _ALWAYS = ("updates_per_second", "updates", "episodes", "policy_lag", "memory", "time_s")
-_SMALL = ("updates_per_second", "updates", "episodes", *MEANS[1:], "policy_lag", "replay", "memory", "time_s")
+_SMALL = ("updates_per_second", "updates", "episodes", *MEANS[1:], "policy_lag", "time_s", "replay", "memory")
 
 
 def headline(now: Snapshot) -> str:
@@ -69,9 +70,8 @@ def facts(now: Snapshot, *, trend: str = "", seen: Collection[str] = ()) -> str:
         trend: of the return, from `trend_of`.
         seen: facts that have had a value before, and keep their place without one.
     """
-    small = [pair for name in _SMALL if (pair := _pair(now.status, name, always=name in (*_ALWAYS, *seen)))]
-    rate = _rate(now)
-    cells = "".join(_fact(*pair) for pair in [*small, *([rate] if rate[0] else [])])
+    small = [_pair(now.status, name, always=name in (*_ALWAYS, *seen)) for name in _SMALL]
+    cells = "".join(_fact(*pair) for pair in (*small, _rate(now)) if pair is not None)
     main = _fact(*_return(now.status), kind="workbench-main", note=trend) + _speeds(now.status, ended=now.ended)
     return f'<div class="workbench-facts-row">{main}<div class="workbench-small">{cells}</div></div>'
 
@@ -108,9 +108,10 @@ def _speeds(status: RunStatus, *, ended: bool) -> str:
     values = frames.shown(status, number) or NONE, steps.shown(status, number) or NONE
     if ended and values[0] == NONE:
         return ""
+    unit = steps.title if values[0] == NONE else steps.named(status)  # which says whether it is an average
     if status.steps_are_frames:
-        return _fact(values[0], f"{frames.title} = {steps.named(status)}", kind="workbench-main")
-    second = f"<b>{html.escape(values[1])}</b><span>{html.escape(steps.named(status))}</span>"
+        return _fact(values[0], f"{frames.title} = {unit}", kind="workbench-main")
+    second = f"<b>{html.escape(values[1])}</b><span>{html.escape(unit)}</span>"
     return _fact(values[0], frames.title, kind="workbench-main", note=second)
 
 
@@ -121,13 +122,16 @@ def _pair(status: RunStatus, name: str, *, always: bool) -> tuple[str, str] | No
 
 def _fact(value: str, name: str, *, kind: str = "", note: str = "") -> str:
     more = f'<i class="workbench-note">{note}</i>' if note else ""
-    return f'<div class="workbench-fact {kind}"><b>{html.escape(value)}</b><span>{html.escape(name)}</span>{more}</div>'
+    kind = kind or ("workbench-wide" if len(value) + len(name) > _WIDE else "")
+    title = html.escape(f"{value} {name}")
+    return (f'<div class="workbench-fact {kind}" title="{title}"><b>{html.escape(value)}</b>'
+            f"<span>{html.escape(name)}</span>{more}</div>")
 
 
-def _rate(now: Snapshot) -> tuple[str, str]:
-    """Value and name of the learning rate in use where it differs from the configured one; else ("", "")."""
+def _rate(now: Snapshot) -> tuple[str, str] | None:
+    """Value and name of the learning rate in use where it differs from the configured one; else None."""
     rate, config, fact = now.status.learning_rate, now.config, FACTS["learning_rate"]
     if rate is None or now.ended or math.isclose(rate, config.value("learning_rate")):
-        return ("", "")
+        return None
     why = "warming up" if now.status.updates < config.value("warmup_updates") else "decaying"
     return (fact.shown(now.status), f"{fact.title}, {why}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench import rundir, tables
+from workbench import imports, rundir, tables
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock, sealed
@@ -190,7 +190,8 @@ class Comparison:
     def _ipython_display_(self) -> None:
         from workbench.widgets.kernel.saved_view import Shown
 
-        self._output = Shown(self.view, self.still())
+        with imports.meanwhile(f"{self._title}: drawing…"):
+            self._output = Shown(self.view, self.still())
 
     def __repr__(self) -> str:
         return f"Comparison({self.metric} of {', '.join(self.runs)}: they differ in {len(self.differences)} fields)"
