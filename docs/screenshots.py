@@ -4,7 +4,7 @@
 
 Without `--run`, a run of Pong is trained for that long; with it, a copy of that run goes on from where it was. Two
 short runs of CartPole, which differ in one field, are for the table and the comparison, and a sweep of CartPole for its
-own view. Look at every picture afterwards.
+own view. "What if" asks the expert of Pong that ships with the package. Look at every picture afterwards.
 """
 
 from __future__ import annotations
@@ -65,6 +65,17 @@ def _player(widget: Locator) -> None:
     widget.locator(".wb-overlay").check()
 
 
+def _what_if(widget: Locator) -> None:
+    """It does not go where the ball comes, and misses it."""
+    widget.locator(".wb-whatif > summary").click()
+    widget.locator(".wb-scrub").fill("340")
+    widget.locator(".wb-action").select_option(label="LEFT")
+    widget.locator(".wb-repeat").fill("20")
+    widget.locator(".wb-branch").click()
+    widget.locator(".wb-told", has_text="return").wait_for(timeout=240_000)
+    widget.locator(".wb-scrub").fill("347")
+
+
 def _game(widget: Locator) -> None:
     widget.locator(".wb-stage").click()
     widget.page.keyboard.press("Tab")  # the agent has the controls
@@ -88,6 +99,7 @@ PICTURES = (
     Picture("panel", f"wb.attach({PONG!r})", ".workbench-panel", _panel),
     Picture("player", f"wb.rollout(wb.attach({PONG!r}).checkpoints[-1], max_steps=900, saliency='gradient')",
             ".wb-player", _player),
+    Picture("what-if", "wb.rollout(wb.pretrained('pong'), seed=0, max_steps=500)", ".wb-player", _what_if),
     Picture("watch", f"wb.attach({PONG!r}).watch()", ".wb-player"),
     Picture("compare", "wb.compare(['cartpole-fast', 'cartpole-slow'])", ".jp-OutputArea-output"),
     Picture("runs", "wb.runs()", ".workbench-runs"),
@@ -122,7 +134,7 @@ def runs(arguments: argparse.Namespace) -> list[Run]:
 
 def shoot(notebook: Notebook, picture: Picture, cell: int) -> None:
     """One widget in both themes."""
-    notebook.run(cell, timeout_s=240)
+    notebook.run(cell)
     widget = notebook.cell(cell).locator(picture.selector).first
     widget.wait_for(timeout=60_000)
     picture.prepare(widget)

@@ -4,7 +4,8 @@ own."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from workbench import algorithms, checkpoints, environments, networks
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
+from workbench.playing import branching, worker_process
 from workbench.playing import rollout as rollouts
-from workbench.playing.episodes import MAX_STEPS
+from workbench.playing.branching import MAX_STEPS
 from workbench.playing.rollout import Rollout
-from workbench.playing.worker import evaluate
+from workbench.playing.worker import branch, evaluate
 from workbench.playing.worker import rollout as playing
 from workbench.policies import player
 from workbench.rundir import RunDirectory, sealed, write_atomically
@@ -70,6 +72,22 @@ def rolled_out(
                "greedy": greedy, "max_steps": max_steps, "saliency": saliency, "render": render}
     playing._play_rollout(**json.loads(json.dumps(request)))
     return rollouts.load(folder)
+
+
+@contextmanager
+def branching_here() -> Iterator[None]:
+    """`rollout.branch` plays in this process, which is quicker than one of its own."""
+
+    def answer_of(entry: str, request: dict[str, Any], **_: Any) -> dict[str, Any]:
+        assert entry == "_branch"
+        return branch._play_branch(**json.loads(json.dumps(request)))
+
+    before = worker_process.answer_of
+    branching.worker_process.answer_of = answer_of
+    try:
+        yield
+    finally:
+        branching.worker_process.answer_of = before
 
 
 def evaluated(checkpoint: Checkpoint, *, seed: int = 0, greedy: bool = True) -> tuple[float, int]:

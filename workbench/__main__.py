@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_onnx", "_play")
+_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_branch", "_onnx",
+            "_play")
 
 
 def _background(entry: str, arguments: Sequence[str]) -> int:
@@ -46,6 +47,10 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.playing.worker.rollout import main as roll_out
 
         return roll_out(arguments[0])
+    if entry == "_branch":
+        from workbench.playing.worker.branch import main as branch
+
+        return branch(arguments[0])
     if entry == "_onnx":
         from workbench.playing.worker.onnx_export import main as export_onnx
 

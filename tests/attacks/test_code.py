@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 import workbench
@@ -25,6 +26,8 @@ from workbench.config import RunConfig
 from workbench.environments.adapters import code_by_value
 from workbench.errors import AccessDenied, InvalidInput
 from workbench.launchers import colab
+from workbench.playing.rollout import Rollout, load
+from workbench.playing.store import RolloutWriter
 from workbench.rundir import RunDirectory, sealed
 from workbench.running.starting import checked_config
 from workbench.sweeping import study, sweep_folder
@@ -76,11 +79,28 @@ def as_sweep(checkpoint: Checkpoint) -> sweep_folder.SweepFolder:
     return sweep
 
 
+def as_rollout(checkpoint: Checkpoint) -> Rollout:
+    """An episode of one step that the checkpoint played, as a stranger may have written it."""
+    folder = run_of(checkpoint) / "rollouts" / f"{checkpoint.path.name}-seed0"
+    folder.mkdir(parents=True)
+    with RolloutWriter(folder) as writer:
+        writer.append(actions=np.int64(0), rewards=np.float32(1), values=np.float32(0),
+                      policy=np.full(2, 0.5, np.float32))
+        for _ in range(2):
+            writer.append(observations=np.zeros(4, np.float32))
+        writer.finish({
+            "environment": "CartPole-v1", "algorithm": "vtrace", "checkpoint": str(checkpoint.path), "seed": 0,
+            "checkpoint_frames": 1, "greedy": True, "terminated": True, "truncated": False, "fps": 50.0, "note": "",
+            "action_names": ["0", "1"], "actions": {"kind": "categorical", "sizes": [2]}, "parts": []})
+    return load(folder)
+
+
 CALLS: dict[str, Callable[[Checkpoint], Any]] = {
     "evaluate": lambda one: wb.evaluate(one, episodes=1),
     "evaluate, by its folder": lambda one: wb.evaluate(str(one.path), episodes=1),
     "evaluate, by its run": lambda one: wb.evaluate(run_of(one), episodes=1),
     "rollout": lambda one: wb.rollout(one, max_steps=2),
+    "branch": lambda one: as_rollout(one).branch(0, action=1),
     "play": lambda one: wb.play(one),
     "load_policy": lambda one: wb.load_policy(one, env=gymnasium.make("CartPole-v1")),
     "export_policy": lambda one: wb.export_policy(one, target=one.path.parents[2] / "made.onnx"),
@@ -114,7 +134,7 @@ def test_every_call_that_unpickles_is_among_these() -> None:
         "environments/adapters/code_by_value.py",
         "environments/spread/worker.py",  # from its own parent, by a pipe
         "actor/main.py", "learner/build.py",  # of their own run, after launch, fork or resume
-        "policies/player.py",  # evaluate, rollout, play, load_policy, export_policy
+        "policies/player.py",  # evaluate, rollout, branch, play, load_policy, export_policy
     }
 
 

@@ -21,7 +21,7 @@ import pytest
 
 import workbench as wb
 from tests.attacks.hostile import replaced
-from tests.played import checkpoint_in, rolled_out
+from tests.played import branching_here, checkpoint_in, rolled_out
 from tests.widgets import recorded, swept
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
@@ -38,6 +38,7 @@ from workbench.playing.rollout import every as rollouts_of
 from workbench.rundir import RunDirectory
 from workbench.sweeping import sweep_folder
 from workbench.widgets.charts import static_render
+from workbench.widgets.episodes import player
 from workbench.widgets.episodes.player import RolloutPlayer
 from workbench.widgets.panel import facts, snapshot
 from workbench.widgets.views.runs_table import RunsTable
@@ -473,13 +474,18 @@ def views_of(episode: Rollout) -> list[Callable[[], Any]]:
         lambda: repr(episode), lambda: episode.observations, lambda: episode.end, lambda: episode.pictures(),
         lambda: [episode.said, episode.explains_what_frames_do_not_show, episode.episode_score],
         lambda: RolloutPlayer([episode]), lambda: episode.frames is None or next(iter(film.with_overlay(episode))),
+        lambda: player.episode(episode), lambda: episode.parent, lambda: episode.branches,
     ]  # fmt: skip
 
 
-def test_a_rollout_of_anything_is_damaged_or_shown(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["episode", "branch"])
+def test_a_rollout_of_anything_is_damaged_or_shown(home: Path, tmp_path: Path, kind: str) -> None:
     """Nothing of it raises an error that is not ours."""
     made = rolled_out(checkpoint_in(tmp_path / "made", "CartPole-v1"), tmp_path / "played", max_steps=5,
-                      saliency="gradient")  # fmt: skip
+                      saliency="gradient" if kind == "episode" else None)  # fmt: skip
+    if kind == "branch":
+        with branching_here():
+            made = made.branch(2, action=[0, 1], observation=[0, 0, 0, 0], hold=2)
     record, arrays, frames = store.read(made.path)
     assert frames is not None
     ends = frames._bounds[1:]

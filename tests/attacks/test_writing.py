@@ -19,7 +19,7 @@ from PIL import Image
 import workbench as wb
 from tests.attacks.hostile import replaced
 from tests.attacks.test_files import soon
-from tests.played import checkpoint_in
+from tests.played import checkpoint_in, rolled_out
 from tests.widgets import recorded, swept
 from workbench.checkpoints import at, write
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
@@ -97,6 +97,19 @@ def test_a_run_with_a_link_in_it_neither_goes_on_nor_plays(
         with pytest.raises(WorkbenchError, match="is a link to"):
             play(there.path.parents[1])
     assert mine.read_text() == "dear to me"
+
+
+@pytest.mark.parametrize("inside", ["", "2-0123abcd"])
+def test_a_link_in_the_place_of_branches_is_not_written_through(tmp_path: Path, inside: str) -> None:
+    parent = rolled_out(checkpoint_in(tmp_path / "theirs", "CartPole-v1"), tmp_path / "played", max_steps=5)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = tmp_path / "played.branches" / inside
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    with pytest.raises(StorageFailed, match="is a link to"):
+        parent.branch(2, action=0)
+    assert not list(elsewhere.iterdir())
 
 
 @pytest.mark.parametrize("name", ["sweep.log", "code", "checkpoints"])

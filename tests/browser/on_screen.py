@@ -23,6 +23,12 @@ _CUT_OFF = """root => { const edge = root.closest('.jp-OutputArea-output').getBo
     one.getBoundingClientRect().width && one.getBoundingClientRect().right > edge + 1 && !scrolls(one))
     .map(one => one.outerHTML.slice(0, 120)) }"""
 
+# Controls without a name that a screen reader could say.
+NAMELESS = """root => [...root.querySelectorAll('button, select, input, summary, [role=slider]')].filter(one =>
+  !(one.getAttribute('aria-label') || one.textContent.trim()
+    || [...(one.labels ?? [])].some(its => its.textContent.trim())))
+  .map(one => one.outerHTML.slice(0, 200))"""
+
 
 def pictures(root: Locator) -> list[int]:
     """One number per canvas in an element, which changes when a pixel does; 0 of one that shows nothing."""

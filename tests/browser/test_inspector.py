@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.driver import Notebook
-from tests.browser.on_screen import pictures
+from tests.browser.on_screen import NAMELESS, pictures
 from tests.conftest import eventually
 from workbench.running.handle import Run, attach
 
@@ -50,6 +51,27 @@ def test_layers_have_norms_and_a_histogram(inspector: Locator) -> None:
     before = pictures(part(inspector, "charts"))
     layers.nth(2).click()
     eventually(lambda: pictures(part(inspector, "charts")) != before, what="that layer's histogram")
+
+
+def test_the_time_machine_moves_by_checkpoint_and_film_and_choice_follow(inspector: Locator, pong: Run) -> None:
+    time = part(inspector, "time")
+    cursor, first = time.locator("[role=slider]"), pong.checkpoints[0]
+    expect(cursor).to_have_attribute("aria-valuetext", re.compile("checkpoint of"))
+    eventually(lambda: pictures(time.locator(".wb-timemachine"))[0], what="a curve")
+    cursor.press("Home")
+    cursor.press("ArrowRight")
+    expect(cursor).to_have_attribute("aria-valuetext", re.compile(f"checkpoint of {first.frames:,} frames"))
+    expect(part(inspector, "chosen").locator("select")).to_have_value(first.path.name)
+    part(inspector, "record-steps").locator("input").fill("60")
+    part(inspector, "record-steps").locator("input").press("Tab")
+    part(inspector, "record").click()
+    expect(said(inspector, "record")).to_contain_text(f"{first.path.name}: return")
+    expect(part(inspector, "film")).to_contain_text("Film of this checkpoint: return")
+    cursor.press("ArrowRight")
+    expect(part(inspector, "film")).to_contain_text("This checkpoint has no film yet; the nearest one is of")
+    part(inspector, "film-play").click()
+    expect(time.locator(".wb-screen")).to_have_count(1)
+    assert time.evaluate(NAMELESS) == []
 
 
 @pytest.mark.full

@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.driver import Browser, Notebook
-from tests.browser.on_screen import busy_until, end_cell, pictures
+from tests.browser.on_screen import NAMELESS, busy_until, end_cell, pictures
 from tests.conftest import eventually
 from workbench.running.handle import Run
 
-ROLLOUT, PLAY, BUSY, WATCH = range(4)
+ROLLOUT, PLAY, BUSY, WATCH, WHAT_IF, POLE = range(6)
 STEPS = 240
 CELLS = [
     f"import workbench as wb\nrun = wb.attach('pong')\n"
@@ -21,7 +21,10 @@ CELLS = [
     "played",
     busy_until("player-seen"),
     "run.watch()",
+    "wb.rollout(played.path)",
+    "wb.rollout(wb.pretrained('cartpole'), seed=1, max_steps=80)",
 ]
+
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +128,78 @@ def test_it_is_saved_as_a_film(notebook: Notebook, player: Locator, kind: str) -
     expect(player.locator(".wb-saved")).to_contain_text("saved: ")
     saved = Path(player.locator(".wb-saved").inner_text().removeprefix("saved: "))
     assert saved.parent == notebook.server.root and saved.stat().st_size > 10_000
+
+
+@pytest.fixture(scope="module")
+def questioned(notebook: Notebook) -> Locator:
+    """A player of the same episode, with its "What if …" opened."""
+    notebook.run(WHAT_IF)
+    player = notebook.output(WHAT_IF).locator(".wb-player")
+    player.locator(".wb-whatif > summary").press("Enter")
+    return player
+
+
+def test_another_action_is_forced_and_both_futures_are_seen_in_step(questioned: Locator) -> None:
+    player = questioned
+    player.locator(".wb-scrub").fill("100")
+    at(player, 100)
+    expect(player.locator(".wb-at")).to_contain_text("At step 100 the policy did")
+    player.locator(".wb-action").select_option(label="LEFT")
+    expect(player.locator(".wb-force")).to_be_checked()
+    player.locator(".wb-repeat").fill("8")
+    player.locator(".wb-branch").press("Enter")
+    expect(player.locator(".wb-branch")).to_be_disabled()
+    expect(player.locator(".wb-told")).to_contain_text("for 8 steps: return")
+    expect(player.locator(".wb-screen")).to_have_count(2)
+    expect(player.locator(".wb-parting").first).to_contain_text("they part at step 100")
+    at(player, 100)
+    expect(player.locator(".wb-said").last).to_contain_text("this action was forced")
+    expect(player.locator(".wb-said").first).not_to_contain_text("forced")
+    player.locator(".wb-scrub").fill("106")
+    at(player, 106)
+    eventually(lambda: len(set(pictures(player.locator(".wb-top").first)[:1]
+                               + pictures(player.locator(".wb-top").last)[:1])) == 2, what="two different pictures")
+    assert player.evaluate(NAMELESS) == []
+
+
+def test_a_rectangle_of_what_the_policy_sees_is_dragged_and_occluded(questioned: Locator) -> None:
+    player = questioned
+    player.locator(".wb-futures").select_option("")
+    expect(player.locator(".wb-screen")).to_have_count(1)
+    player.locator(".wb-scrub").fill("50")
+    player.locator(".wb-force").uncheck()
+    seen = player.locator(".wb-seen")
+    eventually(lambda: pictures(player.locator(".wb-sight"))[0], what="what the policy sees")
+    seen.scroll_into_view_if_needed()
+    seen.drag_to(seen, source_position={"x": 30, "y": 60}, target_position={"x": 90, "y": 120})
+    expect(player.locator(".wb-edit")).to_be_checked()
+    left, top, width, height = (int(player.locator(".wb-box").nth(place).input_value()) for place in range(4))
+    assert (left, top) == (10, 20) and 18 <= width <= 22 and 18 <= height <= 22
+    player.locator(".wb-hold").fill("10")
+    player.locator(".wb-branch").click()
+    expect(player.locator(".wb-told")).to_contain_text(f"{width}x{height} pixels at (10, 20) in shade 128 for 10 steps")
+    expect(player.locator(".wb-said").last).to_contain_text("the policy saw another observation")
+    expect(player.locator(".wb-futures option")).to_have_count(3)
+
+
+def test_a_number_that_the_policy_sees_is_edited_and_a_wrong_one_is_refused_under_the_button(
+    notebook: Notebook,
+) -> None:
+    notebook.run(POLE)
+    player = notebook.output(POLE).locator(".wb-player")
+    player.locator(".wb-whatif > summary").click()
+    player.locator(".wb-scrub").fill("30")
+    angle = player.locator(".wb-number").nth(2)
+    expect(angle).to_be_visible()
+    angle.fill("1e99")
+    player.locator(".wb-branch").click()
+    expect(player.locator(".wb-told.wb-error")).to_contain_text("no branch: observation[2]=1e+99 is out of bounds")
+    angle.fill("0.2")
+    player.locator(".wb-hold").fill("5")
+    player.locator(".wb-branch").click()
+    expect(player.locator(".wb-told")).to_contain_text("the policy sees x[2] = 0.2 for 5 steps")
+    expect(player.locator(".wb-screen")).to_have_count(2)
+    at(player, 30)
 
 
 @pytest.mark.full

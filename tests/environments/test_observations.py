@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.environments.observations import PLANES, decode, drawable, picture, picture_of
+from workbench.environments.observations import PLANES, decode, drawable, encode, picture, picture_of
 from workbench.networks.normalization import Observed
 from workbench.trajectory import EnvironmentSpec, Part
 
@@ -89,3 +89,14 @@ def test_planes_have_colours_of_their_own_the_same_in_the_page() -> None:
     assert bright is not None
     theirs = [[int(one) for one in found] for found in re.findall(r"\[(\d+), (\d+), (\d+)\]", bright[1])]
     assert theirs == PLANES[:8].tolist()
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_that_are_put_together_again_are_the_row(name: str) -> None:
+    spec = spec_of(PARTS[name])
+    for row in rows_of(spec, 4):
+        decoded = decode(row[None], spec.parts)
+        values = {one: array[0] for one, array in (decoded if isinstance(decoded, dict) else {"": decoded}).items()}
+        again = decode(encode(values, spec.parts)[None], spec.parts)
+        for one, array in (again if isinstance(again, dict) else {"": again}).items():
+            np.testing.assert_array_equal(array[0], values[one])

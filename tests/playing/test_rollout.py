@@ -291,3 +291,34 @@ def test_the_command_line_plays_and_films(pong, tmp_path, capsys):
     assert "is a rollout already, and --seed, --sample would not change it" in capsys.readouterr().err
     assert main(["rollout", folder, "--max-steps=3", "--saliency=gradient"]) == 2
     assert "--max-steps, --saliency would not" in capsys.readouterr().err
+
+
+# --- branches ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+def test_a_branch_is_played_in_its_own_process_and_kept_beside_its_episode(pong, played):
+    """Of a game with sticky actions, a recurrent policy, sampled actions."""
+    same = played.branch(30, action=int(played.actions[30]))
+    for name in ("observation_rows", "actions", "rewards", "values", "policy", "state_norm"):
+        np.testing.assert_array_equal(getattr(same, name), getattr(played, name), err_msg=name)
+    np.testing.assert_array_equal(np.asarray(same.frames), np.asarray(played.frames))
+    other = played.branch(30, action=["LEFT"] * 10, observation={"occlude": (10, 10, 20, 20)}, hold=5)
+    assert other.path.parent == played.path.with_name(f"{played.path.name}.branches")
+    assert other.branched.change == ("action LEFT for 10 steps; the policy sees 20x20 pixels at (10, 10) in shade 128 "
+                                     "for 5 steps")
+    np.testing.assert_array_equal(other.observation_rows[:31], played.observation_rows[:31])
+    assert (other.observation_rows[40] != played.observation_rows[40]).any()
+    assert [one.path for one in played.branches] == [same.path, other.path]
+    of_the_run = [one.path for one in wb.attach(pong.path.parent.parent).rollouts]
+    assert played.path in of_the_run and other.path not in of_the_run
+    wb.rollout(other.path).save(other.path.parent.parent / "other.gif")
+
+
+def test_a_branch_that_takes_too_long_is_ended_and_leaves_nothing(tmp_path):
+    checkpoint = checkpoint_in(tmp_path, "testing/counting-v0", environment_options={"episode_length": 50, "life": 1})
+    parent = wb.rollout(checkpoint)
+    with pytest.raises(WorkbenchError, match=r"the branch did not end within 0.1 s. Branch at an earlier step"):
+        parent.branch(5, action=1, timeout_s=0.1)
+    assert parent.branches == [] and not list(parent.path.parent.glob("*.branches/*"))
+    assert parent.branch(5, action=1).steps == 50

@@ -53,7 +53,7 @@ export function controls({ command, seek, speed, overlay }, live) {
 export function commandOf(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   const target = /** @type {HTMLElement} */ (event.target);
-  const own = target.closest("button, select, input");
+  const own = target.closest("button, select, input, summary");
   if (own instanceof HTMLSelectElement || (own && !(own instanceof HTMLInputElement) && event.key === " ")) return null;
   if (own instanceof HTMLInputElement && (own.type === "checkbox" || !own.classList.contains("wb-scrub"))) return null;
   return KEYS[event.key] ?? null;

@@ -24,21 +24,32 @@ export const STRIPS = [
  * @param {Strip[]} strips
  * @param {number} width
  * @param {number} length  of the time axis, in steps
+ * @param {{track: Track, at: number} | null} [other]  another future, from the step `at` on
  */
-export function drawStrips(canvas, colours, track, strips, width, length) {
+export function drawStrips(canvas, colours, track, strips, width, length, other = null) {
   const context = cleared(canvas, width, strips.length * STRIP + 2);
   const room = plotWidth(width);
   strips.forEach(({ name, title, stems }, at) => {
     const values = track.columns[name], top = at * STRIP + 4, bottom = top + STRIP - 8;
-    const domain = extent(values, stems), place = linear(domain, bottom - 1, top + 1);
+    const theirs = other?.track.columns[name] ?? [];
+    const domain = extent([...values, ...theirs], stems), place = linear(domain, bottom - 1, top + 1);
     context.fillStyle = colours.faint;
     context.fillRect(TITLE, bottom, room, 1);
     context.fillStyle = colours.text;
     context.font = `12px ${colours.font}`;
     context.textBaseline = "top";
     context.fillText(title, 0, top);
+    if (other) {
+      context.setLineDash([5, 4]);
+      line(context, colours.text, columnsOf(theirs.map((value, i) => (i < other.at ? NaN : value)), room, length), stems ? place(0) : null, place);
+      context.setLineDash([]);
+    }
     line(context, colours.data, columnsOf(values, room, length), stems ? place(0) : null, place);
   });
+  if (!other) return;
+  context.fillStyle = colours.text;
+  const x = TITLE + pixelOf(other.at, room, length);
+  for (let y = 2; y < strips.length * STRIP; y += 6) context.fillRect(x, y, 1, 3);
 }
 
 /**

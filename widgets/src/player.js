@@ -10,6 +10,7 @@ import { Screen } from "./screen.js";
 import { look, watchTheme } from "./theme.js";
 import { factor, follow, frameAt, gapOf, nextReward, rate } from "./timeline.js";
 import { Track } from "./track.js";
+import { WhatIf } from "./whatif.js";
 
 const LONGEST_JUMP_S = 0.25; // of the clock between two pictures: a page that was hidden goes on where it was
 const SILENCE_S = 4; // without news, a live view asks
@@ -45,9 +46,12 @@ class Player {
       overlay: (on, opacity) => this.screens.forEach(screen => void screen.overlaid(on, opacity)),
     }, this.live);
     this.tracks = element("div", { class: "wb-tracks" });
+    this.whatif = model.get("mode") !== "rollouts" ? null : new WhatIf({ // another future needs a kernel
+      tell: content => this.#tell({ ...content, view: this.id }), redraw: () => this.draw(),
+    });
     this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the kernel …");
     this.root = element("div", { class: "wb-player", tabIndex: 0, role: "group", "aria-label": model.get("label"), "data-lm-suppress-shortcuts": "true" },
-      this.tracks, this.controls.scrub, this.controls.el, this.note);
+      this.tracks, this.controls.scrub, this.controls.el, this.note, ...(this.whatif ? [this.whatif.el] : []));
     this.root.addEventListener("keydown", event => this.#key(event));
     el.append(this.root);
     this.#listen();
@@ -69,6 +73,7 @@ class Player {
       clearInterval(ask);
       clearTimeout(this.slow);
       cancelAnimationFrame(this.drawing);
+      this.whatif?.close();
       this.screens.forEach(screen => screen.close());
     };
     this.#tell({ type: "hello", view: this.id });
@@ -106,6 +111,21 @@ class Player {
     if (content.type === "episode") this.queue = this.queue.then(() => this.#episode(content, buffers.map(bytes)));
     else if (content.type === "live") this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
     else if (content.type === "saved") this.#saved(content);
+    else if (content.type === "looked") this.#looked(content, bytes(buffers[0]));
+    else if (content.type === "futures") this.whatif?.among(content.options, content.chosen);
+    else if (content.type === "branched") this.queue = this.queue.then(() => this.#branched(content));
+  }
+
+  /** @param {any} content @param {ArrayBuffer} data */
+  #looked({ index, step, shape, entries }, data) {
+    const values = shape.length === 3 ? new Uint8Array(data) : new Float32Array(data);
+    this.whatif?.looked({ index, step, shape, entries, values });
+  }
+
+  /** A branch was played, or not: what is said of it, and where to look. @param {{text: string, error: boolean, at?: number}} content */
+  #branched({ text, error, at }) {
+    this.whatif?.say(text, error);
+    if (at !== undefined) this.seek(at);
   }
 
   /**
@@ -122,10 +142,20 @@ class Player {
     screen.el.append(this.#saveButtons(index));
     this.screens[index]?.close();
     this.screens[index] = screen;
+    this.screens.splice(count).forEach(other => other?.close());
+    this.#pair();
     this.tracks.replaceChildren(...this.screens.filter(Boolean).map(one => one.el));
     this.controls.saliency.hidden = !this.screens.some(one => one?.header.saliency);
     if (this.screens.filter(Boolean).length === count) this.#say("");
     this.draw();
+  }
+
+  /** Two futures of one episode are drawn over each other from where they part. */
+  #pair() {
+    const [one, other] = this.screens, branch = other?.header.branch;
+    const futures = one && other && branch && branch.parent === one.header.key;
+    one?.beside(futures ? { track: other.track, at: branch.at } : null);
+    other?.beside(futures ? { track: one.track, at: branch.at } : null);
   }
 
   /**
@@ -272,11 +302,10 @@ class Player {
   #render() {
     const track = this.longest, { length } = track;
     if (!length || !this.root.isConnected) return;
-    const colours = ink(look(this.root)), at = this.index;
-    for (const screen of this.screens.filter(Boolean)) {
-      const own = frameAt(screen.track.times, this.clock.at);
-      screen.show(own, colours, this.live ? screen.track.length : length);
-    }
+    const colours = ink(look(this.root)), at = this.index, screens = this.screens.filter(Boolean);
+    const steps = screens.map(screen => frameAt(screen.track.times, this.clock.at));
+    screens.forEach((screen, which) => screen.show(steps[which], colours, this.live ? screen.track.length : length));
+    this.whatif?.show(screens, steps, this.clock.playing);
     const { scrub, where } = this.controls, seconds = (track.times[at] - track.times[0]).toFixed(1);
     scrub.max = String(length - 1);
     scrub.value = String(at);

@@ -29,6 +29,9 @@ const SIDE_BY_SIDE = 460; // width from which the scores stand beside the pictur
  * @property {string[]} entries  names of a vector's numbers
  * @property {number[] | null} saliency  its shape
  * @property {string} note
+ * @property {string} [key]  name of the episode; "": of none that is kept
+ * @property {string} [why]  why no other future of it can be played; "": one can
+ * @property {{parent: string, at: number, change: string} | null} [branch]  where it left its parent
  */
 
 export class Screen {
@@ -54,6 +57,8 @@ export class Screen {
     this.saliency = null;
     this.redraw = redraw;
     this.scrolls = false;
+    /** @type {{track: Track, at: number} | null} */
+    this.other = null;
     this.charts = STRIPS;
     /** @type {[number, number]} */
     this.domain = [0, 1];
@@ -68,11 +73,12 @@ export class Screen {
     this.strips = element("canvas", { class: "wb-strips", role: "img", "aria-label": "value, reward and return by step" });
     this.drawn = document.createElement("canvas");
     this.words = element("div", { class: "wb-said" });
+    this.legend = element("div", { class: "wb-parting", hidden: true });
     this.top = element("div", { class: "wb-top" }, ...(this.image ? [this.canvas] : [this.values]), this.policy);
     const note = header.note ? [element("div", { class: "wb-remark" }, header.note)] : [];
     this.el = element("section", { class: "wb-screen", "aria-label": header.label },
       element("div", { class: "wb-title" }, header.title), ...note, this.top, ...(this.image && this.vector ? [this.values] : []),
-      this.words, this.strips);
+      this.words, this.strips, this.legend);
     this.#seekBy(seek);
     this.changed();
   }
@@ -81,12 +87,25 @@ export class Screen {
   changed() {
     const { columns } = this.track;
     this.charts = STRIPS.filter(({ name }) => name === "reward" || this.track.column(name).length);
-    this.domain = this.header.kind === "q_value" ? extent((columns.scores ?? []).flatMap(row => Array.from(row))) : [0, 1];
+    const scores = [...(columns.scores ?? []), ...(this.other?.track.columns.scores ?? [])];
+    this.domain = this.header.kind === "q_value" ? extent(scores.flatMap(row => Array.from(row))) : [0, 1];
     if (this.vector) {
       const entries = Array.from({ length: drawnOf(this.header.shape[0]) }, (_, i) => i);
       this.domains = entries.map(i => extent((columns.observation ?? []).map(row => row[i]), true));
     }
     this.stale = true;
+  }
+
+  /**
+   * Another future of this episode, to be seen in the charts from where they part; null: none.
+   * @param {{track: Track, at: number} | null} other
+   */
+  beside(other) {
+    if (other?.track === this.other?.track) return;
+    this.other = other;
+    this.legend.hidden = !other;
+    this.legend.textContent = other ? `Solid is this future, dashed the other one; they part at step ${other.at}.` : "";
+    this.changed();
   }
 
   /**
@@ -106,7 +125,7 @@ export class Screen {
     }
     this.#scores(at, ink, beside ? width - this.canvas.clientWidth - 16 : width);
     if (this.stale || this.stripsFor !== `${width} ${length} ${ink.text}`) {
-      drawStrips(this.drawn, ink, this.track, this.charts, width, length);
+      drawStrips(this.drawn, ink, this.track, this.charts, width, length, this.other);
       this.stripsFor = `${width} ${length} ${ink.text}`;
       this.stale = false;
     }

@@ -81,5 +81,7 @@ export function said(track, at, policy, number) {
   if (Number.isFinite(get("score"))) parts.push(`score ${number(get("score"))}`);
   if (Number.isFinite(get("episode_return"))) parts.push(`return ${number(get("episode_return"))}`);
   if (Number.isFinite(get("by_person"))) parts.push(get("by_person") ? "chosen by a person" : "chosen by the agent");
+  if (get("forced") === 1) parts.push("this action was forced");
+  if (get("edited") === 1) parts.push("the policy saw another observation");
   return parts.join(", ");
 }

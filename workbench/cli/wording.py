@@ -30,7 +30,7 @@ COMMANDS = {
     "wb.environments": "workbench environments",
     "wb.launch": "workbench launch {environment} {options}",
     "wb.resume": "workbench resume {run} {fields}",
-    "wb.rollout": "workbench rollout {run}",
+    "wb.rollout": "workbench rollout {run} {options}",
     "wb.runs": "workbench runs",
     "wb.sweeps": "workbench sweeps",
 }

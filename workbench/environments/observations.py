@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +56,16 @@ def _decoded(wire: Array, part: Part) -> Array:
         return np.ascontiguousarray(wire).view("<f4").astype(np.float32, copy=False)
     values = int(np.prod(part.shape))
     return np.unpackbits(wire, axis=-1, count=values) * np.uint8(255)
+
+
+def encode(values: Mapping[str, Array], parts: Sequence[Part]) -> Array:
+    """One row uint8 [bytes] of the values of parts by name: the inverse of `decode`; what is not 0 is a set bit."""
+    wires = []
+    for part in parts:
+        flat = np.ascontiguousarray(values[part.name]).reshape(-1)
+        wires.append(np.packbits(flat != 0) if part.dtype == "bits" else
+                     flat.astype("<f4" if part.dtype == "float32" else "u1", copy=False).view(np.uint8))
+    return np.concatenate(wires)
 
 
 def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:

@@ -13,6 +13,7 @@ from workbench.environments.atari.human_starts import ALL_ACTIONS, read_starts
 from workbench.environments.atari.protocols import Protocol, protocol_of
 from workbench.errors import InvalidInput, checked_arguments
 from workbench.playing import store, worker_process
+from workbench.playing.branching import MAX_STEPS
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.rollout import Rollout, load
 from workbench.running.starting import to_play
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from workbench.running.handle import Run
 
 SALIENCIES = ("gradient", "occlusion")
-MAX_STEPS = 27_000  # the longest game of Atari: 108,000 frames
 _EPISODES = 10  # by default
 
 

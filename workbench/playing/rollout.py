@@ -7,6 +7,7 @@ action. The first observation of the next episode is not part of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +19,9 @@ import numpy as np
 
 from workbench import imports
 from workbench.environments import observations
-from workbench.errors import InvalidInput, StorageFailed
-from workbench.playing import film, store
-from workbench.playing.store import StoredFrames
+from workbench.errors import InvalidInput, StorageFailed, checked_arguments
+from workbench.playing import branching, film, store
+from workbench.playing.store import BranchPoint, StoredFrames
 from workbench.rundir import RunDirectory
 from workbench.tables import counted, plain
 from workbench.trajectory import ActionSpec, Array, Part
@@ -28,7 +29,9 @@ from workbench.trajectory import ActionSpec, Array, Part
 _RECORDED = (
     "environment", "algorithm", "checkpoint_frames", "seed", "greedy", "terminated", "truncated", "fps", "note",
 )  # fmt: skip
-_OPTIONAL = ("policy", "q_values", "means", "scores", "state_norm", "saliency", "by_person")
+_OPTIONAL = (
+    "policy", "q_values", "means", "scores", "state_norm", "saliency", "by_person", "edited_at", "edited",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -60,6 +63,10 @@ class Rollout:
         max_abs_reward: rewards were clipped to ± this in training; 0: no clipping.
         by_person: bool [T], which actions a person chose, in an episode of `wb.play`; None: the policy chose all.
             Without an agent `algorithm` is "", and values and policy are NaN.
+        branched: where and how it parted from its `parent`, if it is a branch; else None.
+        edited_at: int [E], the steps at which the policy saw another observation than the environment's, ascending;
+            None: nowhere.
+        edited: [E, ...], what it saw there, as `observation_rows`.
     """
 
     environment: str
@@ -89,6 +96,9 @@ class Rollout:
     action_spec: ActionSpec = None  # type: ignore[assignment]  # set by __post_init__
     parts: tuple[Part, ...] = ()
     by_person: Array | None = None
+    branched: BranchPoint | None = None
+    edited_at: Array | None = None
+    edited: Array | None = None
 
     def __post_init__(self) -> None:
         if self.action_spec is None:
@@ -134,12 +144,76 @@ class Rollout:
             return "terminated" if self.terminated else "truncated"
         return "cut off at max_steps" if self.by_person is None else "not played to its end"
 
+    @property
+    def parent(self) -> Rollout | None:
+        """The episode that this one is a branch of, or None. Raises InvalidInput if it was deleted."""
+        if self.branched is None or self.path is None:
+            return None
+        return load(store.folder_of_parent(self.path, self.branched))
+
+    @property
+    def branches(self) -> list[Rollout]:
+        """The branches of this episode on disk, oldest first; damaged ones are left out."""
+        own = "" if self.path is None else self.path.name
+        return [branch for branch in self.family if branch.branched and branch.branched.parent == own]
+
+    @property
+    def family(self) -> list[Rollout]:
+        """All branches of the recorded episode that this one began with, and theirs, oldest first."""
+        return [] if self.path is None else _loaded(
+            store.folder_of_branches(self.path).glob(f"[0-9]*/{store.RECORD}"))
+
+    @checked_arguments(frame="Give the step at which another future begins: rollout.branch(120, action=3).")
+    def branch(
+        self,
+        frame: int,
+        *,
+        action: Any = None,
+        observation: Any = None,
+        hold: int = 1,
+        max_steps: int | None = None,
+        timeout_s: float | None = None,
+        trust_code: bool = False,
+    ) -> Rollout:
+        """Another future of this episode, from step `frame` on: what if another action, or another observation?
+
+            rollout.branch(120, action="UP")
+            rollout.branch(120, observation={"x[2]": 0.2})
+            rollout.branch(120, observation={"occlude": (30, 40, 20, 10)}, hold=15)
+
+        The recorded actions are played again from the episode's seed, in a process of its own. Each observation, reward
+        and opinion of the policy must be the recorded one, or else the branch is refused; so environment and recurrent
+        state are exactly those of that step. From there the policy plays on, greedily or sampling as before. Without
+        `action` and `observation` the future is the recorded one.
+
+        Args:
+            frame: the step, from 0 to `steps` - 1.
+            action: that is taken there instead of the policy's, by number or name, or as the environment takes it; a
+                list of several: at the steps from there on.
+            observation: what the policy sees there; the environment stays as it is. Of a vector, numbers by name or
+                position, or all of them; of a picture, {"occlude": (left, top, width, height)} and {"shade": 0} (grey
+                without it, the whole picture without a box), in pixels of what the policy sees.
+            hold: for how many steps the observation is edited.
+            max_steps: where to cut a longer episode; None: where this one was cut, or as `wb.rollout` does.
+            trust_code: see `wb.rollout`.
+
+        The branch is stored beside this rollout (`branches`); at most 24 are kept with an episode, the newest.
+
+        Raises:
+            InvalidInput: no such step or action, a rollout that is not on disk, or an episode without an agent.
+            EnvironmentFailed: the environment or the policy does not repeat the episode exactly.
+            And as `wb.rollout`.
+        """
+        options = {"action": action, "observation": observation, "hold": hold, "max_steps": max_steps}
+        return load(branching.play_branch(self, frame, **options, timeout_s=timeout_s, trust_code=trust_code))
+
     def __repr__(self) -> str:
         score = "" if self.episode_score is None else f", score {self.episode_score:.4g}"
         at = f" at {self.checkpoint_frames:,} frames" if self.algorithm else ""
         who = "" if self.by_person is None else f", {np.count_nonzero(self.by_person):,} of them by a person"
+        branch = "" if self.branched is None else f", branch at step {self.branched.frame}: {self.branched.change}"
         return plain(
-            f"Rollout({self.environment}{at}, seed {self.seed}: "
+            f"Rollout({self.environment}{at}, seed {self.seed}{branch}: "
             f"return {self.episode_return:.4g}{score}, {counted(self.steps, 'steps')}{who}, {self.end})"
         )
 
@@ -192,6 +266,7 @@ def load(folder: Path) -> Rollout:
         fields |= {name: arrays.get(name) for name in _OPTIONAL}
         if fields["by_person"] is not None:
             fields["by_person"] = fields["by_person"].astype(bool)
+        fields["branched"] = store.of_record(record, len(arrays["actions"]), path / store.RECORD)
         bound = float(record.get("max_abs_reward", 0))
         fields["note"] = "; ".join(filter(None, [fields["note"], _as_trained(record, fields["rewards"])]))
         return Rollout(**fields, action_spec=spec.actions, parts=spec.parts, frames=frames,
@@ -213,9 +288,13 @@ def _as_trained(record: dict[str, Any], rewards: Array) -> str:
 
 
 def every(run: RunDirectory) -> list[Rollout]:
-    """The rollouts of a run, oldest first; damaged ones are left out."""
+    """The rollouts of a run without their branches, oldest first; damaged ones are left out."""
+    return _loaded(run.rollouts.glob(f"[0-9]*/{store.RECORD}"))
+
+
+def _loaded(records: Iterable[Path]) -> list[Rollout]:
     rollouts = []
-    for path in run.rollouts.glob(f"[0-9]*/{store.RECORD}"):
+    for path in records:
         with suppress(InvalidInput, OSError):  # StorageFailed, or replaced meanwhile
             rollouts.append((path.stat().st_mtime, load(path.parent)))
     return [rollout for _, rollout in sorted(rollouts, key=itemgetter(0))]

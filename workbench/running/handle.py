@@ -149,7 +149,7 @@ class Run:
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """The rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first."""
+        """The rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first, without branches."""
         from workbench.playing.rollout import every
 
         return every(checked(self._directory))

@@ -6,6 +6,12 @@ Frames are PNG or JPEG pictures, whichever was smaller for the first one. Nothin
 
 from __future__ import annotations
 
+from workbench.playing.store.branch_point import (
+    BranchPoint,
+    folder_of_branches,
+    folder_of_parent,
+    of_record,
+)
 from workbench.playing.store.contract import spec_of
 from workbench.playing.store.journal import JOURNAL, Journal, Step, read_journal
 from workbench.playing.store.pictures import MIME, StoredFrames, as_jpeg, as_png
@@ -22,6 +28,7 @@ from workbench.playing.store.rollout_folder import (
 )
 
 __all__ = [
-    "FRAMES", "JOURNAL", "MIME", "RECORD", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames", "as_jpeg",
-    "as_png", "is_rollout", "read", "read_journal", "replacing", "rollout_path", "scratch_beside", "spec_of",
+    "FRAMES", "JOURNAL", "MIME", "RECORD", "BranchPoint", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames",
+    "as_jpeg", "as_png", "folder_of_branches", "folder_of_parent", "is_rollout", "of_record", "read", "read_journal",
+    "replacing", "rollout_path", "scratch_beside", "spec_of",
 ]  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench.rundir.files import check_fields
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec
 
@@ -62,9 +64,21 @@ def _check_rows(arrays: Mapping[str, Array], spec: EnvironmentSpec, frames: int 
         rows = arrays[name] if name in _NEEDED else arrays.get(name)
         if rows is not None and (rows.dtype.kind not in dtypes or rows.ndim not in axes or len(rows) != steps):
             raise ValueError(f"{name} of {steps:,} steps are not {rows.dtype} {rows.shape}")
+    _check_edits(arrays, steps)
     widths = {name: arrays[name].shape[1] for name in _OUTPUTS if name in arrays}
     if set(widths.values()) != {spec.num_actions}:
         raise ValueError(f"the policy's output must have {spec.num_actions} columns: {widths}")
+
+
+def _check_edits(arrays: Mapping[str, Array], steps: int) -> None:
+    """Raises ValueError unless what the policy saw in the place of some observations is like these."""
+    if "edited_at" not in arrays and "edited" not in arrays:
+        return
+    at, edited, rows = arrays["edited_at"], arrays["edited"], arrays["observations"]
+    if at.dtype.kind != "i" or at.ndim != 1 or not ((at >= 0) & (at < steps)).all() or not (np.diff(at) > 0).all():
+        raise ValueError(f"edited_at {at.dtype} {at.shape} are no steps of {steps:,}, one after the other")
+    if edited.dtype != rows.dtype or edited.shape != (len(at), *rows.shape[1:]):
+        raise ValueError(f"{len(at):,} edited observations are not {edited.dtype} {edited.shape}")
 
 
 def _most(spec: EnvironmentSpec) -> Any:

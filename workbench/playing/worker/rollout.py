@@ -6,11 +6,11 @@ player and the same seeds. So the same checkpoint and seed give the same episode
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -27,6 +27,18 @@ from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
 NOT_DRAWN = "this environment draws nothing, and its observations are not images"
 SCORES = {"probability": "policy", "q_value": "q_values", "mean": "means"}  # array by the kind of an outlook
+
+
+class Course(Protocol):
+    """What stands between an environment and the policy that plays it: see `playing.worker.branch`."""
+
+    def seen(self, t: int, step: StepBatch) -> StepBatch:
+        """The step t as the policy sees it."""
+        ...
+
+    def taken(self, t: int, actions: Array, thoughts: Mapping[str, Array]) -> Array:
+        """The actions that are taken at step t, where the policy chose `actions`."""
+        ...
 
 
 class Stage(NamedTuple):
@@ -109,17 +121,22 @@ def _begun(environment: VectorEnvironment, *, seed: int) -> Stage:
 
 
 def play(
-    player: Player, stage: Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int, explain: Saliency | None
+    player: Player, stage: Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int,
+    explain: Saliency | None = None, course: Course | None = None,
 ) -> int:
     """Play from the first step to the end of the episode or `max_steps`, and return the flags of the last step.
 
-    All agents of a game are played; the first one is recorded as long as it takes part.
+    All agents of a game are played; the first one is recorded as long as it takes part. `course` may change what the
+    policy sees and what is done; None: neither.
     """
     environment, step, frame = stage.environment, stage.step, stage.frame
     observation = step.observation[0]
-    for _ in range(max_steps):
-        action = zero_where_absent(step, player.act(step, greedy=greedy))
+    for t in range(max_steps):
+        seen = step if course is None else course.seen(t, step)
+        action = zero_where_absent(step, player.act(seen, greedy=greedy))
         thoughts = thoughts_of(player)
+        if course is not None:
+            action = course.taken(t, action, thoughts)
         if explain is not None:
             thoughts["saliency"] = explain(player.chosen[0])
         _write(writer, frame, observation=observation, actions=action[0], **thoughts)

@@ -75,12 +75,16 @@ def named(facts: Iterable[tuple[str, str]]) -> str:
     return f'<div style="display:flex;flex-wrap:wrap;margin:.5em 0">{cells}</div>'
 
 
+def as_html(title: str, count: int, image: str) -> str:
+    """A strip of so many frames, a PNG in base64, as HTML; "" without any."""
+    alternative = html.escape(f"{count} frames of {title}")
+    return f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""
+
+
 def bundle(title: str, facts: Mapping[str, str], frames: Sequence[Moment]) -> dict[str, Any]:
     """Self-contained text/html, text/plain, and image/png if there are frames."""
     image = base64.b64encode(png(frames)).decode() if frames else ""
-    alternative = html.escape(f"{len(frames)} frames of {title}")
-    picture = f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""
-    body = f"<b>{html.escape(title)}</b>{named(facts.items())}{picture}"
+    body = f"<b>{html.escape(title)}</b>{named(facts.items())}{as_html(title, len(frames), image)}"
     page = tables.output(body, f"{tables.SMALL};max-width:980px")
     text = "\n".join([title, *(f"  {name}: {value}" for name, value in facts.items())])
     return {"text/html": page, "text/plain": text, **({"image/png": image} if image else {})}

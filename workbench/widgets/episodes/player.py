@@ -1,11 +1,12 @@
 """The rollout player: one or two episodes, played in the page.
 
 An episode travels in one message when a page sends a hello: its compressed pictures, and columns by step. The page
-plays it without the kernel, and receives it again after a refresh. Only saving a film needs Python.
+plays it without the kernel, and receives it again after a refresh. Films and other futures (`what_if`) need Python.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 import zlib
 from collections.abc import Sequence
@@ -23,10 +24,12 @@ from workbench.errors import InvalidInput
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.rollout import Rollout
+from workbench.playing.store import BranchPoint
 from workbench.tables import number
 from workbench.trajectory import ActionSpec, Array
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import Moment
+from workbench.widgets.episodes.what_if import WhatIf, reason_against
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
@@ -50,6 +53,7 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
             raise InvalidInput(f"the player shows one rollout, or two side by side, not {len(self.rollouts)}.")
         super().__init__(label=f"Rollout player: {' and '.join(map(title, self.rollouts))}")
         self._actions = Actions()
+        self._what_if = WhatIf(self)
         self._outputs: list[Shown] = []
         self.on_msg(self._received)
 
@@ -68,14 +72,30 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
 
     def _received(self, _: Any, content: dict[str, Any], __: Any) -> None:
         """What a page asks for; in the main thread or in a subshell's."""
-        if content.get("type") == "hello":
-            for index, rollout in enumerate(self.rollouts):
-                message, buffers = episode(rollout)
-                place = {"type": "episode", "view": content.get("view"), "index": index, "count": len(self.rollouts)}
-                self.send({**place, **message}, buffers)
-        elif content.get("type") == "save":
+        kind = content.get("type")
+        if kind == "hello":
+            for index in range(len(self.rollouts)):
+                self._tell_episode(index, content.get("view"))
+            self._what_if.list_futures(content.get("view"))
+        elif kind == "save":
             self._tell(content, f"writing the {content.get('format')} …")
             self._actions.submit(lambda: self._save(content))
+        else:
+            self._what_if.answer(content)
+
+    def _tell_episode(self, index: int, view: str | None = None) -> None:
+        message, buffers = episode(self.rollouts[index])
+        place = {"type": "episode", "view": view, "index": index, "count": len(self.rollouts)}
+        self.send({**place, **message}, buffers)
+
+    def show(self, rollouts: Sequence[Rollout]) -> None:
+        """Shows one or two other rollouts on all pages, and in the saved notebook."""
+        before, self.rollouts = self.rollouts, tuple(rollouts)
+        for index, rollout in enumerate(self.rollouts):
+            if len(before) > len(self.rollouts) or before[index : index + 1] != (rollout,):
+                self._tell_episode(index)
+        for output in self._outputs:
+            output.keep(self.still())
 
     def _save(self, request: dict[str, Any]) -> None:
         try:
@@ -103,6 +123,8 @@ def title(rollout: Rollout) -> str:
     agent = f"{rollout.algorithm} at {rollout.checkpoint_frames:,} frames, seed {rollout.seed}, {how}"
     if rollout.by_person is not None:
         agent = f"played by a person{f' and {agent}' if rollout.algorithm else f', seed {rollout.seed}'}"
+    if rollout.branched is not None:
+        agent += f", branch at step {rollout.branched.frame}: {rollout.branched.change}"
     return f"{rollout.environment}, {agent}: return {number(rollout.episode_return)}"
 
 
@@ -113,6 +135,8 @@ def facts(rollout: Rollout) -> dict[str, str]:
         "chosen by": f"a person {np.count_nonzero(rollout.by_person):,}, "
                      f"the agent {np.count_nonzero(~rollout.by_person):,} steps"}
     return {
+        **({} if rollout.branched is None else {
+            "branch": f"at step {rollout.branched.frame}: {rollout.branched.change}"}),
         "return": number(rollout.episode_return),
         "steps": f"{steps:,} ({steps / rollout.fps:,.1f} s), {rollout.end}",
         "rewards": f"{np.count_nonzero(rollout.rewards):,} steps with one",
@@ -139,6 +163,7 @@ def episode(
     if not pictures or rollout.explains_what_frames_do_not_show:
         drawable = observations.on_page(rollout.observation_rows, parts=rollout.parts)
     table, packed = columns.pack(_columns(rollout, pictures, drawable))
+    branch = rollout.branched
     size = np.shape(rollout.frames[0])[:2] if rollout.frames is not None else (0, 0)
     header = {
         "title": title(rollout), "label": repr(rollout), "fps": float(rollout.fps),
@@ -148,6 +173,9 @@ def episode(
         "shape": [] if drawable is None else list(drawable.values.shape[1:]),
         "entries": [] if drawable is None else list(drawable.names),
         "saliency": None if saliency is None else list(saliency.shape), "note": _note(rollout),
+        "key": "" if rollout.path is None else rollout.path.name, "why": reason_against(rollout),
+        "branch": None if branch is None else {
+            "parent": branch.parent, "at": branch.frame, "change": branch.change},
     }
     compressed = b"" if saliency is None else zlib.compress(saliency.tobytes(), 1)
     return {"header": header, "columns": table}, [zlib.compress(packed, 1), b"".join(pictures), compressed]
@@ -183,6 +211,8 @@ def _columns(rollout: Rollout, pictures: Sequence[bytes], drawable: Drawable | N
         table["state_norm"] = _padded(rollout.state_norm)
     if rollout.by_person is not None:
         table["by_person"] = _padded(rollout.by_person)
+    if rollout.branched is not None:
+        table |= _changed(rollout, rollout.branched)
     if pictures:
         table["picture_end"] = np.cumsum([len(picture) for picture in pictures]).astype(np.uint32)
     if drawable is not None:
@@ -190,10 +220,25 @@ def _columns(rollout: Rollout, pictures: Sequence[bytes], drawable: Drawable | N
     return table
 
 
+def _changed(rollout: Rollout, branch: BranchPoint) -> dict[str, Array]:
+    """Where the actions of a branch were forced, and where its policy saw another observation: 1, else 0."""
+    forced, edited = np.zeros((2, rollout.steps + 1), np.uint8)
+    forced[branch.frame : branch.frame + branch.forced] = 1
+    edited[[] if rollout.edited_at is None else rollout.edited_at] = 1
+    return {"forced": forced, "edited": edited}
+
+
 def _padded(values: Array) -> Array:
     """`values` with a row of NaN for the last frame, at which no action is taken."""
     last = np.full((1, *np.shape(values)[1:]), np.nan, np.float32)
     return np.concatenate([np.asarray(values, np.float32), last])
+
+
+def strip_of(rollout: Rollout) -> str:
+    """A strip of a few frames as HTML; "" of a rollout that has none."""
+    moments = _few_frames(rollout)
+    image = base64.b64encode(filmstrip.png(moments)).decode() if moments else ""
+    return filmstrip.as_html(title(rollout), len(moments), image)
 
 
 def _few_frames(rollout: Rollout) -> list[Moment]:

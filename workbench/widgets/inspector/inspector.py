@@ -1,14 +1,16 @@
 """The checkpoint inspector, the view of `run.checkpoints` in a notebook's cell.
 
-It has a timeline of checkpoints with their returns and evaluations; layers, gradients and weights of the selected
+It has a time machine, whose cursor on the run's return checkpoint, hyperparameters and film follow; a timeline of
+checkpoints with their returns and evaluations; layers, gradients and weights of the selected
 checkpoint, and its differences from a second one; and forms to evaluate, play, fork and export it. Long tasks run in
 threads and show their progress; errors appear under their button.
 
 CSS classes of its widgets:
     workbench-inspector, -table (of checkpoints), -chosen, -other (the two selected), -choice-message, -charts,
-    -layers, -differences (tables), -stage (where episodes are played)
-    -evaluate, -play, -fork, -export (buttons), each with -NAME-message and its fields -NAME-FIELD: evaluate episodes,
-    seed and greedy; play seed, steps and greedy; fork name, fields and replay; export path and replay
+    -layers, -differences (tables), -stage (where episodes are played), -time (the time machine), -film, -film-play
+    -evaluate, -play, -fork, -export, -record (buttons), each with -NAME-message and its fields -NAME-FIELD: evaluate
+    episodes, seed and greedy; play seed, steps and greedy; fork name, fields and replay; export path and replay;
+    record seed and steps
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from workbench import checkpoints, imports
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import InvalidInput, UnknownName
 from workbench.metrics import MetricsReader
-from workbench.playing.episodes import MAX_STEPS, evaluate, rollout
+from workbench.playing.branching import MAX_STEPS
+from workbench.playing.episodes import evaluate, rollout
 from workbench.playing.evaluating import evaluation_log
 from workbench.running.checkpoint_list import Checkpoints, Owner
 from workbench.tables import counted, number
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.task_form import TaskForm, box, keywords, text, whole
+from workbench.widgets.inspector.time_machine import TimeMachine
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Shown
@@ -55,7 +59,8 @@ class CheckpointInspector:
         view: the ipywidgets box with everything.
         table, layers, differences: tables of checkpoints, of layers, of differences by layer.
         chosen, other: drop-down lists for the first and the second checkpoint.
-        forms: evaluate, play, fork and export, by name.
+        forms: evaluate, play, fork, export and record, by name.
+        time: the time machine.
         stage: place of the episodes' player.
     """
 
@@ -87,6 +92,7 @@ class CheckpointInspector:
                                     on_select=self._choose_layer, empty="choose a second checkpoint")
         self.stage = ipywidgets.VBox()
         self.forms = self._task_forms()
+        self.time = TimeMachine(self._owner, self.forms["record"].view, on_moved=self._moved)
         self.chosen.observe(self._picked, names="value")
         self.other.observe(self._picked, names="value")
         for widget, name in ((self.table, "table"), (self.chosen, "chosen"), (self.other, "other"),
@@ -95,8 +101,9 @@ class CheckpointInspector:
             widget.add_class(f"workbench-inspector-{name}")
         choice = ipywidgets.HBox([self.chosen, self.other], layout={"flex_flow": "row wrap"})
         self.view = ipywidgets.VBox([
-            _heading(f"Checkpoints of {self._owner.name}"), self.charts, _scrolling(self.table, "260px"), choice,
-            self.said, *(form.view for form in self.forms.values()), self.stage,
+            _heading(f"Checkpoints of {self._owner.name}"), self.time.view, self.charts,
+            _scrolling(self.table, "260px"), choice, self.said,
+            *(form.view for name, form in self.forms.items() if name != "record"), self.stage,
             _heading("Layers (choose one to see its weights)"), _scrolling(self.layers, "380px"),
             _heading("Difference to the second checkpoint, by layer"), _scrolling(self.differences, "380px"),
         ])  # fmt: skip
@@ -127,6 +134,10 @@ class CheckpointInspector:
                 {"path": text("to", "a folder, or a file that ends in .zip", "400px"),
                  "replay": box("with its replay", False)},
                 self._export, tooltip="copy the checkpoint to a folder, or into a .zip"),
+            "record": TaskForm(
+                "record", "Record a film",
+                {"seed": whole("seed", 0, 0, 2**31 - 1), "steps": whole("steps at most", MAX_STEPS, 1, 10_000_000)},
+                self._record, tooltip="play an episode with the checkpoint under the cursor, and keep it"),
         }  # fmt: skip
 
     def refresh(self) -> None:
@@ -140,6 +151,7 @@ class CheckpointInspector:
             if list(by_name) != before:
                 self._offer(list(by_name)[::-1])
             self._draw()
+            self.time.refresh(list(by_name.values()))
 
     def _offer(self, names: list[str]) -> None:
         """Fills the lists of checkpoints, newest first; a selection stays as long as it exists."""
@@ -182,6 +194,15 @@ class CheckpointInspector:
         for key in (name, other):
             if key is not None and key not in self._checkpoints:
                 raise UnknownName.among("checkpoint", key, self._checkpoints)
+        self._select(name, other)
+        self.time.curve.go(self._checkpoints[name].frames)
+
+    def _moved(self, name: str) -> None:
+        """The time machine's cursor came to rest at that checkpoint."""
+        if name in self._checkpoints:
+            self._select(name, None)
+
+    def _select(self, name: str, other: str | None) -> None:
         with self._lock:
             self._choosing = True
             try:
@@ -194,6 +215,8 @@ class CheckpointInspector:
     def _picked(self, _: Any) -> None:
         if not self._choosing:
             self._inspect()
+            if (first := self._pair()[0]) is not None:
+                self.time.curve.go(first.frames)
 
     def _choose_layer(self, name: str) -> None:
         self._layer = name
@@ -216,6 +239,7 @@ class CheckpointInspector:
     def _read(self, first: Checkpoint, second: Checkpoint | None) -> None:
         if (first, second) != self._pair():
             return  # the selection changed meanwhile
+        self.time.film.show(first, self._checkpoints)
         layers = list(layer_statistics.layers(first))
         differences = [] if second is None else list(layer_statistics.differences(first, second))
         self.layers.show(figures.layer_rows(layers))
@@ -285,6 +309,17 @@ class CheckpointInspector:
                              for checkpoint, episode in zip(both, played, strict=True))
 
         return f"playing {' and '.join(checkpoint.path.name for checkpoint in both)} on seed {options['seed']}", do
+
+    def _record(self) -> tuple[str, Callable[[], str]]:
+        first, options = self._needed(), _values(self.forms["record"])
+        steps = options.pop("steps")
+
+        def do() -> str:
+            episode = rollout(first, max_steps=steps, **options)
+            self.time.film.show(self._pair()[0], self._checkpoints)
+            return f"{first.path.name}: return {number(episode.episode_return)}"
+
+        return f"playing an episode with {first.path.name}", do
 
     def _fork(self) -> tuple[str, Callable[[], str]]:
         first, fields = self._needed(), self.forms["fork"].fields

@@ -36,9 +36,9 @@ class Film:
 
 
 def best_rollout(run: Run) -> Rollout | str:
-    """The policy's rollout with the highest return; else one that is played now, if that takes little time; else how
-    to get one."""
-    rollouts = [rollout for rollout in run.rollouts if rollout.by_person is None]
+    """The policy's rollout with the highest return, which nobody changed; else one that is played now, if that takes
+    little time; else how to get one."""
+    rollouts = [rollout for rollout in run.rollouts if rollout.by_person is None and rollout.branched is None]
     if rollouts:
         return max(rollouts, key=lambda rollout: rollout.episode_return)
     checkpoint = run.best or next(reversed(run.checkpoints), None)

@@ -386,20 +386,30 @@ var STRIPS = [
   { name: "state_norm", title: "state norm" },
   { name: "by_person", title: "by a person", stems: true }
 ];
-function drawStrips(canvas, colours, track, strips, width, length) {
+function drawStrips(canvas, colours, track, strips, width, length, other = null) {
   const context = cleared(canvas, width, strips.length * STRIP + 2);
   const room = plotWidth(width);
   strips.forEach(({ name, title, stems }, at) => {
     const values = track.columns[name], top = at * STRIP + 4, bottom = top + STRIP - 8;
-    const domain = extent(values, stems), place = linear(domain, bottom - 1, top + 1);
+    const theirs = other?.track.columns[name] ?? [];
+    const domain = extent([...values, ...theirs], stems), place = linear(domain, bottom - 1, top + 1);
     context.fillStyle = colours.faint;
     context.fillRect(TITLE, bottom, room, 1);
     context.fillStyle = colours.text;
     context.font = `12px ${colours.font}`;
     context.textBaseline = "top";
     context.fillText(title, 0, top);
+    if (other) {
+      context.setLineDash([5, 4]);
+      line(context, colours.text, columnsOf(theirs.map((value, i) => i < other.at ? NaN : value), room, length), stems ? place(0) : null, place);
+      context.setLineDash([]);
+    }
     line(context, colours.data, columnsOf(values, room, length), stems ? place(0) : null, place);
   });
+  if (!other) return;
+  context.fillStyle = colours.text;
+  const x = TITLE + pixelOf(other.at, room, length);
+  for (let y = 2; y < strips.length * STRIP; y += 6) context.fillRect(x, y, 1, 3);
 }
 function line(context, colour, columns, base, place) {
   context.strokeStyle = context.fillStyle = colour;
@@ -607,6 +617,8 @@ function said(track, at, policy, number2) {
   if (Number.isFinite(get("score"))) parts.push(`score ${number2(get("score"))}`);
   if (Number.isFinite(get("episode_return"))) parts.push(`return ${number2(get("episode_return"))}`);
   if (Number.isFinite(get("by_person"))) parts.push(get("by_person") ? "chosen by a person" : "chosen by the agent");
+  if (get("forced") === 1) parts.push("this action was forced");
+  if (get("edited") === 1) parts.push("the policy saw another observation");
   return parts.join(", ");
 }
 
@@ -635,6 +647,7 @@ var Screen = class {
     this.saliency = null;
     this.redraw = redraw;
     this.scrolls = false;
+    this.other = null;
     this.charts = STRIPS;
     this.domain = [0, 1];
     this.domains = [];
@@ -647,6 +660,7 @@ var Screen = class {
     this.strips = element("canvas", { class: "wb-strips", role: "img", "aria-label": "value, reward and return by step" });
     this.drawn = document.createElement("canvas");
     this.words = element("div", { class: "wb-said" });
+    this.legend = element("div", { class: "wb-parting", hidden: true });
     this.top = element("div", { class: "wb-top" }, ...this.image ? [this.canvas] : [this.values], this.policy);
     const note = header.note ? [element("div", { class: "wb-remark" }, header.note)] : [];
     this.el = element(
@@ -657,7 +671,8 @@ var Screen = class {
       this.top,
       ...this.image && this.vector ? [this.values] : [],
       this.words,
-      this.strips
+      this.strips,
+      this.legend
     );
     this.#seekBy(seek);
     this.changed();
@@ -666,12 +681,24 @@ var Screen = class {
   changed() {
     const { columns } = this.track;
     this.charts = STRIPS.filter(({ name }) => name === "reward" || this.track.column(name).length);
-    this.domain = this.header.kind === "q_value" ? extent((columns.scores ?? []).flatMap((row) => Array.from(row))) : [0, 1];
+    const scores = [...columns.scores ?? [], ...this.other?.track.columns.scores ?? []];
+    this.domain = this.header.kind === "q_value" ? extent(scores.flatMap((row) => Array.from(row))) : [0, 1];
     if (this.vector) {
       const entries = Array.from({ length: drawnOf(this.header.shape[0]) }, (_, i) => i);
       this.domains = entries.map((i) => extent((columns.observation ?? []).map((row) => row[i]), true));
     }
     this.stale = true;
+  }
+  /**
+   * Another future of this episode, to be seen in the charts from where they part; null: none.
+   * @param {{track: Track, at: number} | null} other
+   */
+  beside(other) {
+    if (other?.track === this.other?.track) return;
+    this.other = other;
+    this.legend.hidden = !other;
+    this.legend.textContent = other ? `Solid is this future, dashed the other one; they part at step ${other.at}.` : "";
+    this.changed();
   }
   /**
    * Show step `at`.
@@ -690,7 +717,7 @@ var Screen = class {
     }
     this.#scores(at, ink2, beside ? width - this.canvas.clientWidth - 16 : width);
     if (this.stale || this.stripsFor !== `${width} ${length} ${ink2.text}`) {
-      drawStrips(this.drawn, ink2, this.track, this.charts, width, length);
+      drawStrips(this.drawn, ink2, this.track, this.charts, width, length, this.other);
       this.stripsFor = `${width} ${length} ${ink2.text}`;
       this.stale = false;
     }

@@ -160,7 +160,7 @@ function commandOf(event) {
     /** @type {HTMLElement} */
     event.target
   );
-  const own = target.closest("button, select, input");
+  const own = target.closest("button, select, input, summary");
   if (own instanceof HTMLSelectElement || own && !(own instanceof HTMLInputElement) && event.key === " ") return null;
   if (own instanceof HTMLInputElement && (own.type === "checkbox" || !own.classList.contains("wb-scrub"))) return null;
   return KEYS[event.key] ?? null;
@@ -170,11 +170,11 @@ function commandOf(event) {
 function general(value, digits) {
   const [mantissa, exponent] = nearest(value, digits).toExponential(digits - 1).split("e");
   const power = Number(exponent);
-  const short = (text) => text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  const short2 = (text) => text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   if (power < -4 || power >= digits) {
-    return `${short(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
+    return `${short2(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
   }
-  return short(nearest(value, digits).toFixed(digits - 1 - power));
+  return short2(nearest(value, digits).toFixed(digits - 1 - power));
 }
 function number(value) {
   const size = Math.abs(value);
@@ -376,20 +376,30 @@ var STRIPS = [
   { name: "state_norm", title: "state norm" },
   { name: "by_person", title: "by a person", stems: true }
 ];
-function drawStrips(canvas, colours, track, strips, width, length) {
+function drawStrips(canvas, colours, track, strips, width, length, other = null) {
   const context = cleared(canvas, width, strips.length * STRIP + 2);
   const room = plotWidth(width);
   strips.forEach(({ name, title, stems }, at) => {
     const values = track.columns[name], top = at * STRIP + 4, bottom = top + STRIP - 8;
-    const domain = extent(values, stems), place = linear(domain, bottom - 1, top + 1);
+    const theirs = other?.track.columns[name] ?? [];
+    const domain = extent([...values, ...theirs], stems), place = linear(domain, bottom - 1, top + 1);
     context.fillStyle = colours.faint;
     context.fillRect(TITLE, bottom, room, 1);
     context.fillStyle = colours.text;
     context.font = `12px ${colours.font}`;
     context.textBaseline = "top";
     context.fillText(title, 0, top);
+    if (other) {
+      context.setLineDash([5, 4]);
+      line(context, colours.text, columnsOf(theirs.map((value, i) => i < other.at ? NaN : value), room, length), stems ? place(0) : null, place);
+      context.setLineDash([]);
+    }
     line(context, colours.data, columnsOf(values, room, length), stems ? place(0) : null, place);
   });
+  if (!other) return;
+  context.fillStyle = colours.text;
+  const x = TITLE + pixelOf(other.at, room, length);
+  for (let y = 2; y < strips.length * STRIP; y += 6) context.fillRect(x, y, 1, 3);
 }
 function line(context, colour, columns, base, place) {
   context.strokeStyle = context.fillStyle = colour;
@@ -663,6 +673,8 @@ function said(track, at, policy, number2) {
   if (Number.isFinite(get("score"))) parts.push(`score ${number2(get("score"))}`);
   if (Number.isFinite(get("episode_return"))) parts.push(`return ${number2(get("episode_return"))}`);
   if (Number.isFinite(get("by_person"))) parts.push(get("by_person") ? "chosen by a person" : "chosen by the agent");
+  if (get("forced") === 1) parts.push("this action was forced");
+  if (get("edited") === 1) parts.push("the policy saw another observation");
   return parts.join(", ");
 }
 
@@ -691,6 +703,7 @@ var Screen = class {
     this.saliency = null;
     this.redraw = redraw;
     this.scrolls = false;
+    this.other = null;
     this.charts = STRIPS;
     this.domain = [0, 1];
     this.domains = [];
@@ -703,6 +716,7 @@ var Screen = class {
     this.strips = element("canvas", { class: "wb-strips", role: "img", "aria-label": "value, reward and return by step" });
     this.drawn = document.createElement("canvas");
     this.words = element("div", { class: "wb-said" });
+    this.legend = element("div", { class: "wb-parting", hidden: true });
     this.top = element("div", { class: "wb-top" }, ...this.image ? [this.canvas] : [this.values], this.policy);
     const note = header.note ? [element("div", { class: "wb-remark" }, header.note)] : [];
     this.el = element(
@@ -713,7 +727,8 @@ var Screen = class {
       this.top,
       ...this.image && this.vector ? [this.values] : [],
       this.words,
-      this.strips
+      this.strips,
+      this.legend
     );
     this.#seekBy(seek);
     this.changed();
@@ -722,12 +737,24 @@ var Screen = class {
   changed() {
     const { columns } = this.track;
     this.charts = STRIPS.filter(({ name }) => name === "reward" || this.track.column(name).length);
-    this.domain = this.header.kind === "q_value" ? extent((columns.scores ?? []).flatMap((row) => Array.from(row))) : [0, 1];
+    const scores = [...columns.scores ?? [], ...this.other?.track.columns.scores ?? []];
+    this.domain = this.header.kind === "q_value" ? extent(scores.flatMap((row) => Array.from(row))) : [0, 1];
     if (this.vector) {
       const entries = Array.from({ length: drawnOf(this.header.shape[0]) }, (_, i) => i);
       this.domains = entries.map((i) => extent((columns.observation ?? []).map((row) => row[i]), true));
     }
     this.stale = true;
+  }
+  /**
+   * Another future of this episode, to be seen in the charts from where they part; null: none.
+   * @param {{track: Track, at: number} | null} other
+   */
+  beside(other) {
+    if (other?.track === this.other?.track) return;
+    this.other = other;
+    this.legend.hidden = !other;
+    this.legend.textContent = other ? `Solid is this future, dashed the other one; they part at step ${other.at}.` : "";
+    this.changed();
   }
   /**
    * Show step `at`.
@@ -746,7 +773,7 @@ var Screen = class {
     }
     this.#scores(at, ink2, beside ? width - this.canvas.clientWidth - 16 : width);
     if (this.stale || this.stripsFor !== `${width} ${length} ${ink2.text}`) {
-      drawStrips(this.drawn, ink2, this.track, this.charts, width, length);
+      drawStrips(this.drawn, ink2, this.track, this.charts, width, length, this.other);
       this.stripsFor = `${width} ${length} ${ink2.text}`;
       this.stale = false;
     }
@@ -877,6 +904,330 @@ function watchTheme(changed) {
   };
 }
 
+// src/whatif.js
+var SETTLE_MS = 250;
+var LARGEST_PX = 252;
+var MOST_STEPS = 1e3;
+var labelled = (text, field) => element("label", {}, `${text} `, field);
+var numberField = (name, more) => element("input", { type: "number", "aria-label": name, ...more });
+var WhatIf = class {
+  /**
+   * @param {object} on
+   * @param {(content: object) => boolean} on.tell  whether it could be sent
+   * @param {() => void} on.redraw
+   */
+  constructor({ tell, redraw }) {
+    this.tell = tell;
+    this.redraw = redraw;
+    this.screens = [];
+    this.steps = [];
+    this.shown = "";
+    this.seen = null;
+    this.numbers = /* @__PURE__ */ new Map();
+    this.box = null;
+    this.busy = false;
+    this.since = this.settling = this.ticking = 0;
+    this.which = element("select", { class: "wb-which", onchange: () => this.redraw() });
+    this.at = element("div", { class: "wb-at" });
+    this.force = element("input", { type: "checkbox", class: "wb-force" });
+    this.actions = element("span", { class: "wb-fields" });
+    this.repeat = numberField("for how many steps the action is taken", { class: "wb-repeat", min: "1", max: String(MOST_STEPS), value: "1" });
+    this.edit = element("input", { type: "checkbox", class: "wb-edit" });
+    this.sight = element("div", { class: "wb-fields wb-sight" });
+    this.hold = numberField("for how many steps the observation is edited", { class: "wb-hold", min: "1", max: String(MOST_STEPS), value: "1" });
+    this.canvas = element("canvas", { class: "wb-seen", role: "img", "aria-label": "what the policy sees at this step" });
+    this.go = element("button", { type: "button", class: "wb-branch", onclick: () => this.#branch() }, "Play this future");
+    this.told = element("span", { class: "wb-told", role: "status" });
+    this.futures = element("select", { class: "wb-futures", onchange: () => this.#choose() });
+    this.which.hidden = true;
+    this.whichLabel = labelled("Of", this.which);
+    this.futuresLabel = labelled("Futures", this.futures);
+    this.whichLabel.hidden = this.futuresLabel.hidden = true;
+    this.form = element(
+      "div",
+      {},
+      element("div", { class: "wb-row" }, this.whichLabel, this.at),
+      element(
+        "fieldset",
+        {},
+        element("legend", {}, ticked(this.force, "take another action")),
+        element("div", { class: "wb-row" }, this.actions, element("label", {}, "for ", this.repeat, " steps"))
+      ),
+      element(
+        "fieldset",
+        {},
+        element("legend", {}, ticked(this.edit, "let the policy see something else")),
+        this.sight,
+        element("label", {}, "for ", this.hold, " steps")
+      ),
+      element("div", { class: "wb-row" }, this.go, this.told)
+    );
+    this.reason = element("div", { class: "wb-reason", hidden: true });
+    this.el = element(
+      "details",
+      { class: "wb-whatif", ontoggle: () => this.#toggled() },
+      element("summary", {}, "What if …"),
+      this.reason,
+      this.form,
+      element("div", { class: "wb-row" }, this.futuresLabel)
+    );
+    this.canvas.onpointerdown = (event) => this.#drag(event);
+  }
+  get index() {
+    return Math.min(Number(this.which.value) || 0, this.screens.length - 1);
+  }
+  #toggled() {
+    this.shown = "";
+    this.redraw();
+  }
+  /**
+   * Show the fields of the step that each screen shows.
+   * @param {Screen[]} screens
+   * @param {number[]} steps
+   * @param {boolean} playing
+   */
+  show(screens, steps, playing) {
+    if (screens.length !== this.screens.length || screens.some((one, at) => one !== this.screens[at])) this.#among(screens);
+    [this.screens, this.steps] = [screens, steps];
+    const screen = screens[this.index];
+    if (!this.el.open || !screen || playing) return;
+    const step = steps[this.index], now = `${this.index} ${screen.header.key} ${step}`;
+    if (now === this.shown) return;
+    this.shown = now;
+    const { why } = screen.header;
+    this.reason.hidden = !why;
+    this.reason.textContent = why ?? "";
+    this.form.hidden = Boolean(why);
+    if (!why) this.#stepped(screen, step);
+  }
+  /** @param {Screen[]} screens */
+  #among(screens) {
+    const before = this.index;
+    const branched = screens.some((one) => one.header.branch), places = ["first", "second"];
+    this.which.replaceChildren(...screens.map(({ header: { branch } }, at) => element(
+      "option",
+      { value: String(at) },
+      branch ? `the branch at step ${branch.at}` : branched ? "the recorded episode" : `the ${places[at]} episode`
+    )));
+    this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
+    this.whichLabel.hidden = this.which.hidden = screens.length < 2;
+    this.shown = "";
+  }
+  /** @param {Screen} screen @param {number} step */
+  #stepped(screen, step) {
+    const { scores, action, value } = screen.track.columns, { header } = screen;
+    const chosen = inWords(header, scores[step], action[step], number);
+    const last = step >= screen.track.length - 1;
+    this.go.disabled = this.busy || last;
+    this.at.textContent = last ? "No action is taken at the last step: go to an earlier one." : `At step ${step} the policy did ${chosen}${Number.isFinite(value[step]) ? `, value ${number(value[step])}` : ""}.`;
+    if (!this.force.checked || !this.actions.children.length) this.#actionFields(header, action[step]);
+    if (this.seen?.index !== this.index || this.seen.step !== step) this.#ask(step);
+  }
+  // --- another action -------------------------------------------------------------------------------------------
+  /** @param {import("./screen.js").Header} header @param {any} action  that was taken */
+  #actionFields({ actions, groups }, action) {
+    const parts = typeof action === "number" ? [action] : Array.from(action ?? []);
+    const changed = () => void (this.force.checked = true);
+    const choice = (name, options, taken) => {
+      const field = element(
+        "select",
+        { class: "wb-action", "aria-label": name, onchange: changed },
+        ...options.map((text, at) => element("option", { value: String(at) }, text))
+      );
+      field.value = String(Math.max(0, taken));
+      return field;
+    };
+    const { names } = groups[0];
+    const fields = actions === "tanh_normal" ? names.map((name, at) => labelled(name, numberField(name, {
+      class: "wb-action",
+      min: "-1",
+      max: "1",
+      step: "any",
+      value: String(parts[at]),
+      oninput: changed
+    }))) : actions === "bernoulli" ? names.map((name, at) => labelled(name, choice(name, ["off", "on"], parts[at]))) : groups.map((group, at) => group.title ? labelled(group.title, choice(group.title, group.names, parts[at])) : choice("action", group.names, parts[at]));
+    this.actions.replaceChildren(...fields);
+  }
+  /** The action in the fields, as often as it is asked for; null: the policy's own. */
+  get action() {
+    if (!this.force.checked) return null;
+    const fields = (
+      /** @type {any[]} */
+      [...this.actions.querySelectorAll(".wb-action")]
+    );
+    const parts = fields.map((field) => Number(field.value));
+    const one = this.screens[this.index].header.actions === "categorical" ? parts[0] : parts;
+    return Array(Math.max(1, Math.min(MOST_STEPS, Number(this.repeat.value) || 1))).fill(one);
+  }
+  // --- another observation --------------------------------------------------------------------------------------
+  /** Ask what the policy saw, once the step is looked at. @param {number} step */
+  #ask(step) {
+    clearTimeout(this.settling);
+    this.settling = window.setTimeout(() => this.tell({ type: "look", index: this.index, step }), SETTLE_MS);
+  }
+  /** What it saw. @param {Seen} seen */
+  looked(seen) {
+    const kind = this.seen && [...this.seen.shape, this.seen.entries.length].join();
+    this.seen = seen;
+    if (kind !== [...seen.shape, seen.entries.length].join()) {
+      this.numbers.clear();
+      this.edit.checked = false;
+      this.box = null;
+    }
+    if (seen.shape.length === 3) this.#picture(seen);
+    else this.#vector(seen);
+  }
+  /** @param {Seen} seen */
+  #vector({ entries, values }) {
+    this.sight.replaceChildren(...entries.map((name, at) => {
+      const field = numberField(name, { class: "wb-number", step: "any", value: String(this.numbers.get(at) ?? short(values[at])) });
+      field.oninput = () => {
+        if (field.value === "") this.numbers.delete(at);
+        else this.numbers.set(at, Number(field.value));
+        this.edit.checked = this.numbers.size > 0;
+      };
+      return labelled(name, field);
+    }));
+  }
+  /** @param {Seen} seen */
+  #picture({ shape }) {
+    const [, height, width] = shape;
+    if (!this.box) {
+      const field = (name, value, most) => numberField(name, {
+        class: "wb-box",
+        min: "0",
+        max: String(most),
+        value: String(value),
+        oninput: () => this.#boxed()
+      });
+      this.box = {
+        left: field("left edge in pixels", Math.round(width / 3), width - 1),
+        top: field("top edge in pixels", Math.round(height / 3), height - 1),
+        width: field("width in pixels", Math.round(width / 3), width),
+        height: field("height in pixels", Math.round(height / 3), height),
+        shade: field("shade, 0 is black and 255 is white", 128, 255)
+      };
+      this.sight.replaceChildren(this.canvas, element(
+        "div",
+        { class: "wb-boxes" },
+        element("div", {}, "A rectangle of what the policy sees, in one shade: drag it on the picture, or type it."),
+        ...Object.entries(this.box).map(([name, one]) => labelled(name, one))
+      ));
+    }
+    this.#drawSeen();
+  }
+  #boxed() {
+    this.edit.checked = true;
+    this.#drawSeen();
+  }
+  #drawSeen() {
+    if (!this.seen || !this.box) return;
+    const { shape, values } = this.seen, [, height, width] = shape, scale = Math.max(1, Math.floor(LARGEST_PX / Math.max(width, height)));
+    if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
+    Object.assign(this.canvas.style, { width: `${width * scale}px`, height: `${height * scale}px` });
+    const context = (
+      /** @type {CanvasRenderingContext2D} */
+      this.canvas.getContext("2d")
+    );
+    context.putImageData(asPicture(values, shape), 0, 0);
+    if (!this.edit.checked) return;
+    const [left, top, across, down] = this.occluded, shade = Number(this.box.shade.value);
+    context.fillStyle = `rgb(${shade},${shade},${shade})`;
+    context.fillRect(left, top, across, down);
+  }
+  /** Left, top, width and height of the rectangle. */
+  get occluded() {
+    const { left, top, width, height } = (
+      /** @type {Record<string, HTMLInputElement>} */
+      this.box
+    );
+    return [left, top, width, height].map((one) => Math.round(Number(one.value)) || 0);
+  }
+  /** @param {PointerEvent} event */
+  #drag(event) {
+    if (!this.box || !this.seen) return;
+    event.preventDefault();
+    this.canvas.setPointerCapture(event.pointerId);
+    const [, height, width] = this.seen.shape, { box } = this;
+    const place = (now) => {
+      const { left, top, width: across, height: down } = this.canvas.getBoundingClientRect();
+      return [bounded((now.clientX - left) / across * width, width - 1), bounded((now.clientY - top) / down * height, height - 1)];
+    };
+    const from = place(event);
+    this.canvas.onpointermove = (now) => {
+      const to = place(now);
+      const [left, top] = [0, 1].map((axis2) => Math.min(from[axis2], to[axis2]));
+      const [across, down] = [0, 1].map((axis2) => Math.abs(from[axis2] - to[axis2]) + 1);
+      Object.entries({ left, top, width: across, height: down }).forEach(([name, value]) => {
+        box[
+          /** @type {"left"} */
+          name
+        ].value = String(value);
+      });
+      this.#boxed();
+    };
+    this.canvas.onpointerup = this.canvas.onpointercancel = () => void (this.canvas.onpointermove = null);
+  }
+  /** What the policy is to see; null: what there is. */
+  get observation() {
+    if (!this.edit.checked || !this.seen) return null;
+    if (this.box) return { occlude: this.occluded, shade: Number(this.box.shade.value) };
+    return Object.fromEntries(this.numbers);
+  }
+  // --- the branch -----------------------------------------------------------------------------------------------
+  #branch() {
+    const { index } = this, step = this.steps[index], { action, observation } = this;
+    if (!action && !observation) return this.say("Choose another action, or another observation, first.", true);
+    const hold = Math.max(1, Math.min(MOST_STEPS, Number(this.hold.value) || 1));
+    this.#wait(`playing to step ${step}, and from there the other future`);
+    if (!this.tell({ type: "branch", index, step, action, observation, hold })) this.say("no branch: the kernel has gone", true);
+  }
+  /** @param {string} words */
+  #wait(words) {
+    this.busy = this.go.disabled = true;
+    this.el.setAttribute("aria-busy", "true");
+    this.since = performance.now();
+    this.#tell(`${words} …`, false);
+    clearInterval(this.ticking);
+    this.ticking = window.setInterval(() => {
+      this.#tell(`${words} … ${Math.round((performance.now() - this.since) / 1e3)} s`, false);
+    }, 1e3);
+  }
+  /** How it ended. @param {string} text @param {boolean} error */
+  say(text, error) {
+    clearInterval(this.ticking);
+    this.busy = this.go.disabled = false;
+    this.el.setAttribute("aria-busy", "false");
+    this.shown = "";
+    this.#tell(text, error);
+    this.redraw();
+  }
+  /** @param {string} text @param {boolean} error */
+  #tell(text, error) {
+    this.told.textContent = text;
+    this.told.className = `wb-told${error ? " wb-error" : ""}`;
+    this.told.setAttribute("role", error ? "alert" : "status");
+  }
+  /** The branches that there are. @param {Future[]} options @param {string} chosen */
+  among(options, chosen) {
+    this.futuresLabel.hidden = options.length < 2;
+    this.futures.replaceChildren(...options.map(({ key, text }) => element("option", { value: key }, text)));
+    this.futures.value = chosen;
+  }
+  #choose() {
+    if (!this.tell({ type: "choose", name: this.futures.value })) this.say("the kernel has gone", true);
+  }
+  close() {
+    clearInterval(this.ticking);
+    clearTimeout(this.settling);
+  }
+};
+function ticked(field, text) {
+  return element("label", {}, field, ` ${text}`);
+}
+var bounded = (value, most) => Math.max(0, Math.min(most, Math.floor(value)));
+var short = (value) => Number(value.toPrecision(5));
+
 // src/player.js
 var LONGEST_JUMP_S = 0.25;
 var SILENCE_S = 4;
@@ -908,6 +1259,11 @@ var Player = class {
       overlay: (on, opacity) => this.screens.forEach((screen) => void screen.overlaid(on, opacity))
     }, this.live);
     this.tracks = element("div", { class: "wb-tracks" });
+    this.whatif = model.get("mode") !== "rollouts" ? null : new WhatIf({
+      // another future needs a kernel
+      tell: (content) => this.#tell({ ...content, view: this.id }),
+      redraw: () => this.draw()
+    });
     this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the kernel …");
     this.root = element(
       "div",
@@ -915,7 +1271,8 @@ var Player = class {
       this.tracks,
       this.controls.scrub,
       this.controls.el,
-      this.note
+      this.note,
+      ...this.whatif ? [this.whatif.el] : []
     );
     this.root.addEventListener("keydown", (event) => this.#key(event));
     el.append(this.root);
@@ -937,6 +1294,7 @@ var Player = class {
       clearInterval(ask);
       clearTimeout(this.slow);
       cancelAnimationFrame(this.drawing);
+      this.whatif?.close();
       this.screens.forEach((screen) => screen.close());
     };
     this.#tell({ type: "hello", view: this.id });
@@ -971,6 +1329,19 @@ var Player = class {
     if (content.type === "episode") this.queue = this.queue.then(() => this.#episode(content, buffers.map(bytes)));
     else if (content.type === "live") this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
     else if (content.type === "saved") this.#saved(content);
+    else if (content.type === "looked") this.#looked(content, bytes(buffers[0]));
+    else if (content.type === "futures") this.whatif?.among(content.options, content.chosen);
+    else if (content.type === "branched") this.queue = this.queue.then(() => this.#branched(content));
+  }
+  /** @param {any} content @param {ArrayBuffer} data */
+  #looked({ index, step, shape, entries }, data) {
+    const values = shape.length === 3 ? new Uint8Array(data) : new Float32Array(data);
+    this.whatif?.looked({ index, step, shape, entries, values });
+  }
+  /** A branch was played, or not: what is said of it, and where to look. @param {{text: string, error: boolean, at?: number}} content */
+  #branched({ text, error, at }) {
+    this.whatif?.say(text, error);
+    if (at !== void 0) this.seek(at);
   }
   /**
    * @param {any} content
@@ -989,10 +1360,19 @@ var Player = class {
     screen.el.append(this.#saveButtons(index));
     this.screens[index]?.close();
     this.screens[index] = screen;
+    this.screens.splice(count).forEach((other) => other?.close());
+    this.#pair();
     this.tracks.replaceChildren(...this.screens.filter(Boolean).map((one) => one.el));
     this.controls.saliency.hidden = !this.screens.some((one) => one?.header.saliency);
     if (this.screens.filter(Boolean).length === count) this.#say("");
     this.draw();
+  }
+  /** Two futures of one episode are drawn over each other from where they part. */
+  #pair() {
+    const [one, other] = this.screens, branch = other?.header.branch;
+    const futures = one && other && branch && branch.parent === one.header.key;
+    one?.beside(futures ? { track: other.track, at: branch.at } : null);
+    other?.beside(futures ? { track: one.track, at: branch.at } : null);
   }
   /**
    * New steps of the watched environment, in one or several chunks.
@@ -1129,11 +1509,10 @@ var Player = class {
   #render() {
     const track = this.longest, { length } = track;
     if (!length || !this.root.isConnected) return;
-    const colours = ink(look(this.root)), at = this.index;
-    for (const screen of this.screens.filter(Boolean)) {
-      const own = frameAt(screen.track.times, this.clock.at);
-      screen.show(own, colours, this.live ? screen.track.length : length);
-    }
+    const colours = ink(look(this.root)), at = this.index, screens = this.screens.filter(Boolean);
+    const steps = screens.map((screen) => frameAt(screen.track.times, this.clock.at));
+    screens.forEach((screen, which) => screen.show(steps[which], colours, this.live ? screen.track.length : length));
+    this.whatif?.show(screens, steps, this.clock.playing);
     const { scrub, where } = this.controls, seconds = (track.times[at] - track.times[0]).toFixed(1);
     scrub.max = String(length - 1);
     scrub.value = String(at);
