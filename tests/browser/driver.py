@@ -53,7 +53,7 @@ _NOT_OURS = (
     "reading 'schema'",  # Notebook 7.6 loads settings of plugins that it leaves out, with an empty page, too
     '"stream.stderr" is not valid JSON',  # a kernel that is restarted may send two messages into each other (seen once)
 )
-_HERE = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "about:")
+_HERE = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "about:", "file:")
 
 
 class Server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -180,6 +181,53 @@ def test_one_switch_sets_the_axis_of_all_charts(panel: Panel) -> None:
         panel.part("axis").get_by_role("button", name=axis).click()
         eventually(lambda before=before: all(one != old for one, old in zip(panel.charts()[:2], before, strict=False)),
                    what=f"charts over {axis}")
+
+
+def test_four_charts_are_shown_and_the_sections_of_others_stay_as_they_are(panel: Panel) -> None:
+    shown = panel.part("charts").first.locator(".workbench-card-title")
+    expect(shown).to_have_text(["Episode return", re.compile("Speed"), "Losses", "Policy entropy (nats)", "Events"])
+    section = panel.part("charts-section").filter(has_text="System")
+    expect(section.locator("canvas")).to_have_count(0)
+    section.locator("> summary").click()
+    expect(section.locator("canvas").first).to_be_visible()
+    before = panel.charts()
+    eventually(lambda: panel.charts() != before, what="a refresh")
+    expect(section.locator("canvas").first).to_be_visible()
+    section.locator("> summary").click()
+    expect(section.locator("canvas").first).to_be_hidden()
+
+
+def test_the_pointer_marks_one_place_in_all_charts_of_time(panel: Panel) -> None:
+    cards = panel.part("charts").first.locator(".workbench-card")
+    cards.last.scroll_into_view_if_needed()
+    expect(cards.last.locator("canvas")).to_be_visible()
+    cards.nth(1).locator("canvas").hover()
+    for card in (1, 2, 3, 4):  # the first one may be above the window
+        expect(cards.nth(card).locator(".workbench-card-line")).to_be_visible()
+    panel.part("axis").first.hover()
+    expect(panel.part("charts").first.locator(".workbench-card-line:visible")).to_have_count(0)
+
+
+def test_the_strip_says_what_an_event_was(panel: Panel, run: Run) -> None:
+    run.tune(entropy_cost=0.02)
+    card = panel.part("charts").first.locator(".workbench-card", has_text="Events")
+    card.scroll_into_view_if_needed()
+    strip = card.locator("canvas")
+    expect(strip).to_be_visible()
+    tip = panel.notebook.page.locator("#workbench-chart-tooltip.visible", has_text="entropy_cost")
+
+    def pointed() -> bool:
+        box = strip.bounding_box()
+        assert box is not None
+        for x in range(80, int(box["width"]), 5):
+            panel.notebook.page.mouse.move(box["x"] + x, box["y"] + 10)
+            if tip.count():
+                return True
+        return False
+
+    eventually(pointed, what="a tooltip of the change")
+    panel.part("axis").first.hover()
+    run.undo("entropy_cost")
 
 
 @pytest.mark.full

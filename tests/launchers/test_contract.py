@@ -69,8 +69,10 @@ def test_an_actor_that_ends_comes_back(run: wb.Run) -> None:
 def test_an_actor_that_is_killed_comes_back(run: wb.Run, offer: Offer) -> None:
     if not offer.kills:
         pytest.skip("nothing can be killed in one process")
+    errors = list(run.events["kind"]).count("error")
     run.restart_actor(0, kill=True)
-    eventually(lambda: "error" in set(run.events["kind"]))
+    eventually(lambda: "kill" in set(run.events["kind"]))
+    assert list(run.events["kind"]).count("error") == errors, "what a person asked for is no fault"
     eventually(lambda: run.status.actors[0].alive and run.status.actors[0].steps_per_second > 0)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.metrics import MetricsWriter, Progress
+from workbench.playing.store import RolloutWriter
 from workbench.rundir import RunDirectory
 
 UPDATES = 120
@@ -79,3 +80,27 @@ def r2d2(name: str, *, filling: bool = False) -> RunDirectory:
     writer.status(R2D2_STATUS | ({"updates": 0, "policy_lag": None} if filling else {}))
     writer.close()
     return directory
+
+
+def rollout(
+    directory: RunDirectory, *, steps: int = 40, seed: int = 0, reward: float = 1.0, size: int = 0, text: str = ""
+) -> None:
+    """A rollout of the run with a reward at every tenth step; its frames are a grey that moves down, or noise.
+
+    `size`: height and width of frames of noise. `text`: the name of its environment and of its actions, and its note.
+    """
+    folder, random = directory.rollouts / f"{UPDATES * 2560:012d}-seed{seed}", np.random.default_rng(seed)
+    folder.mkdir(parents=True)
+    with RolloutWriter(folder) as writer:
+        for step in range(steps + 1):
+            writer.append(observations=np.full((1, 8, 8), step % 256, np.uint8))
+            if step < steps:
+                writer.append(actions=np.int64(step % 3), rewards=np.float32(reward if step % 10 == 9 else 0),
+                              values=np.float32(step / steps), policy=np.array([0.2, 0.5, 0.3], np.float32))
+            grey = np.broadcast_to(((np.arange(210) + 6 * step) % 256).astype(np.uint8)[:, None, None], (210, 160, 3))
+            writer.show(random.integers(0, 256, (size, size, 3), np.uint8) if size else grey)
+        writer.finish({
+            "environment": text or "ALE/Pong-v5", "algorithm": "vtrace", "checkpoint": text or "/runs/x/checkpoints/1",
+            "checkpoint_frames": UPDATES * 2560, "seed": seed, "greedy": True, "terminated": True, "truncated": False,
+            "fps": 15.0, "note": text, "action_names": [text or "NOOP", "UP", "DOWN"], "parts": [],
+            "actions": {"kind": "categorical", "sizes": [3]}})

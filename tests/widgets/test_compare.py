@@ -19,6 +19,7 @@ from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFail
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.running.handle import Run
+from workbench.widgets.charts.compare_chart import NEIGHBOURS
 from workbench.widgets.views.compare import Comparison, compare
 
 
@@ -53,7 +54,7 @@ def test_the_chart_has_a_row_per_point_of_every_run(both: Comparison) -> None:
     spec = both.chart.to_dict()
     assert sorted(len(one) for one in spec["datasets"].values())[-1] == 240
     assert {one["name"]: one["value"] for one in spec["params"] if "bind" in one and "value" in one} == {
-        "smoothing": 0.05, "axis": "frames"
+        "smoothing": 0.01, "axis": "frames"
     }
     binds = {one["name"]: one["bind"]["input"] for one in spec["params"] if isinstance(one.get("bind"), dict)}
     assert binds == {"smoothing": "range", "axis": "select"}
@@ -68,12 +69,14 @@ def smooth_by_hand(data: pd.DataFrame, axis: str, share: float) -> dict[str, lis
             weights = [math.exp(-abs(other - x[at]) / (share * span)) for other in x]
             weights[at] = 2.0
             mean = sum(w * v for w, v in zip(weights, value, strict=True)) / sum(weights)
-            found.setdefault(str(name), []).append(mean)
+            nearby = value[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]
+            found.setdefault(str(name), []).append(min(max(mean, min(nearby)), max(nearby)))
     return found
 
 
-@pytest.mark.parametrize(("axis", "smoothing"), [("frames", 0.1), ("hours", 0.5), ("updates", 0.001)])
-def test_lines_are_means_weighted_by_distance_on_the_chosen_axis(axis: str, smoothing: float) -> None:
+@pytest.mark.parametrize(("axis", "smoothing"), [("frames", 0.1), ("hours", 0.5), ("updates", 0.001),
+                                               ("share", 0.05)])
+def test_lines_are_means_weighted_by_distance_within_the_range_of_their_neighbours(axis: str, smoothing: float) -> None:
     noisy("short", episodes=40, every=300)
     noisy("long", episodes=90)
     found = compare(["short", "long"], axis=axis, smoothing=smoothing)
@@ -83,12 +86,12 @@ def test_lines_are_means_weighted_by_distance_on_the_chosen_axis(axis: str, smoo
         np.testing.assert_allclose(drawn[name], line, atol=0.02, err_msg=name)
 
 
-def heights(found: Comparison) -> dict[str, list[float]]:
-    """The values of the strong lines, read off the drawing that Vega made."""
+def heights(found: Comparison, low: float = -5, high: float = 15) -> dict[str, list[float]]:
+    """The values of the strong lines, read off the drawing that Vega made with a y axis between these ends."""
     spec = found.chart.to_dict()
     for layer in spec["layer"]:
         if layer["mark"]["type"] in ("line", "point"):
-            layer["encoding"]["y"].update(scale={"domain": [-5, 15], "nice": False})
+            layer["encoding"]["y"].update(scale={"domain": [low, high], "nice": False})
     svg = vl_convert.vegalite_to_svg(spec)
     lines = re.findall(r'<path aria-label="([^"]*)"[^>]*d="(M[^"]*)"[^>]*stroke-width="2.5"', svg)
     height = 340
@@ -96,8 +99,44 @@ def heights(found: Comparison) -> dict[str, list[float]]:
     for label, path in lines:
         name = next(one for one in found.runs if one in label)
         y = [float(pair.split(",")[1]) for pair in re.split("[ML]", path)[1:]]
-        values[name] = [15 - one / height * 20 for one in y]
+        values[name] = [high - one / height * (high - low) for one in y]
     return values
+
+
+@pytest.mark.parametrize("smoothing", [None, 0.0, 0.05, 0.5])
+@pytest.mark.parametrize("axis", ["frames", "hours", "share"])
+def test_a_plateau_stays_one_until_the_run_collapses(axis: str, smoothing: float | None) -> None:
+    """A run that held 500 until 2.65 M frames and fell to 9 is drawn as just that, however it is smoothed."""
+    writer = MetricsWriter(recorded.new("collapsed").metrics)
+    for update in range(1, 1001):
+        frames = update * 4_000
+        value = 500.0 * min(1, frames / 400_000) if frames <= 2_650_000 else 9.0
+        progress = Progress(frames=frames, steps=frames, updates=update, time_s=update * 0.9)
+        writer.episode(progress, env_id=0, episode_return=value, length_steps=10)
+    writer.close()
+    found = compare("collapsed", axis=axis, **({} if smoothing is None else {"smoothing": smoothing}))
+    drawn, value = heights(found, 0, 520)["collapsed"], found.data["value"].to_numpy()
+    assert len(drawn) == len(value)
+    for at, height in enumerate(drawn):
+        nearby = value[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]
+        assert nearby.min() - 0.01 <= height <= nearby.max() + 0.01, found.data["frames"][at]
+    assert drawn[int(np.flatnonzero(value == 500)[-1]) - NEIGHBOURS] == pytest.approx(500, abs=0.01)
+    assert drawn[int(np.flatnonzero(value == 9)[0]) + NEIGHBOURS] == pytest.approx(9, abs=0.01)
+
+
+def test_a_short_run_is_as_long_as_a_long_one_over_its_share() -> None:
+    noisy("short", episodes=5)
+    noisy("long", episodes=500)
+    found = compare(["short", "long"], axis="share").data
+    for _, run in found.groupby("run"):
+        assert 0 < run["share"].min() <= 0.2 and run["share"].max() == 1.0
+
+
+@pytest.mark.parametrize(("smoothing", "words"), [(0.02, "strong: mean over ±2.0% of the axis; thin: as recorded"),
+                                                  (0.0, ">as recorded<")])
+def test_the_chart_says_what_its_lines_are(smoothing: float, words: str) -> None:
+    noisy("one", episodes=30)
+    assert words in vl_convert.vegalite_to_svg(compare("one", smoothing=smoothing).chart.to_dict())
 
 
 def test_without_smoothing_the_lines_are_the_values() -> None:

@@ -19,12 +19,13 @@ from workbench.widgets.charts.axes import Axis
 from workbench.widgets.charts.live import Figure
 from workbench.widgets.panel import dashboard, facts, snapshot
 
-VTRACE = ["Episode return", "Speed", "Losses", "Where the time goes", "Policy entropy (nats)", "Policy lag",
-          "Learning rate"]
-R2D2 = ["Episode return", "Speed", "Loss and TD error", "Where the time goes", "Q-value of actions taken", "Policy lag",
-        "Replay fill", "Replay ratio", "TD error", "Priorities", "Age of samples", "Learning rate"]
+VTRACE = ["Episode return", "Speed", "Losses", "Policy entropy (nats)", "Events", "Policy lag", "Learning rate",
+          "Where the time goes"]
+R2D2 = ["Episode return", "Speed", "Loss and TD error", "Q-value of actions taken", "Events", "Policy lag",
+        "Learning rate", "Replay fill", "Replay ratio", "TD error", "Priorities", "Age of samples",
+        "Where the time goes"]
 OVER_TIME = {"returns", "scores", "speed", "losses", "entropy", "q_value", "batches", "waits", "replay_fill",
-             "replay_ratio", "learning_rate", "memory"}
+             "replay_ratio", "learning_rate", "memory", "events"}
 
 
 @pytest.fixture(autouse=True)
@@ -88,17 +89,55 @@ def test_every_chart_names_the_tables_that_it_has_and_says_what_it_is() -> None:
             assert len({len(column) for column in table.values()}) == 1, (key, name)
 
 
-def test_every_chart_of_time_marks_tunes_and_checkpoints_and_says_what_they_were() -> None:
+@pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
+def test_four_charts_and_the_strip_of_events_are_shown_and_the_rest_is_in_groups(algorithm: str) -> None:
+    drawn = figures(getattr(recorded, algorithm)("one"))
+    shown = [key for key, one in drawn.items() if not one.group]
+    assert len(shown) == 5 and shown[0] == "returns" and shown[-1] == "events" and list(drawn)[:5] == shown
+    assert {one.group for one in drawn.values()} == {"", "Learning", "System"}
+    assert [key for key, one in drawn.items() if one.row] == ["events"]
+
+
+def test_one_strip_shows_every_event_and_no_other_chart_has_any() -> None:
     drawn = figures(everything("one"))
     assert drawn.keys() >= OVER_TIME
-    for key in OVER_TIME:
-        one = drawn[key]
-        assert one.tables["events"]["message"] == ["replay_ratio 0.75 → 1"], key
-        assert one.tables["checkpoints"]["message"] == ["100,000 frames"], key
-        pointed = [layer for layer in layers(one.spec()) if layer["data"]["name"] in ("events", "checkpoints")]
-        tips = [{tip["field"] for tip in layer["encoding"]["tooltip"]} for layer in pointed
-                if "tooltip" in layer["encoding"]]
-        assert tips == [{"kind", "message", "x"}] * 2, key
+    strip = drawn["events"].tables["events"]
+    assert strip["message"] == ["replay_ratio 0.75 → 1", "100,000 frames"]
+    assert strip["kind"] == ["tune", "checkpoint"] and strip["lane"] == ["steering", "checkpoints"]
+    pointed = [layer for layer in layers(drawn["events"].spec()) if layer["data"]["name"] == "events"]
+    assert [{tip["field"] for tip in layer["encoding"]["tooltip"]} for layer in pointed] == [
+        {"kind", "message", "x"}] * 2
+    assert [key for key, one in drawn.items() if "events" in one.tables] == ["events"]
+
+
+def test_kinds_of_events_differ_in_shape_or_colour_and_none_has_the_colour_of_the_curve() -> None:
+    looks = {kind: (mark.shape, mark.colour) for kind, mark in marks.EVENT_MARKS.items()}
+    assert len(set(looks.values())) == len(looks)
+    four = [looks[kind] for kind in ("restart", "error", "tune", "checkpoint")]
+    assert len({shape for shape, _ in four}) == len({colour for _, colour in four}) == 4
+    assert charts.COLOURS[1] not in {colour for _, colour in looks.values()}
+    assert looks["kill"][1] != looks["error"][1] and marks.EVENT_MARKS["kill"].lane != "faults"
+    for _, colour in looks.values():  # seen on white and on black
+        own = sum(share * ((int(colour[at : at + 2], 16) / 255 + 0.055) / 1.055) ** 2.4
+                  for share, at in ((0.2126, 1), (0.7152, 3), (0.0722, 5)))
+        assert 1.05 / (own + 0.05) > 3 and (own + 0.05) / 0.056 > 3, colour
+
+
+@pytest.mark.parametrize("axis", axes.AXES)
+def test_all_charts_of_time_have_the_same_ends(axis: Axis) -> None:
+    directory = recorded.vtrace("one")
+    writer = MetricsWriter(directory.metrics)
+    writer.scalars(recorded.at(60), {"entropy": 1.0, "batch_fill": 0.5})  # others go on for twice as long
+    writer.event("error", "late", progress=recorded.at(130))
+    writer.close()
+    drawn = {key: one for key, one in figures(directory, axis=axis).items() if dashboard.over_time(one)}
+    assert drawn.keys() == OVER_TIME & drawn.keys() and "batches" in drawn
+    ends = {tuple(one.tables["span"]["x"]) for one in drawn.values()}
+    ((low, high),) = ends
+    last = {"frames": 130 * 2560, "updates": 130, "hours": 65 / 3600}[axis]
+    assert high == pytest.approx(last) and low == pytest.approx(last / 130)
+    for key, one in drawn.items():
+        assert "span" in {layer["data"]["name"] for layer in layers(one.spec())}, key
 
 
 @pytest.mark.parametrize(("axis", "last"), [("frames", 120 * 2560), ("updates", 120), ("hours", 60 / 3600)])
@@ -106,10 +145,10 @@ def test_one_switch_changes_the_axis_of_every_chart_of_time(axis: Axis, last: fl
     for key, one in figures(everything("one"), axis=axis).items():
         if key not in OVER_TIME:
             continue
-        points = [table["x"] for name, table in one.tables.items() if name.startswith(("line", "training"))]
+        points = [table["x"] for name, table in one.tables.items() if name.startswith(("line", "training", "span"))]
         assert max(column[-1] for column in points) == pytest.approx(last, rel=0.02), key
         assert {layer["encoding"]["x"]["title"] for layer in layers(one.spec())
-                if layer["encoding"].get("x", {}).get("field") == "x"} == {axis}, key
+                if layer["encoding"].get("x", {}).get("field") == "x"} == {axis, *([None] if one.row else [])}, key
 
 
 def test_the_same_run_a_moment_later_has_the_same_charts_over_other_data() -> None:
@@ -148,18 +187,21 @@ def test_a_run_whose_rewards_are_shaped_shows_the_score_beside_the_return() -> N
 
 def test_a_new_run_says_what_its_charts_wait_for() -> None:
     def said(directory: RunDirectory) -> dict[str, str]:
-        return {one.title: " ".join(one.spec()["mark"]["text"]) for one in figures(directory).values()}
+        drawn = figures(directory)
+        assert list(drawn)[-1] == "events" and not len(drawn.pop("events").tables["events"]["x"])
+        return {one.title: " ".join(one.spec()["mark"]["text"]) for one in drawn.values()}
 
     waiting = {"Episode return": "no episode has ended yet", "Speed": "no measurement yet"}
-    assert said(recorded.new("a")) == waiting | {"Losses": "no update yet"}
-    assert said(recorded.new("b", "r2d2")) == waiting | {"Losses": "no update before the replay holds 5,000 unrolls"}
+    assert said(recorded.new("a")) == waiting | dict.fromkeys(("Losses", "Policy entropy (nats)"), "no update yet")
+    assert said(recorded.new("b", "r2d2")) == waiting | dict.fromkeys(
+        ("Losses", "Q-value of actions taken"), "no update before the replay holds 5,000 unrolls")
     asked = recorded.new("c", "r2d2", replay_min_size=300)
     assert said(asked)["Losses"] == "no update before the replay holds 300 unrolls"
 
 
 def test_a_filling_replay_is_shown_before_the_first_update() -> None:
     made = figures(recorded.r2d2("one", filling=True))
-    assert list(made) == ["returns", "speed", "losses", "bottleneck", "replay_fill"]
+    assert list(made) == ["returns", "speed", "losses", "q_value", "events", "replay_fill", "bottleneck"]
     assert " ".join(made["losses"].spec()["mark"]["text"]) == "no update before the replay holds 5,000 unrolls"
     assert layers(made["replay_fill"].spec())[0]["encoding"]["y"]["scale"] == {"domain": [0, 1]}
 
@@ -186,11 +228,11 @@ def test_evaluation_has_its_own_marks_line_and_colour_beside_training() -> None:
     assert set(figure.tables["evaluation"]["value"]) == {-18.0} and set(figure.tables["training"]["value"]) == {-20.0}
 
 
-def test_without_evaluation_returns_need_no_legend_but_that_of_events() -> None:
+def test_without_evaluation_returns_need_no_legend() -> None:
     figure = figures(recorded.vtrace("one"))["returns"]
     shown = {one["data"]["name"]: one["encoding"] for one in layers(figure.spec())}
-    (event,) = [one["encoding"]["stroke"] for one in layers(figure.spec()) if "stroke" in one["encoding"]]
-    assert shown["alone"]["color"]["legend"] is None and event["legend"]["values"] == ["tune"]
+    assert shown["alone"]["color"]["legend"] is None
+    assert not any("stroke" in encoding or "shape" in encoding for encoding in shown.values())
 
 
 def test_series_and_events_stay_apart_for_the_colour_blind_and_on_white_and_on_black() -> None:
@@ -398,7 +440,7 @@ def test_a_restored_and_a_forked_run_are_marked() -> None:
     for kind in ("restore", "fork"):
         writer.event(kind, "from a checkpoint", progress=recorded.at(70))
     writer.close()
-    assert figures(directory)["speed"].tables["events"]["kind"] == ["tune", "restore", "fork"]
+    assert figures(directory)["events"].tables["events"]["kind"] == ["tune", "restore", "fork"]
 
 
 def test_a_figure_can_be_taken_away_with_its_data_inside() -> None:
@@ -439,11 +481,20 @@ def test_labels_of_the_frames_axis_keep_a_distance_in_a_picture(factor: int) -> 
     assert len(axes_of_frames) > 8 and min(gaps) > 8.0
 
 
-def test_a_picture_has_rows_as_equal_as_can_be_and_no_more_than_four_charts_in_one() -> None:
-    def lengths(count: int) -> list[int]:
-        return [len(row) for row in static_render.in_rows([str(number) for number in range(count)])]
+def test_the_rows_of_a_picture_are_of_one_width_and_in_the_order_of_the_panel() -> None:
+    for directory in (recorded.vtrace("one"), recorded.r2d2("two"), everything("three"), recorded.new("four")):
+        drawn = figures(directory)
+        rows = static_render.in_rows(drawn)
+        assert [key for row in rows for key, _ in row] == list(drawn)
+        assert rows[0] == [("returns", 1.0)] and [("events", 1.0)] in rows
+        for row in rows:
+            assert len(row) <= static_render.MOST and sum(share for _, share in row) == pytest.approx(1.0)
 
-    assert [lengths(count) for count in (3, 5, 7, 12, 16)] == [[3], [3, 2], [3, 4], [3, 3, 3, 3], [3, 3, 3, 3, 4]]
+
+def test_the_plots_of_a_picture_begin_and_end_in_the_same_columns() -> None:
+    rows = static_render.joined(figures(recorded.vtrace("one")))["vconcat"]
+    assert {sum(cell["width"] for cell in row["hconcat"]) + static_render.BETWEEN * (len(row["hconcat"]) - 1)
+                       for row in rows} <= {static_render.WIDTH - 1, static_render.WIDTH, static_render.WIDTH + 1}
 
 
 def test_replay_and_evaluation_are_said_in_plain_words() -> None:

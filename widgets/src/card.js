@@ -3,11 +3,11 @@ import { element } from "./elements.js";
 import { vegaConfig } from "./theme.js";
 import { equal, rows } from "./tables.js";
 
-const HEIGHT = 236; // px of the whole drawing, the same for all, so that rows are even
+const HEIGHT = 236; // px of the whole drawing, the same for all that say nothing else, so that rows are even
 
 /** @typedef {import("./theme.js").Look} Look */
 /** @typedef {import("./tables.js").Table} Table */
-/** @typedef {{title: string, wide: boolean, spec: Record<string, any>}} Figure */
+/** @typedef {{title: string, wide: boolean, row: boolean, group: string, spec: Record<string, any>}} Figure */
 /** @typedef {{embed: Function, changeset: Function}} Vega */
 
 export class Card {
@@ -30,14 +30,15 @@ export class Card {
     this.visible = false;
     this.el = element("figure", { class: "workbench-card" });
     this.plot = element("div", { class: "workbench-card-plot" });
-    this.plot.style.minHeight = `${HEIGHT}px`;
+    this.line = element("div", { class: "workbench-card-line", hidden: true });
     this.el.addEventListener("keydown", (event) => event.stopPropagation()); // JupyterLab has shortcuts of its own
     this.title = element("span", { class: "workbench-card-title" });
     this.summary = element("summary", {}, "⋯");
     this.problem = element("p", { class: "workbench-card-problem", role: "alert", hidden: true });
     this.failed = false;
     const head = element("figcaption", { class: "workbench-card-head" }, this.title, this.menu());
-    this.el.append(head, this.plot, this.problem);
+    const over = element("div", { class: "workbench-card-over" }, this.plot, this.line);
+    this.el.append(head, over, this.problem);
   }
 
   menu() {
@@ -79,7 +80,7 @@ export class Card {
     this.chosen = {};
     this.title.textContent = figure.title;
     this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
-    this.el.classList.toggle("workbench-card-wide", figure.wide);
+    this.plot.style.minHeight = `${single(figure.spec) ? heightOf(figure.spec) : HEIGHT}px`;
   }
 
   /** New data, with which a chart that could not be drawn is tried again. @param {Record<string, Table>} tables */
@@ -98,6 +99,14 @@ export class Card {
 
   get resized() {
     return this.drawn !== null && this.width > 0 && Math.abs(this.drawn.width - this.width) >= 1;
+  }
+
+  /** Where the plot of a chart of time is within the drawing, in px; null for any other chart.
+   * @returns {{left: number, top: number, width: number, height: number} | null} */
+  plotted() {
+    if (!this.drawn || !this.tables.span) return null;
+    const { view } = this.drawn, [left, top] = view.origin(), padding = view.padding();
+    return { left: left + padding.left, top: top + padding.top, width: view.width(), height: view.height() };
   }
 
   /** Bring the drawing up to date; whether it is there for the first time. */
@@ -159,6 +168,7 @@ export class Card {
 
   /** Forget the drawing; the data stays, and what a person chose in the controls that the chart itself has. */
   clear() {
+    this.line.hidden = true;
     for (const { name, bind } of this.drawn ? this.figure?.spec.params ?? [] : []) {
       if (bind && bind !== "scales" && bind !== "legend") this.chosen[name] = this.drawn.view.signal(name);
     }
@@ -197,9 +207,14 @@ function single(spec) {
   return spec !== undefined && ("layer" in spec || "mark" in spec);
 }
 
+/** @param {Record<string, any> | undefined} spec @returns {number} */
+function heightOf(spec) {
+  return spec?.height ?? HEIGHT;
+}
+
 /** The chart in a card so wide; one of several views keeps its own sizes.
  * @param {Record<string, any>} spec @param {number} width */
 function sized(spec, width) {
   if (!single(spec)) return spec;
-  return { ...spec, width, height: spec.height ?? HEIGHT, autosize: { type: "fit", contains: "padding" }, padding: 2 };
+  return { ...spec, width, height: heightOf(spec), autosize: { type: "fit", contains: "padding" }, padding: 2 };
 }

@@ -4,7 +4,7 @@ import { toRgba } from "./pixels.js";
 const AHEAD = 24, BEHIND = 6; // decoded pictures kept around the one that is shown
 
 /**
- * Pictures of one episode: PNG or JPEG files that lie one after the other in `data`.
+ * Pictures of one episode: PNG or JPEG files that lie one after the other in `data`; an empty one is that before it.
  * `at(i)` is the picture if it is decoded; if not, `ready` is called once it is.
  */
 export class Pictures {
@@ -25,16 +25,24 @@ export class Pictures {
     this.closed = false;
   }
 
-  /** @param {number} i @returns {ImageBitmap | null} */
-  at(i) {
+  /** @param {number} step @returns {ImageBitmap | null} */
+  at(step) {
+    const i = this.#shown(step);
     this.wanted = i;
     for (const [other, picture] of this.decoded) {
       if (other < i - BEHIND || other > i + AHEAD) this.#drop(other, picture);
     }
     for (let next = i; next <= Math.min(i + AHEAD, this.ends.length - 1); next++) {
-      if (!this.decoded.has(next)) this.#decode(next);
+      if (this.#shown(next) === next && !this.decoded.has(next)) this.#decode(next);
     }
     return this.decoded.get(i) ?? null;
+  }
+
+  /** The step whose picture stands for this one: itself, or where that has none, the last before it that has one.
+   * @param {number} i */
+  #shown(i) {
+    while (i > 0 && this.ends[i] === this.ends[i - 1]) i -= 1;
+    return i;
   }
 
   /** @param {number} i */

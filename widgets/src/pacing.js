@@ -2,18 +2,22 @@
 
 export class Pacer {
   /** @param {{share?: number, longestRestMs?: number, now?: () => number,
-   *           later?: (call: () => void, ms: number) => any}} [how] */
+   *           later?: (call: () => void, ms: number) => any, cancel?: (timer: any) => void}} [how] */
   constructor({
     share = 0.08, longestRestMs = 3000, now = () => performance.now(), later = (call, ms) => setTimeout(call, ms),
+    cancel = (timer) => clearTimeout(timer),
   } = {}) {
     this.share = share;
     this.longestRestMs = longestRestMs;
     this.now = now;
     this.later = later;
+    this.cancel = cancel;
     /** @type {Map<unknown, () => Promise<boolean>>} */
     this.waiting = new Map();
     this.busy = false;
     this.closed = false;
+    /** @type {any} what ends the rest, while there is one */
+    this.rest = null;
   }
 
   /** Do `task` when it is its turn; one that waits under the same key is done once. It resolves to whether it is urgent
@@ -28,6 +32,7 @@ export class Pacer {
   }
 
   async next() {
+    this.rest = null;
     const first = this.waiting.entries().next();
     if (first.done || this.closed) {
       this.busy = false;
@@ -39,7 +44,15 @@ export class Pacer {
     const urgent = await task();
     const took = this.now() - began;
     const rest = urgent ? 0 : Math.min(took / this.share - took, this.longestRestMs);
-    this.later(() => void this.next(), rest);
+    this.rest = this.later(() => void this.next(), rest);
+  }
+
+  /** End a rest: somebody looks at what waits. */
+  hurry() {
+    if (this.rest === null || !this.waiting.size) return;
+    this.cancel(this.rest);
+    this.rest = null;
+    this.later(() => void this.next(), 0);
   }
 
   close() {

@@ -35,6 +35,9 @@ const whole = (/** @type {object} */ more = {}) => ({
 const newer = (/** @type {number} */ serial, /** @type {string} */ text) =>
   whole({ serial, whole: false, figures: {}, tables: { one: { labels: labels(text) } } });
 const drawn = () => new Promise(done => setTimeout(done, 60));
+const until = async (/** @type {() => boolean} */ check) => {
+  for (let tries = 0; !check() && tries < 200; tries += 1) await drawn();
+};
 
 test("a page says who it is and takes no answer to another", async (t) => {
   const { seen, shown } = await page(t);
@@ -73,7 +76,7 @@ test("a chart that could not be drawn says so, and is tried again with new data"
   assert.deepEqual([problem.hidden, plot.hidden], [false, true]);
   seen.broken = false;
   shown.tell(newer(2, "c"));
-  await drawn();
+  await until(() => seen.embedded === 1);
   assert.deepEqual([seen.embedded, problem.hidden, plot.hidden], [1, true, false]);
 });
 
@@ -84,4 +87,32 @@ test("a page that missed a message says hello, and an answer without news is non
   assert.equal(shown.said.length, 1);
   shown.tell(newer(3, "c"));
   assert.deepEqual(shown.said.map(one => one.type), ["hello", "hello"]);
+});
+
+test("figures of a group are in a section, which the kernel remembers as open", async (t) => {
+  const { seen, shown, el } = await page(t);
+  const order = ["one", "two", "three"], group = { ...figure("bar"), group: "System" };
+  const both = { order, figures: { one: figure("bar"), two: group, three: group }, tables: {} };
+  shown.tell(whole(both));
+  await until(() => seen.embedded === 3);
+  assert.equal(seen.embedded, 3);
+  const [section] = el.all("workbench-charts-section"), [heading] = el.all("workbench-charts-count");
+  assert.deepEqual([section.open, section.all("workbench-card").length, heading.textContent], [false, 2, "2 charts"]);
+  section.open = true;
+  section.dispatchEvent(new Event("toggle"));
+  assert.deepEqual(shown.get("opened"), ["System"]);
+  shown.tell(whole({ ...both, serial: 2 }));
+  assert.equal(el.all("workbench-charts-section")[0].open, true, "a refresh leaves it open");
+});
+
+test("all charts that have news are drawn in one go", async (t) => {
+  const { seen, shown } = await page(t);
+  const order = ["one", "two"], figures = { one: figure("bar"), two: figure("line") };
+  const told = (/** @type {number} */ serial, /** @type {string} */ text) => whole({
+    serial, order, figures, tables: { one: { labels: labels(text) }, two: { others: labels(text) } } });
+  shown.tell(told(1, "a"));
+  await until(() => seen.embedded === 2);
+  shown.tell(told(2, "b"));
+  await until(() => seen.changed.length === 2);
+  assert.deepEqual(seen.changed, ["labels", "others"]);
 });

@@ -58,3 +58,28 @@ test("a closed pacer does nothing more", async () => {
   pacer.close();
   await settle();
 });
+
+test("a rest ends when somebody looks", async () => {
+  const { clock, pacer, settle } = simulated();
+  /** @type {number[]} */
+  const at = [];
+  pacer.cancel = timer => { clock.calls = clock.calls.filter(call => call !== timer); };
+  pacer.later = (call, ms) => {
+    const timer = /** @type {[number, () => void]} */ ([clock.ms + ms, call]);
+    clock.calls.push(timer);
+    return timer;
+  };
+  const work = async () => {
+    at.push(clock.ms);
+    clock.ms += 100;
+    return false;
+  };
+  pacer.hurry();
+  pacer.ask("a", async () => {
+    pacer.ask("b", work);
+    clock.calls.push([150, () => pacer.hurry()]);
+    return work();
+  });
+  await settle();
+  assert.deepEqual(at, [0, 150]);
+});

@@ -79,6 +79,7 @@ export function model(values) {
   const made = {
     said: /** @type {any[]} */ ([]), gone: false,
     get: (/** @type {string} */ name) => values[name],
+    set: (/** @type {string} */ name, /** @type {any} */ value) => (values[name] = value), save_changes: () => {},
     on: (/** @type {string} */ _, /** @type {any} */ call) => (receive = call), off: () => (receive = null),
     send: (/** @type {any} */ content) => {
       if (made.gone) throw new Error("the kernel has gone");

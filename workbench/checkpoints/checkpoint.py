@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from workbench.checkpoints import layer_statistics, tensorfile
 from workbench.checkpoints.tensorfile import Tensors
@@ -264,12 +264,12 @@ def _check(content: dict[str, Any]) -> None:
     """Raises ValueError if a field by which checkpoints are sorted, shown or compared is of another type."""
     files, meta = content["files"], content["meta"]
     is_valid = {
-        "created": _number(content["created"]) and 0 <= content["created"] < _END_OF_TIME,
+        "created": is_number(content["created"]) and 0 <= content["created"] < _END_OF_TIME,
         "requested": type(content["requested"]) is bool,
-        "episode_return": meta.get("episode_return") is None or _number(meta["episode_return"]),
+        "episode_return": meta.get("episode_return") is None or is_number(meta["episode_return"]),
         "parameters": type(meta.get("parameters", 0)) is int,
         "files": all(type(file["size_bytes"]) is int and type(file["sha256"]) is str for file in files.values()),
-        "time_s": _number(meta["time_s"]) and 0 <= meta["time_s"] < _END_OF_TIME,
+        "time_s": is_number(meta["time_s"]) and 0 <= meta["time_s"] < _END_OF_TIME,
         "frames": all(0 <= int(meta[name]) < 2**63 for name in ("frames", "steps", "updates")),
     }
     wrong = [name for name, valid in is_valid.items() if not valid]
@@ -277,5 +277,6 @@ def _check(content: dict[str, Any]) -> None:
         raise ValueError(f"no checkpoint has such {', '.join(wrong)}")
 
 
-def _number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a number of JSON, and none that is too large for a float."""
     return type(value) is float or (type(value) is int and abs(value) < 10**300)

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
+from workbench.checkpoints.best import BEST, best
 from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, encoded_meta, file_of, opened, plain_meta
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
@@ -245,20 +246,23 @@ def newest_good(
 
 
 def prune(folder: Path, keep: int) -> list[Path]:
-    """Remove all automatic checkpoints but the `keep` newest, and the replay of these but for the newest.
+    """Remove all automatic checkpoints but the `keep` newest and the best, and the replay of these but for the newest.
 
-    Requested checkpoints stay whole. Those with a damaged meta.json stay, for a person to inspect. Returns the folders
-    removed. Raises StorageFailed.
+    The best is that of all checkpoints; those that were written because they were the best till then (`BEST`) are not
+    counted, and go once a better one is there. Requested checkpoints stay whole. Those with a damaged meta.json stay,
+    for a person to inspect. Returns the folders removed. Raises StorageFailed.
     """
-    automatic = _automatic(folder)
-    newest = automatic[-max(1, keep):]
-    removed = [checkpoint.path for checkpoint in automatic[: -len(newest)]] if newest else []
+    every_one = every(folder)
+    automatic = [checkpoint for checkpoint in every_one if not checkpoint.requested]
+    newest = [checkpoint for checkpoint in automatic if checkpoint.meta.get("reason") != BEST][-max(1, keep):]
+    kept = [*newest, best(every_one)]
+    removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept]
     try:
         for path in removed:
             hidden = folder / f".removing-{os.getpid()}-{path.name}"
             os.rename(path, hidden)  # no reader meets half of it
             shutil.rmtree(hidden, ignore_errors=True)
-        _drop_replays(newest[:-1])
+        _drop_replays(checkpoint for checkpoint in automatic if checkpoint not in newest[-1:])
     except OSError as error:
         raise _cannot_remove(folder, error) from error
     return removed
@@ -267,13 +271,9 @@ def prune(folder: Path, keep: int) -> list[Path]:
 def drop_replays(folder: Path) -> None:
     """Remove the replay of all automatic checkpoints, to make room for a new one. Raises StorageFailed."""
     try:
-        _drop_replays(_automatic(folder))
+        _drop_replays(checkpoint for checkpoint in every(folder) if not checkpoint.requested)
     except OSError as error:
         raise _cannot_remove(folder, error) from error
-
-
-def _automatic(folder: Path) -> list[Checkpoint]:
-    return [checkpoint for checkpoint in every(folder) if not checkpoint.requested]
 
 
 def _drop_replays(checkpoints: Iterable[Checkpoint]) -> None:

@@ -43,6 +43,7 @@ Command = Callable[[argparse.Namespace], int | None]  # returns the exit code; N
 
 # Settings without an option that is made from them.
 _APART = ("environment", "algorithm", "network", "environment_options", "wrappers")
+_CHOICE = "folder of a checkpoint, or name of a run (its last, or its best after a collapse)"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -117,6 +118,11 @@ def _parser() -> argparse.ArgumentParser:
                       help="of the new run; default: the first free one, such as pong-r2d2-1-fork-1")
     fork.add_argument("--launcher", help="where its processes live (default: as the other run)")
     fork.add_argument("--address", help="of the Ray cluster (default: as the other run)")
+    rescue = _add_name(add("rescue", _rescue, "start a run from the best checkpoint of another, with half its learning "
+                                              "rate, and print its name once it trains"))
+    rescue.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=1e-4")
+    rescue.add_argument("--name", dest="new_name", metavar="NAME",
+                        help="of the new run; default: the first free one, such as pong-r2d2-1-fork-1")
     add("runs", _runs, "list all runs")
     listed = add("environments", _environments, "list the environments, and how to install missing ones")
     listed.add_argument("pattern", nargs="?", help="a family such as football/, or a part of a name")
@@ -125,6 +131,8 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="as JSON")
     card = _add_name(add("card", _card, "print all that is needed to judge and to repeat a run"))
     card.add_argument("--output", "-o", metavar="FILE", help="file to write, .md or .html; default: print Markdown")
+    share = _add_name(add("share", _share, "write a run as one HTML page that any browser opens offline"))
+    share.add_argument("--output", "-o", metavar="FILE", help="file to write, .html; default: a free name here")
     tune = _add_name(add("tune", _tune, "change live fields of a run, or list them"))
     tune.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4; default: list all")
     resume = _add_name(add("resume", _resume, "start a run that has ended from its newest checkpoint, and print its "
@@ -136,17 +144,18 @@ def _parser() -> argparse.ArgumentParser:
                                                                "the replay)")
     _add_name(add("delete", _delete, "move a run that has ended to the trash and print where it is"))
     evaluate = add("evaluate", _evaluate, "play whole episodes with a checkpoint's policy")
-    evaluate.add_argument("checkpoint", help="folder of a checkpoint, or name of a run (its newest)")
+    evaluate.add_argument("checkpoint", help=_CHOICE)
     evaluate.add_argument("--episodes", type=int, help="(default: 10, or one for each human start)")
     evaluate.add_argument("--seed", type=int, default=0, help="(default: 0)")
     evaluate.add_argument("--protocol", help=f"on Atari, one of {', '.join(PROTOCOLS)}; default: as in training")
     evaluate.add_argument("--starts", metavar="FILE", help="recorded actions for human-starts")
     evaluate.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
     export = add("export", _export, "write a policy to take away: a folder, a .zip, or an .onnx file")
-    export.add_argument("checkpoint", help="folder of a checkpoint, or name of a run (its newest)")
+    export.add_argument("checkpoint", help=_CHOICE)
     export.add_argument("target", help="new folder, or file that ends in .zip or .onnx")
     rollout = add("rollout", _rollout, "play one episode with a checkpoint's policy, and save it as a film")
-    rollout.add_argument("checkpoint", help="folder of a checkpoint or of a rollout, or name of a run (its newest)")
+    rollout.add_argument("checkpoint", help="folder of a checkpoint or of a rollout, or name of a run (its last, or "
+                                            "best after a collapse)")
     rollout.add_argument("--output", "-o", help="film to write, .mp4 or .gif; default: only keep the rollout")
     rollout.add_argument("--seed", type=int, help="(default: 0)")
     rollout.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
@@ -285,7 +294,7 @@ def _status(args: argparse.Namespace) -> None:
         speed = FACTS["steps_per_second"].written(actor.steps_per_second, unit=True)
         print(f"  actor {actor.index}: {life}, {speed}, {counted(actor.restarts, 'restarts')}")
     spent = ", ".join(stopping_rules.spent(handle.config, status))
-    for text in (spent, status.hint, status.warning, status.error):
+    for text in (status.collapse, spent, status.hint, status.warning, status.error):
         if text:
             _say(args, printable(text))
 
@@ -293,6 +302,10 @@ def _status(args: argparse.Namespace) -> None:
 def _card(args: argparse.Namespace) -> None:
     card = _attached(args).card()
     print(card if args.output is None else card.save(args.output))
+
+
+def _share(args: argparse.Namespace) -> None:
+    print(_attached(args).share(args.output))
 
 
 def _tune(args: argparse.Namespace) -> None:
@@ -311,6 +324,11 @@ def _fork(args: argparse.Namespace) -> None:
     fork = handle.fork(args.checkpoint, name=args.new_name, replay=args.replay, launcher=args.launcher,
                        address=args.address, **changes)
     print(fork.name)
+
+
+def _rescue(args: argparse.Namespace) -> None:
+    handle = _attached(args)
+    print(handle.rescue(name=args.new_name, **changes_of(args.changes, handle.config)).name)
 
 
 def _resume(args: argparse.Namespace) -> None:

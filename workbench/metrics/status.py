@@ -16,9 +16,10 @@ from functools import cache
 from itertools import islice
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
-from workbench.metrics.status_facts import FACTS
+from workbench.metrics.status_facts import FACTS, exact
 from workbench.tables import duration, number, plain
 
+JUDGED = ("episode_return", "episode_score", "evaluation_return", "evaluation_score")  # means of a status
 _ALIVE = ("starting", "training", "paused", "stopping")
 _LARGEST = 2.0**63
 _MOST = 4096  # actors, or parts of anything
@@ -134,6 +135,8 @@ class LearnerStatus(Plain):
         evaluation_episodes: episodes behind `evaluation_return`.
         episode_score, evaluation_score: the same means of what the environment itself counts, where it tells a score
             beside a shaped reward; else None.
+        judged_by: the one of these four means by which the run is judged (`metrics.collapse`); "": not known yet.
+        judged_spread: standard deviation of the episodes behind that mean.
         policy_lag: updates between acting and learning, mean.
         learning_rate: that of now, warm-up and decay included; None: not known.
         replay_unrolls, replay_capacity: unrolls in the replay, and what it holds at most; None without replay.
@@ -160,6 +163,8 @@ class LearnerStatus(Plain):
     evaluation_episodes: int = 0
     episode_score: float | None = None
     evaluation_score: float | None = None
+    judged_by: str = ""
+    judged_spread: float | None = None
     policy_lag: float | None = None
     learning_rate: float | None = None
     replay_unrolls: int | None = None
@@ -181,6 +186,14 @@ class LearnerStatus(Plain):
         return replace(self, frames_per_second=0.0, steps_per_second=0.0, updates_per_second=0.0, actors=actors)
 
 
+def judged_mean(status: LearnerStatus) -> tuple[float | None, int]:
+    """The mean by which a run is judged, and the episodes behind it; (None, 0) without one."""
+    if status.judged_by not in JUDGED:
+        return None, 0
+    episodes = status.evaluation_episodes if status.judged_by.startswith("evaluation") else status.episodes_in_mean
+    return getattr(status, status.judged_by), episodes or 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spent(Plain):
     """What a run has spent in all its lives, and how far its best return reached.
@@ -198,9 +211,28 @@ class Spent(Plain):
     best_return_frames: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Course(Plain):
+    """How the mean by which a run is judged went in all its lives (`metrics.collapse`); None before it counts.
+
+    Attributes:
+        first_mean: where it began; in a fork, where the first of its ancestors began.
+        best_mean, best_mean_frames, best_mean_spread: its highest, at how many frames that was, and the standard
+            deviation of the episodes behind it.
+        collapsed: whether the run has lost most of what it had gained by then.
+    """
+
+    first_mean: float | None = None
+    best_mean: float | None = None
+    best_mean_frames: int | None = None
+    best_mean_spread: float | None = None
+    collapsed: bool = False
+
+
 @dataclass(frozen=True, repr=False)
-class RunStatus(LearnerStatus, Spent):
-    """One look at a run: what its learner said last (`LearnerStatus`), what was spent (`Spent`), and the following.
+class RunStatus(LearnerStatus, Spent, Course):
+    """One look at a run: what its learner said last (`LearnerStatus`), what was spent (`Spent`), how its return went
+    (`Course`), and the following.
 
     Attributes:
         state: starting, training, paused, stopping, stopped, finished, failed, or dead: its supervisor is gone.
@@ -269,11 +301,28 @@ class RunStatus(LearnerStatus, Spent):
         """How long it trains on, such as "about 32 min left"; "" unless it trains."""
         return "" if self.state != "training" or self.eta_s is None else f"about {duration(self.eta_s)} left"
 
+    @property
+    def collapse(self) -> str:
+        """The collapse in words: "mean return 9, 98 % below its best of 500 at 2,380,000 frames"; "" without one."""
+        return self.collapse_in(exact)
+
+    def collapse_in(self, form: Callable[[float], str]) -> str:
+        """The same with another form of numbers."""
+        if not self.collapsed or self.best_mean is None or self.judged_by not in JUDGED:
+            return ""
+        (mean, _), best, fact = judged_mean(self), self.best_mean, FACTS[self.judged_by]
+        shares = mean is not None and best > 0 <= mean  # of a return below 0 there is no share
+        below = f"{1 - mean / best:.0%}".replace("%", " %") if shares and mean is not None else "far"
+        frames = FACTS["frames"].written(self.best_mean_frames or 0, form, unit=True)
+        return f"{fact.said(self, form)}, {below} below its best of {fact.written(best, form)} at {frames}"
+
     def line(self) -> str:
         """State, progress and returns in one line, without the name; the replay while it fills."""
         speed = self.speed if self.state == "training" else ""
         replay = ["replay"] if self.replay_unrolls != self.replay_capacity else []
         facts = [FACTS[name].said(self) for name in ("episode_return", "evaluation_return", *replay)]
+        if self.collapsed and self.best_mean is not None:
+            facts.append(f"collapsed from {exact(self.best_mean)}")
         parts = [self.state, FACTS["frames"].said(self), speed, *facts, self.left]
         reason = f": {self.reason.splitlines()[0]}" if self.reason else ""
         return plain(", ".join(part for part in parts if part) + reason)

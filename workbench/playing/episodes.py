@@ -40,7 +40,8 @@ def evaluate(
     """Returns and lengths of `episodes` whole episodes; deterministic for a seed.
 
     Args:
-        checkpoint: a Checkpoint, its folder, or a run (its newest good one, or a new one).
+        checkpoint: a Checkpoint, its folder, or a run (its last good one, or a new one, or its best
+            after a collapse; which one is said).
         episodes: None: one for each start of human starts, else 10.
         greedy: take the likeliest action; False: sample from the policy.
         protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",
@@ -126,7 +127,8 @@ def rollout(
     arguments.
 
     Args:
-        checkpoint: a Checkpoint, its folder, or a run (its newest good one, or a new one); or a rollout's folder.
+        checkpoint: a Checkpoint, its folder, or a run (its last good one, or a new one, or its best
+            after a collapse; which one is said); or a rollout's folder.
         max_steps: where to cut a longer episode.
         greedy: take the likeliest action; False: sample from the policy.
         saliency: what the chosen action depends on, by "gradient" (doubles the time) or "occlusion" (blurs 144

@@ -26,7 +26,7 @@ _OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", "
 def export_policy(
     checkpoint: Checkpoint | Run | str | Path, *, target: str | Path, trust_code: bool = False
 ) -> Path:
-    """Write the policy of a checkpoint, or of a run's newest one, and return the path.
+    """Write the policy of a checkpoint and return the path; of a run its last, or its best after a collapse.
 
     A folder, or a file that ends in .zip, holds the weights (model.safetensors) and their description (meta.json:
     configuration, spaces, checksums): `wb.load_policy`, `wb.evaluate` and `wb.launch(checkpoint=...)` take it. A file
@@ -66,7 +66,8 @@ def load_policy(
             observation, reward, terminated, truncated, _ = env.step(policy.act(observation, reward))
 
     Args:
-        checkpoint: a checkpoint, its folder, a file of `export_policy`, or a run (its newest good one, or a new one).
+        checkpoint: a checkpoint, its folder, a file of `export_policy`, or a run (its last
+            good one, or a new one, or its best after a collapse; which one is said).
         env: the Gymnasium environment to act in, wrapped as in training; only its spaces are read.
         greedy: take the likeliest action; False: sample from the policy.
         seed: seed of the sampling.

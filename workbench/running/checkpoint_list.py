@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, Unpack, overload
 
-from workbench import imports
+from workbench import checkpoints, imports
 from workbench.checkpoints import Checkpoint
 from workbench.tables import Columns, Table, check_index, duration, named
 
@@ -24,6 +24,7 @@ _COLUMNS: Columns = {
     "why": lambda checkpoint: "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", "")),
     "replay": lambda checkpoint: "with replay" if checkpoint.has_replay else "",
 }
+_MARK = "the best"
 
 
 class Owner(Protocol):
@@ -42,8 +43,8 @@ class Owner(Protocol):
 class Checkpoints(list[Checkpoint]):
     """The checkpoints of a run that are on disk now, oldest first."""
 
-    def __init__(self, checkpoints: Iterable[Checkpoint], owner: Owner) -> None:
-        super().__init__(checkpoints)
+    def __init__(self, every: Iterable[Checkpoint], owner: Owner) -> None:
+        super().__init__(every)
         self._owner = owner
 
     @overload
@@ -58,9 +59,16 @@ class Checkpoints(list[Checkpoint]):
         return super().__getitem__(at)
 
     @property
+    def best(self) -> Checkpoint | None:
+        """The best of the run (see `Run.best`), whose files are not verified here; None where they are of no run."""
+        return checkpoints.best([each for each in self if each.path.parent == self._owner.directory.checkpoints])
+
+    @property
     def table(self) -> Table[Checkpoint]:
-        """The checkpoints as a table of text."""
-        return Table(self, _COLUMNS, empty=f"{self._owner.name} has no checkpoint yet")
+        """The checkpoints as a table of text, which marks the best one."""
+        best = self.best
+        columns: Columns = {**_COLUMNS, "": lambda checkpoint: _MARK if checkpoint == best else ""}
+        return Table(self, columns, empty=f"{self._owner.name} has no checkpoint yet")
 
     def inspect(self) -> Any:
         """The inspector, as a cell shows it: layers, differences, evaluation, play, fork and export."""

@@ -18,7 +18,7 @@ from workbench.config import REPLAY_S, RunConfig, Setting, unknown_field
 from workbench.errors import InvalidInput, RunExists, RunNotAlive
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
-from workbench.running.connection import Control
+from workbench.running.connection import Control, stored_status
 from workbench.running.starting import (
     check_name,
     created,
@@ -66,8 +66,9 @@ def forked(
     meta = {"config": config.to_json(), "reason": "fork", "fork": parent}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
     preset = run.directory.read().get("preset")
+    record = new_record(config, parent=parent, code=code, preset=preset, state=state)
     return created(
-        name, _stem(run.name), new_record(config, parent=parent, code=code, preset=preset, state=state), code, place,
+        name, _stem(run.name), {**record, "first_mean": stored_status(run.directory).first_mean}, code, place,
         lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
     )
 

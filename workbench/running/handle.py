@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import checkpoints, imports, launchers, rundir
@@ -30,13 +31,11 @@ from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import forked
 from workbench.running.notices import notify
-from workbench.running.starting import moved_to, started
+from workbench.running.starting import best_checkpoint, moved_to, started
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration, plain
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
     from workbench.config.keywords import LiveFields, RunFields
@@ -150,6 +149,15 @@ class Run:
         return Checkpoints(checkpoints.every(checked(self._directory).checkpoints), self)
 
     @property
+    def best(self) -> Checkpoint | None:
+        """The good checkpoint on disk whose last episodes had the highest mean, the earliest of several; or None.
+
+        The mean is that of up to a hundred episodes, of 20 at least, when it was written: of environments that
+        evaluate, if any do; of scores, where there are any. Pruning keeps this checkpoint.
+        """
+        return best_checkpoint(checked(self._directory))
+
+    @property
     def rollouts(self) -> list[Rollout]:
         """The rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first, without branches."""
         from workbench.playing.rollout import every
@@ -165,6 +173,20 @@ class Run:
         from workbench.running.card.card import card
 
         return card(self._directory)
+
+    @checked_arguments(path="run.share('pong.html'), for example.")
+    def share(self, path: str | Path | None = None) -> Path:
+        """Write this run as one HTML file below 10 MB that any browser opens offline; returns its path.
+
+        It holds the facts, charts that zoom, the rollout with the highest return, which plays (one is played now if
+        there is none), the card, and the configuration with its changes.
+
+        Args:
+            path: ends in .html, and replaces a file that is there; None: a free name in the working directory.
+
+        Raises InvalidInput for another ending, StorageFailed.
+        """
+        return Path(imports.widget("sharing.shared_page").share(self, path))
 
     @checked_arguments()
     def wait(
@@ -355,12 +377,25 @@ class Run:
         return Run(directory, started(
             directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
+    def rescue(self, **changes: Any) -> Run:
+        """Start a new run from the best checkpoint of this one (`best`), with half its learning rate; this run goes on.
+
+        Changes are as of `fork`, other values of its arguments too: run.rescue(learning_rate=1e-4, name="again").
+        `wb.compare([run, rescued])` shows both. Raises InvalidInput without such a checkpoint, and as `fork` does.
+        """
+        best = self.best
+        if best is None:
+            raise InvalidInput(f"{self.name} has no checkpoint with {checkpoints.LEAST_EPISODES} episodes behind it. "
+                               "run.fork() goes on from now.")
+        return self.fork(best, **{"learning_rate": best.config.value("learning_rate") / 2, **changes})
+
     @checked_arguments(index="run.status.actors lists the actors: run.restart_actor(0).")
     def restart_actor(self, index: int, *, kill: bool = False) -> None:
         """End the process of an actor, such as one that hangs; the supervisor starts another.
 
         Args:
-            kill: end it as a crash would, to test the run: an error event names it, and it restarts after a back-off.
+            kill: end it as a crash would, to test the run: an event of kind kill names it, and it restarts after a
+                back-off.
         """
         by_force = {"kill": True} if kill else {}  # runs of older versions know no `kill`
         self._control.call("restart_actor", index=index, **by_force)

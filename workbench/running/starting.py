@@ -22,6 +22,7 @@ from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
 from workbench.errors import (
+    CheckpointCorrupt,
     ConnectionLost,
     InvalidInput,
     RunExists,
@@ -107,17 +108,18 @@ def _label(factory: Any) -> str:
 
 
 def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bool = False) -> Checkpoint:
-    """The checkpoint itself, the one in a folder, or a run's newest good one; verified, except its replay.
+    """The checkpoint itself, the one in a folder, or the one that a run stands for; verified, except its replay.
 
-    A live run without a checkpoint writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
+    A run stands for its last good checkpoint; once its return has collapsed, for its best (`Run.best`). It is said
+    which. A live run without a checkpoint writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
     """
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)
     if not isinstance(source, Checkpoint | OfRun | str | Path):
         raise InvalidInput(f"{source!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
     if isinstance(source, OfRun):
-        checkpoint = _newest_or_first(source.directory)
+        checkpoint = _stands_for(source.directory)
     elif not isinstance(source, Checkpoint) and not os.path.exists(Path(source) / "meta.json"):
-        checkpoint = _newest_or_first(_run_of(source))
+        checkpoint = _stands_for(_run_of(source))
     else:
         checkpoint = source if isinstance(source, Checkpoint) else checkpoints.at(Path(source))
         checkpoint.verify(replay=False)
@@ -136,6 +138,29 @@ def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Che
         sealed.all_code(run.code, trust_code=trust_code)
     sealed.check_module(run.code, checkpoint.config.environment, trust_code=trust_code)
     return checkpoint
+
+
+def _stands_for(run: RunDirectory) -> Checkpoint:
+    """The checkpoint that a run stands for, which is said to the caller."""
+    if stored_status(checked(run)).collapsed and (best := best_checkpoint(run)) is not None:
+        notify(f"Taking the best checkpoint of {run.name}, at {best.frames:,} frames ({checkpoints.standing(best)}): "
+               f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
+        return best
+    last = _newest_or_first(run)
+    notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.")
+    return last
+
+
+def best_checkpoint(run: RunDirectory) -> Checkpoint | None:
+    """The best of a run's good checkpoints (see `Run.best`); its replay is not checked."""
+    candidates = checkpoints.every(run.checkpoints)
+    while (best := checkpoints.best(candidates)) is not None:
+        try:
+            best.verify(replay=False)
+            return best
+        except CheckpointCorrupt:
+            candidates.remove(best)
+    return None
 
 
 def _newest_or_first(run: RunDirectory) -> Checkpoint:

@@ -23,7 +23,9 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus, RunStatus, Spent
+from workbench.metrics.collapse import followed
+from workbench.metrics.status import ActorStatus, Course, LearnerPhase, LearnerStatus, RunStatus, Spent
+from workbench.metrics.status_facts import FACTS
 from workbench.rundir import ENDED, RunDirectory
 from workbench.supervisor import stopping_rules
 from workbench.supervisor.diagnosis import reason
@@ -91,9 +93,12 @@ class Supervisor:
         self._paused: str | None = None  # the reason, which run.json has, too
         self._actors_to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # index, whether by force
         self._tracker = LearnerTracker()
-        self._budget = Budget(_spent(run) if self._life > 1 else Spent(), time.monotonic())
+        before = _stored(run) if self._life > 1 else {}
+        self._budget = Budget(Spent.from_json(before), time.monotonic())
+        self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
         self._polled_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
+        self._killed_on_request: set[int | None] = set()  # actors whose next ending is what a person wanted
 
     # --- what RPC threads use -----------------------------------------------------------------------------------
 
@@ -111,9 +116,9 @@ class Supervisor:
                 actors=tuple(self._actors(status)))
 
     def _counted(self) -> RunStatus:
-        """The learner's last status, with hours, cost and best return."""
+        """The learner's last status, with hours, cost and the course of the return."""
         learner = self._tracker.current(self._group.learner)
-        return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent))
+        return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent), **vars(self._course))
 
     def _actors(self, status: RunStatus) -> Iterator[ActorStatus]:
         """The learner's last report of each actor, if it is about the present process, with that process."""
@@ -250,10 +255,13 @@ class Supervisor:
         with self._guard:
             self._group.resize(self.config.actors)
             for child, index in self._group.start_due():
+                self._killed_on_request.discard(index)
                 if child.restarts > 0:
                     self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
             while not self._actors_to_end.empty():
                 index, by_force = self._actors_to_end.get()
+                if by_force:
+                    self._killed_on_request.add(index)
                 (self._group.kill_actor if by_force else self._group.replace_actor)(index)
             self._end_hung()
             for ended_child in self._group.poll():
@@ -317,9 +325,19 @@ class Supervisor:
                     self.event("error", flood)
             if status is not None:
                 self._budget.note_return(self.config, status)
+                self._note_course(status)
                 self._record_resumption()  # now that events have a progress
             if follow:
                 self._follow(phase)
+
+    def _note_course(self, status: LearnerStatus) -> None:
+        """Follow the mean return; once for each collapse, and for each recovery from one, record an event."""
+        before, self._course = self._course, followed(self._course, status)
+        if self._course.collapsed and not before.collapsed:
+            self.event("collapse", f"{self._counted().collapse}. run.rescue() forks the best checkpoint with half the "
+                                   "learning rate")
+        elif before.collapsed and not self._course.collapsed:
+            self.event("recovered", f"{FACTS[status.judged_by].said(self._counted())}: back from its collapse")
 
     def _follow(self, phase: LearnerPhase) -> None:
         """Make the run's state that of the learner."""
@@ -342,6 +360,7 @@ class Supervisor:
     def _after_ending(self, ended_child: EndedChild) -> None:
         """Decide whether a child's end is the run's end; otherwise it restarts after its back-off."""
         child, index, ending = ended_child.child, ended_child.index, ended_child.ending
+        on_request = index in self._killed_on_request
         if ending.recent == 0:
             self._endings[index] = "a request"
             return
@@ -354,7 +373,9 @@ class Supervisor:
             self.end(Outcome("failed", f"{child.name}: {ending}", error))
         else:
             detail = ending.error["message"] if ending.error else ""
-            self.event("error", f"{child.name} ended with {ending}", traceback=detail, failures=ending.recent)
+            kind, message = ("kill", f"{child.name} killed on request") if on_request else (
+                "error", f"{child.name} ended with {ending}")
+            self.event(kind, message, traceback=detail, failures=ending.recent)
 
     def _is_hopeless(self, ending: Ending, index: int | None) -> bool:
         """Whether it is useless to restart the child, an actor or (None) the learner."""
@@ -445,11 +466,11 @@ class Supervisor:
             self._publish()
 
 
-def _spent(run: RunDirectory) -> Spent:
-    """Hours, cost and best return of the run's earlier lives; 0 if they cannot be read, which the log says."""
+def _stored(run: RunDirectory) -> dict[str, Any]:
+    """The last status of the run's earlier lives; {} if it cannot be read, which the log says."""
     try:
         row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
-        return Spent.from_json(row)
+        return row
     except WorkbenchError as error:
         log(f"hours and cost of the run's earlier lives cannot be read, and are counted from 0: {error}")
-        return Spent()
+        return {}

@@ -30,6 +30,7 @@ from workbench.learner.metrics.meters import Sums
 from workbench.learner.run_state import RunState
 from workbench.learner.training.data_parallel import Learners
 from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics.collapse import judged_by
 from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
@@ -43,10 +44,11 @@ _WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors 
 
 
 class EpisodeLog:
-    """Writes all episodes, and keeps the last hundred of each kind for the status."""
+    """Writes all episodes, and keeps the last hundred of each kind for the status; `evaluates`: whether any environment
+    does."""
 
-    def __init__(self, writer: MetricsWriter, episodes: int = 0) -> None:
-        self._writer = writer
+    def __init__(self, writer: MetricsWriter, episodes: int = 0, *, evaluates: bool = False) -> None:
+        self._writer, self._evaluates = writer, evaluates
         self._returns: dict[str, deque[float]] = {kind: deque(maxlen=100) for kind in ("training", "evaluation")}
         self._scores: dict[str, deque[float]] = {kind: deque(maxlen=100) for kind in ("training", "evaluation")}
         self._lengths: deque[int] = deque(maxlen=100)
@@ -66,14 +68,19 @@ class EpisodeLog:
                 self._lengths.append(episode.length_steps)
 
     def status(self) -> dict[str, Any]:
-        """Numbers of episodes, and means of the last hundred; None before the first."""
+        """Numbers of episodes, means of the last hundred, and by which of them the run is judged; None before the
+        first."""
         with self._lock:
             training, evaluation = self._returns["training"], self._returns["evaluation"]
+            kind = "evaluation" if self._evaluates else "training"
+            scores, judged = self._scores[kind], self._scores[kind] or self._returns[kind]
             return {
                 "episodes": self.episodes, "episode_return": _mean(training), "episode_length": _mean(self._lengths),
                 "episodes_in_mean": len(training), "evaluation_return": _mean(evaluation),
                 "evaluation_episodes": len(evaluation), "episode_score": _mean(self._scores["training"]),
                 "evaluation_score": _mean(self._scores["evaluation"]),
+                "judged_by": judged_by(evaluates=self._evaluates, scored=bool(scores)),
+                "judged_spread": float(np.std(list(judged))) if judged else None,
             }
 
 
@@ -188,7 +195,7 @@ class Recorder:
 
     def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
         """Record the activity of this learner (`report`) and of the others, after `episodes` episodes of the run."""
-        self.episodes = EpisodeLog(self._writer, episodes)
+        self.episodes = EpisodeLog(self._writer, episodes, evaluates=state.config.evaluating_per_actor > 0)
         self._report, self._state = report, state
         self._peers = [Peer(self._run, rank) for rank in range(1, state.config.learners)]
         self._rates, self._idle_cores = Rates(), IdleCores()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,10 +21,16 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training import checkpointing
 from workbench.learner.training.exact_resume import Schedule
 from workbench.metrics import Progress
+from workbench.metrics.collapse import EPISODES
+from workbench.metrics.status import LearnerStatus, judged_mean
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
 _TRY_AGAIN_S = 2.0  # after the disk refused a checkpoint
+_BEST_AFTER_S = 60.0  # the last one, at the earliest, a checkpoint of a new best return is written
+_BEST_SHARE = 0.02  # of the time, at most, goes into those
+_LOOK_S = 1.0  # between two looks at the return
+_BETTER = 0.1  # standard deviations of episodes above the best of all checkpoints: what a mean of 100 scatters by
 
 
 class CheckpointWriter:
@@ -42,6 +49,9 @@ class CheckpointWriter:
         """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
         self._schedule = schedule
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
+        self._best_from = self._written_at + _BEST_AFTER_S
+        best = checkpoints.best(checkpoints.every(self._run.checkpoints))
+        self._highest = -math.inf if best is None or (judged := checkpoints.standing(best)) is None else judged.mean
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
@@ -51,15 +61,31 @@ class CheckpointWriter:
             self._orders.hold(reason)
 
     def write_if_due(self) -> None:
-        """Write a checkpoint if the present `checkpoint_interval_s` has passed and the run is not paused."""
+        """Write a checkpoint if the present `checkpoint_interval_s` has passed and the run is not paused; or one of the
+        weights alone, without the replay, if the run is better than at all of its checkpoints."""
         state, schedule = self._state, self._schedule
         due_at = self._written_at + min(state.config.checkpoint_interval_s, self._longest_s)
-        if state.paused is not None or not schedule.at_checkpoint or time.monotonic() <= due_at:
+        if state.paused is not None or not schedule.at_checkpoint:
+            return
+        if time.monotonic() <= due_at:
+            self._write_best()
             return
         stored = self._storage.store(CHECKPOINT, lambda: self.write(**schedule.checkpoint))
         self._written_at, self._longest_s = time.monotonic(), schedule.longest_interval_s if stored else _TRY_AGAIN_S
         if stored:
             schedule.checkpointed()
+
+    def _write_best(self) -> None:
+        began = time.monotonic()
+        if began < self._best_from:
+            return
+        status = LearnerStatus(**self._log.episodes.status())
+        mean, episodes = judged_mean(status)
+        if mean is None or episodes < EPISODES or mean <= self._highest + _BETTER * (status.judged_spread or 0.0):
+            self._best_from = began + _LOOK_S
+            return
+        self._storage.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False))
+        self._best_from = max(self._best_from, began + (time.monotonic() - began) / _BEST_SHARE)
 
     def write_last(self) -> None:
         """Write a checkpoint at the end; a finished run of one learner waits until the disk has room, any other run
@@ -111,6 +137,9 @@ class CheckpointWriter:
             checkpoint = self._write_groups(write, groups, unrolls, replay_optional=not replay)
         finally:
             state.writing_replay = False
+        self._best_from = time.monotonic() + _BEST_AFTER_S
+        if (judged := checkpoints.standing(checkpoint)) is not None:
+            self._highest = max(self._highest, judged.mean)
         prune = partial(checkpoints.prune, self._run.checkpoints, keep=state.config.keep_checkpoints)
         self._storage.store(OLD_CHECKPOINTS, prune)
         self._log.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
@@ -119,9 +148,11 @@ class CheckpointWriter:
 
     def _meta(self, reason: str, progress: Progress) -> dict[str, Any]:
         parts, network = self._state.parts, self._state.parts.trainer.network
-        episodes = self._log.episodes.status()
+        status = LearnerStatus(**self._log.episodes.status())
+        mean, episodes = judged_mean(status)
         return {
-            **asdict(progress), "episodes": episodes["episodes"], "episode_return": episodes["episode_return"],
+            **asdict(progress), "episodes": status.episodes, "episode_return": status.episode_return,
+            "judged": {"by": status.judged_by, "mean": mean, "episodes": episodes},
             "environment": parts.spec.to_json(), "config": self._state.config.to_json(), "network": parts.network_name,
             "parameters": sum(parameter.numel() for parameter in network.parameters()), "reason": reason,
             "trained": [name for name, _ in network.named_parameters()],  # as the optimizer numbers them

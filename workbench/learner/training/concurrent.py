@@ -65,8 +65,13 @@ class Concurrent:
 
     @staticmethod
     def newest(run: RunDirectory, *, replays: bool) -> tuple[Checkpoint | None, list[str]]:
-        """The newest good checkpoint, and what is wrong with the newer ones."""
-        return checkpoints.newest_good(run.checkpoints, replay=False)
+        """The newest good checkpoint, and what is wrong with the newer ones.
+
+        One of the best weights is passed over for one with a replay, which the run would otherwise lose.
+        """
+        keeps = replays and any(checkpoint.has_replay for checkpoint in checkpoints.every(run.checkpoints))
+        return checkpoints.newest_good(run.checkpoints, replay=False, only=lambda checkpoint: (
+            not keeps or checkpoint.meta.get("reason") != checkpoints.BEST))
 
     @property
     def loops(self) -> dict[str, Callable[[], None]]:

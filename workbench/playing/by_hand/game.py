@@ -291,8 +291,9 @@ def play(
     (`Rollout.by_person`): `run.rollouts`, or `wb.rollout(game.moment.kept)`.
 
     Args:
-        source: a run (its newest good checkpoint), a checkpoint, its folder, a file of `wb.export_policy`, an
-            environment's name to play without an agent, or the journal of an episode whose process was killed.
+        source: a run (its last good checkpoint, or its best after a collapse; which one is said), a checkpoint, its
+            folder, a file of `wb.export_policy`, an environment's name to play without an agent, or the
+            journal of an episode whose process was killed.
         seed: of the first episode; later ones get the next seeds.
         keys: actions by key, {"ArrowLeft": 0, "ArrowRight+Space": 3}; None: by the names of the actions, with arrows,
             WASD and space; else by digits.

@@ -9,7 +9,7 @@ import html
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
-from workbench.running.tuning import changes
+from workbench.running.tuning import Change, changes
 
+AS_LAUNCHED = "Hyperparameters as launched"  # title of a section
 POINTS = 300  # of a curve, at most: each is a mean
 
 
@@ -111,13 +112,14 @@ def card(directory: RunDirectory) -> Card:
     record, status = checked(directory).read(), stored_status(directory)
     reader = MetricsReader(directory.metrics)
     config, events = directory.config(), reader.events()
-    newest = next(reversed(checkpoints.every(directory.checkpoints)), None)
+    written = checkpoints.every(directory.checkpoints)
+    newest, best = next(reversed(written), None), checkpoints.best(written)
     launched = _as_launched(config, events)
     sections = (
-        Section("Result", tuple(card_sections.result(status, config, directory))),
+        Section("Result", tuple(card_sections.result(status, config, directory, best, newest))),
         Section("Environment and preprocessing", tuple(card_sections.environment(launched, newest))),
         Section("Run", tuple(card_sections.run(record, launched, newest, directory))),
-        Section("Hyperparameters as launched", tuple(card_sections.hyperparameters(launched))),
+        Section(AS_LAUNCHED, tuple(card_sections.hyperparameters(launched))),
         Section("What happened", tuple(card_sections.happened(events))),
         Section("Machine and versions", tuple(card_sections.machine(record, status))),
         Section("Units", card_sections.UNITS),
@@ -145,8 +147,12 @@ def _changed(config: RunConfig, name: str, value: Any) -> RunConfig | None:
 
 
 def _summary(status: RunStatus, config: RunConfig) -> str:
-    reached = ", ".join(text for name in ("frames", "episode_return") if (text := FACTS[name].said(status)))
-    return f"{config.algorithm} on {config.environment}, seed {config.seed}: {status.state} after {reached}."
+    now = status.collapse or FACTS[status.judged_by or "episode_return"].said(status)
+    best = FACTS["best_return"].said(status)
+    at = FACTS["frames"].written(status.best_return_frames or 0, unit=True)
+    reached = [FACTS["frames"].said(status), now, f"{best} at {at}" if best and not status.collapsed else ""]
+    parts = ", ".join(text for text in reached if text)
+    return f"{config.algorithm} on {config.environment}, seed {config.seed}: {status.state} after {parts}."
 
 
 def _curve(reader: MetricsReader, config: RunConfig) -> str:
@@ -157,6 +163,24 @@ def _curve(reader: MetricsReader, config: RunConfig) -> str:
             points = reader.means(name, points=POINTS)
             lines[title] = (points["frames"], points["value"])
     return card_curve.curve(lines, x_title="frames", y_title="return")
+
+
+def _taken(events: Sequence[Mapping[str, Any]]) -> list[Change]:
+    """The changes as they led to the weights of now, oldest first.
+
+    After a restore the run made the frames behind the checkpoint again, under the changes that it had by then. So a
+    change holds from the earliest checkpoint that was restored later, and only the last one of a field there.
+    """
+    restores = [(event["id"], event["frames"]) for event in events
+                if event["kind"] == "restore" and event["frames"] is not None]
+    taken: dict[tuple[str, int], Change] = {}
+    for change in changes(events):
+        later = [frames for event, frames in restores if event > change.event and change.frames is not None]
+        moved = replace(change, frames=min(later)) if later and min(later) < (change.frames or 0) else change
+        key = (change.name, change.event if moved is change else -(moved.frames or 0) - 1)
+        taken.pop(key, None)
+        taken[key] = moved
+    return list(taken.values())
 
 
 def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping[str, Any]]) -> str:
@@ -172,7 +196,7 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
     lines += [f"                {name}={value!r}," for name, value in fields.items()]
     lines[-1] = lines[-1].removesuffix(",") + ")"
-    for change in changes(events):
+    for change in _taken(events):
         if _changed(config, change.name, change.new) is None:
             continue
         call = f"run.{'scale' if change.name == 'actors' else 'tune'}({change.name}={change.new!r})"

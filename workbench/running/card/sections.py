@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from workbench.checkpoints import Checkpoint
+from workbench.checkpoints import Checkpoint, standing
 from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import scores_of
 from workbench.environments.atari.vector import AtariOptions, atari_options
@@ -22,7 +22,8 @@ Row = tuple[str, str, str]
 
 # Events on a card.
 _STEERING = ("tune", "scale")
-_EVENTS = ("resume", "move", "restore", "fork", "pause", "restart", "error", "finished", "stop", "failed")
+_EVENTS = ("resume", "move", "restore", "fork", "pause", "restart", "kill", "error", "collapse", "recovered",
+           "finished", "stop", "failed")
 _MOST_EVENTS = 50
 _PREPROCESSING = ("frame_stack", "normalize_observations", "reward_scale", "max_abs_reward", "discount")
 _RESULT = ("frames", "steps", "updates", "episodes", "episode_return", "episode_score", "evaluation_return",
@@ -37,9 +38,18 @@ UNITS = (
 )
 
 
-def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Iterator[Row]:
-    """State, counters, returns and evaluations."""
+def result(
+    status: RunStatus, config: RunConfig, directory: RunDirectory, best: Checkpoint | None, last: Checkpoint | None
+) -> Iterator[Row]:
+    """State, best checkpoint, counters, returns and evaluations, each with its checkpoint."""
     yield "state", status.state, next(iter((status.error or status.reason).splitlines()), "")
+    if status.collapse:
+        yield "collapsed", status.collapse, "a run that has collapsed stands for its best checkpoint"
+    if best is not None:
+        yield "best checkpoint", best.path.name, f"{standing(best)}{', also the last' if best == last else ''}"
+    if text := FACTS["best_return"].shown(status):
+        at = FACTS["frames"].written(status.best_return_frames or 0, unit=True)
+        yield FACTS["best_return"].title, text, f"at {at}"
     beside = {"frames": f"of {config.total_frames:,}", "episodes": "of training"}
     for fact in map(FACTS.__getitem__, _RESULT):
         if value := fact.shown(status):
@@ -47,16 +57,15 @@ def result(status: RunStatus, config: RunConfig, directory: RunDirectory) -> Ite
             yield fact.title, value, beside.get(fact.name, f"last {counted(episodes, 'episodes')}" if episodes else "")
     for rule in stopping_rules.spent(config, status):
         yield "rule", rule, ""
-    if best := FACTS["best_return"].shown(status):
-        at = FACTS["frames"].written(status.best_return_frames or 0, unit=True)
-        yield FACTS["best_return"].title, best, f"at {at}"
+    places = {checkpoint: f" ({place})" for place, checkpoint in (("the last", last), ("the best", best)) if checkpoint}
     for entry in evaluation_log.kept(directory):
         result = entry.evaluation
         low, high = result.confidence_interval
         sure = f", no interval: {result.no_interval}" if result.no_interval else f" [{low:.4g}, {high:.4g}], 95 %"
         human = "" if result.human_normalized is None else f", {100 * result.human_normalized:.3g} % human-normalized"
         how = f", {result.protocol}{f' with {result.differs}' if result.differs else ''}" if result.protocol else ""
-        yield (f"evaluated at {result.checkpoint_frames:,} frames", f"{result.mean:.4g}{sure}{human}",
+        place = next((place for checkpoint, place in places.items() if entry.of(checkpoint)), "")
+        yield (f"evaluated at {result.checkpoint_frames:,} frames{place}", f"{result.mean:.4g}{sure}{human}",
                f"{counted(len(result.returns), 'episodes')}, IQM {result.iqm:.4g}, seed {result.seed}, "
                f"{'likeliest actions' if result.greedy else 'sampled actions'}{how}")
 

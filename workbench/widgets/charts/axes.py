@@ -35,10 +35,10 @@ def along(series: Series, axis: Axis) -> Array:
     return series["time_s"] / 3600 if axis == "hours" else series[axis].astype(np.float64)
 
 
-def x_axis(axis: Axis, field: str = "x") -> alt.X:
+def x_axis(axis: Axis, field: str = "x", *, titled: bool = True) -> alt.X:
     """A field as an axis of time."""
     ticks = alt.Axis(labelExpr=NUMBER, tickCount=4, labelFlush=True, labelSeparation=8)
-    return alt.X(f"{field}:Q", title=axis, axis=ticks, scale=alt.Scale(nice=False, zero=False))
+    return alt.X(f"{field}:Q", title=axis if titled else None, axis=ticks, scale=alt.Scale(nice=False, zero=False))
 
 
 def x_tip(axis: Axis, field: str = "x") -> alt.Tooltip:

@@ -15,15 +15,18 @@ import numpy as np
 
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Axis, Series, along, binned, log_axis, log_domain, x_axis
-from workbench.widgets.charts.live import Figure, Table
+from workbench.widgets.charts.live import Figure, Plain, Table
 from workbench.widgets.charts.marks import (
+    EVENT_MARKS,
+    LANES,
     Events,
     averaged,
-    event_kinds,
-    event_marks,
+    event_strip,
     event_table,
     readout,
     readout_layer,
+    span_layer,
+    spanning,
 )
 
 COLOURS = ("#2a80c4", "#d55e00", "#009e73", "#b03a9a", "#8a8f98")
@@ -36,12 +39,14 @@ WORK = ("environments", "wire", "batch_wait", "inference", "training")  # one of
 
 EMPTY: dict[str, Array] = {name: np.zeros(0) for name in ("frames", "steps", "updates", "time_s", "value")}
 CARD = 230  # px across the narrowest card
+PART_LABELS = 0.62  # room for the names of parts, left of the bars, as a share of the longest bar
+STRIP, LANE = 26, 17  # px of the strip of events: of its axis, and of each of its lanes
 _LEGEND = {"title": None, "symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 2, "padding": 0, "offset": 4}
 
 
 def lines(
-    series: Mapping[str, Series], events: Events = (), *, title: str, axis: Axis = "frames", zero: bool = False,
-    log: bool = False, stepped: bool = False, share: bool = False, asked: float | None = None, wide: bool = False,
+    series: Mapping[str, Series], *, title: str, axis: Axis = "frames", zero: bool = False, log: bool = False,
+    stepped: bool = False, share: bool = False, asked: float | None = None, wide: bool = False,
 ) -> Figure:
     """One faint line per named series over the axis, its mean drawn over it, and a legend where there are several.
 
@@ -61,9 +66,11 @@ def lines(
         "alone": _alone(dict(zip(series, points, strict=True))),
         "readout": readout([averaged(rows, axis) for rows in series.values()]),
         "asked": {"value": np.array(requested), "text": [f"asked for {value:g}" for value in requested]},
-        **event_table(events, axis),
+        "span": spanning(None),
     }
-    return Figure(title, _lines(tuple(series), title, axis, zero, domain, stepped, share), tables, wide)
+    plain = Plain("lines", tuple(series), log=domain is not None, zero=zero, stepped=stepped, share=share)
+    chart = _lines(tuple(series), title, axis, zero, domain, stepped, share)
+    return Figure(title, chart, tables, wide, plain=plain)
 
 
 @lru_cache(256)
@@ -113,10 +120,10 @@ def _alone_layer(
 
 
 def episode_returns(
-    episodes: Series, mean: Series, events: Events = (), *, evaluation: Series = EMPTY, evaluation_mean: Series = EMPTY,
+    episodes: Series, mean: Series, *, evaluation: Series = EMPTY, evaluation_mean: Series = EMPTY,
     title: str = "Episode return", axis: Axis = "frames", wide: bool = True, what: str = "return",
 ) -> Figure:
-    """Faint dots, one per episode, the line of their running mean, and a dashed line per event; also for scores.
+    """Faint dots, one per episode, and the line of their running mean; also for scores.
 
     Evaluation episodes, if any, are diamonds with their own line; a legend then names both kinds.
     """
@@ -126,14 +133,13 @@ def episode_returns(
     means = [averaged(rows, axis) for rows in ([mean, evaluation_mean] if evaluated else [mean])]
     tables = {**{name: {"x": x, "value": value} for name, (x, value) in points.items()},
               "alone": _alone({"training mean": points["mean"], "evaluation": points["evaluation_mean"]}),
-              "readout": readout(means), **event_table(events, axis)}
-    return Figure(title, _returns(title, axis, evaluated, event_kinds(events), wide, what), tables, wide)
+              "readout": readout(means), "span": spanning(None)}
+    plain = Plain("returns", tuple(series))
+    return Figure(title, _returns(title, axis, evaluated, wide, what), tables, wide, plain=plain)
 
 
 @lru_cache(64)
-def _returns(
-    title: str, axis: Axis, evaluated: bool, kinds: tuple[str, ...], wide: bool, what: str
-) -> alt.LayerChart:
+def _returns(title: str, axis: Axis, evaluated: bool, wide: bool, what: str) -> alt.LayerChart:
     colours = {"training": GREY, "training mean": COLOURS[1], "evaluation": COLOURS[0]}
     y = alt.Y("value:Q", title=None, axis=alt.Axis(labelExpr=NUMBER, tickCount=5), scale=alt.Scale(zero=False))
 
@@ -148,9 +154,21 @@ def _returns(
         layers += [layer("evaluation", "evaluation").mark_point(**diamond),
                   layer("evaluation_mean", "evaluation").mark_line(strokeWidth=2.5)]
     names = [f"mean {what}", "evaluation"] if evaluated else [f"mean {what}"]
-    legend = alt.Legend(**_LEGEND, orient="right", values=list(kinds)) if kinds and wide else None
-    return _over_time(layers, names, axis, legend=legend, title=title,
+    return _over_time(layers, names, axis, title=title,
                       description=f"The {what} of every episode and its running mean over {axis}")
+
+
+def events_strip(events: Events, *, title: str, axis: Axis = "frames") -> Figure:
+    """One strip with a mark per event, in lanes of similar kinds; a tooltip says what it was."""
+    return Figure(title, _events_strip(title, axis), {"events": event_table(events, axis), "span": spanning(None)},
+                  row=True, plain=Plain("events"))
+
+
+@lru_cache(8)
+def _events_strip(title: str, axis: Axis) -> alt.LayerChart:
+    kinds = ", ".join(EVENT_MARKS)
+    return alt.layer(*event_strip(axis), span_layer(axis), title=title, height=STRIP + LANE * len(LANES),
+                     description=f"Events over {axis}, a mark for each: {kinds}")
 
 
 def histogram(edges: Sequence[float] | Array, counts: Sequence[float] | Array, *, title: str, x: str) -> Figure:
@@ -160,7 +178,7 @@ def histogram(edges: Sequence[float] | Array, counts: Sequence[float] | Array, *
     domain = log_domain(edges, pad=1.0) if log else None
     bars = {"low": edges[:-1], "high": edges[1:], "share": counts / max(counts.sum(), 1e-12)}
     whole = bool((edges == np.round(edges)).all())
-    return Figure(title, _histogram(title, x, domain, whole), {"bars": bars})
+    return Figure(title, _histogram(title, x, domain, whole), {"bars": bars}, plain=Plain("bars", log=log, x=x))
 
 
 @lru_cache(64)
@@ -181,21 +199,22 @@ def bottleneck(shares: Mapping[str, float], *, title: str = "Where the time goes
     most = max((part for part in WORK if part in parts), key=lambda part: parts[part], default="")
     table: Table = {"part": [PARTS[part] for part in parts], "share": np.array(list(parts.values())),
              "kind": ["most" if part == most else "work" if part in WORK else "wait" for part in parts]}
-    return Figure(title, _bottleneck(title), {"parts": table})
+    return Figure(title, _bottleneck(title), {"parts": table}, plain=Plain("parts"))
 
 
 @lru_cache(8)
 def _bottleneck(title: str) -> alt.LayerChart:
     colours = alt.Scale(domain=["most", "work", "wait"], range=[COLOURS[1], COLOURS[0], GREY])
     base = _layer("parts").encode(
-        y=alt.Y("part:N", title=None, sort=list(PARTS.values()), axis=alt.Axis(ticks=False, domain=False)),
-        x=alt.X("share:Q", title=None, axis=None, scale=alt.Scale(domain=[0, 1.18])),
+        y=alt.Y("part:N", axis=None, sort=list(PARTS.values())),
         tooltip=[alt.Tooltip("part:N", title="part"), alt.Tooltip("share:Q", title="share of time", format=".1%")],
     )
-    bars = base.mark_bar(height={"band": 0.65}).encode(color=alt.Color("kind:N", scale=colours, legend=None))
-    text = base.mark_text(align="left", dx=4).encode(text=alt.Text("share:Q", format=".0%"))
+    x = alt.X("share:Q", axis=None, scale=alt.Scale(domain=[-PART_LABELS, 1.18]))
+    bars = base.mark_bar(height={"band": 0.65}).encode(x=x, color=alt.Color("kind:N", scale=colours, legend=None))
+    names = base.mark_text(align="right", dx=-5).encode(x=alt.XDatum(0, type="quantitative", axis=None), text="part:N")
+    text = base.mark_text(align="left", dx=4).encode(x=x, text=alt.Text("share:Q", format=".0%"))
     description = "Share of time that each part of the pipeline is busy or waits"
-    return alt.layer(bars, text, title=title, description=description)
+    return alt.layer(bars, names, text, title=title, description=description)
 
 
 def nothing(why: str, *, title: str, wide: bool = False) -> Figure:
@@ -214,9 +233,7 @@ def _layer(table: str) -> alt.Chart:
 
 
 def _over_time(
-    layers: Sequence[alt.Chart], names: Sequence[str], axis: Axis, *, title: str, description: str,
-    legend: alt.Legend | None = None,
+    layers: Sequence[alt.Chart], names: Sequence[str], axis: Axis, *, title: str, description: str
 ) -> alt.LayerChart:
-    """The layers, with the readout and the events over them."""
-    return alt.layer(*layers, readout_layer(names, axis), *event_marks(axis, legend), title=title,
-                     description=description)
+    """The layers over the ends of the common axis, with the readout above them."""
+    return alt.layer(*layers, readout_layer(names, axis), span_layer(axis), title=title, description=description)

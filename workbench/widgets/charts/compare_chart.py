@@ -7,17 +7,24 @@ the axis. So a run with more points is not smoothed less than another, and no li
 
 τ is the parameter `smoothing` times the length of the axis. Both halves of a sum are running sums: of
 exp((x_j - x_last) / τ) from the left, and of exp((x_first - x_j) / τ) from the right.
+
+No smoothing moves a collapse or wears a plateau away: the line stays between the least and the greatest value of the
+point and its NEIGHBOURS on each side. The values as recorded are the thin line, and a text in the chart says which is
+which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 from workbench.widgets.charts.altair import alt
-from workbench.widgets.charts.axes import AXES, NUMBER
+from workbench.widgets.charts.axes import NUMBER
 
+CompareAxis = Literal["frames", "updates", "hours", "share"]
+COMPARE_AXES: tuple[CompareAxis, ...] = get_args(CompareAxis)  # share: of the run's own frames, from 0 to 1
 LARGEST_SMOOTHING = 0.5
+NEIGHBOURS = 3  # points to each side of a point, whose range its smoothed value never leaves
 _SHORTEST = 600  # the shortest τ is the axis' length divided by this; e^-600 is still a number
 
 # Okabe and Ito 2008, "Color Universal Design", without black and yellow, which are invisible in some themes.
@@ -25,7 +32,10 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES = ((1, 0), (7, 3), (2, 2), (8, 3, 2, 3), (14, 4))  # 30 runs differ in colour or dash; neighbours in both
 
 _SIZE = 13
-_AXIS = {"labelExpr": NUMBER, "labelFontSize": _SIZE, "titleFontSize": _SIZE, "titleFontWeight": "normal"}
+_AXIS = {"labelFontSize": _SIZE, "titleFontSize": _SIZE, "titleFontWeight": "normal"}
+_POSITION = f"axis === 'share' ? format(datum.value, '.0%') : {NUMBER}"
+_WHAT_IS_DRAWN = ("smoothing > 0 ? 'strong: mean over ±' + format(smoothing, '.1%') + ' of the axis; thin: as recorded'"
+                  " : 'as recorded'")
 
 
 def chart(
@@ -34,15 +44,15 @@ def chart(
     """Per run a faint line of its values and a strong smoothed one, and a triangle on the axis where it was tuned.
 
     Args:
-        curves: data with the columns run, frames, updates, hours, value.
-        tunes: with run, frames, updates, hours, message; None: there are none.
+        curves: data with the columns run, frames, updates, hours, share, value.
+        tunes: with run, frames, updates, hours, share, message; None: there are none.
         axis, smoothing: first values of the controls.
     """
     strong, faint = _lines(_smoothed(alt.Chart(curves)), names=names, metric=metric)
-    layers = [faint, strong, _points(_smoothed(alt.Chart(curves)), metric), _title_of_axis()]
+    layers = [faint, strong, _points(_smoothed(alt.Chart(curves)), metric), _title_of_axis(), _words()]
     if tunes is not None:
         layers.append(_tunes(tunes))
-    description = f"{metric} of {', '.join(names)} by {axis}: one line per run, smoothed, over its faint values."
+    description = f"{metric} of {', '.join(names)} by {axis}: one line per run, over its values as recorded."
     return (
         alt.layer(*layers).add_params(*_controls(axis, smoothing))
         .properties(width=620, height=340, title=alt.Title(title, fontSize=15, anchor="start"), description=description)
@@ -51,7 +61,7 @@ def chart(
 
 def _controls(axis: str, smoothing: float) -> list[alt.Parameter]:
     slide = alt.binding_range(min=0, max=LARGEST_SMOOTHING, step=0.005, name="Smoothing (share of the axis) ")
-    choose = alt.binding_select(options=list(AXES), name="Horizontal axis ")
+    choose = alt.binding_select(options=list(COMPARE_AXES), name="Horizontal axis ")
     return [alt.param(name="smoothing", value=smoothing, bind=slide), alt.param(name="axis", value=axis, bind=choose)]
 
 
@@ -70,8 +80,12 @@ def _smoothed(base: alt.Chart) -> alt.Chart:
             [{"op": "sum", "field": "product", "as": f"{side}Sum"}, {"op": "sum", "field": side, "as": f"{side}Mass"}],
             sort=[alt.SortField("x", order)], groupby=["run"], frame=[None, 0],
         )
+    ends = [{"op": op, "field": "value", "as": name} for op, name in (("min", "least"), ("max", "greatest"))]
+    base = base.transform_window(ends, sort=[alt.SortField("x", "ascending")], groupby=["run"],
+                                 frame=[-NEIGHBOURS, NEIGHBOURS])
     total, mass = (f"(datum.left{what} / datum.left + datum.right{what} / datum.right)" for what in ("Sum", "Mass"))
-    return base.transform_calculate(smooth=f"smoothing > 0 ? {total} / {mass} : datum.value")
+    mean = f"clamp({total} / {mass}, datum.least, datum.greatest)"
+    return base.transform_calculate(smooth=f"smoothing > 0 ? {mean} : datum.value")
 
 
 def _lines(base: alt.Chart, *, names: Sequence[str], metric: str) -> tuple[alt.Chart, alt.Chart]:
@@ -111,16 +125,28 @@ def _tunes(tunes: Any) -> alt.Chart:
 
 def _x() -> alt.X:
     scale = alt.Scale(zero=False, nice=False)
-    return alt.X("x:Q", axis=alt.Axis(title=None, tickCount=6, labelFlush=True, **_AXIS), scale=scale)
+    return alt.X("x:Q", axis=alt.Axis(title=None, tickCount=6, labelFlush=True, labelExpr=_POSITION, **_AXIS),
+                 scale=scale)
 
 
 def _y(field: str, metric: str) -> alt.Y:
-    return alt.Y(f"{field}:Q", axis=alt.Axis(title=metric, tickCount=6, **_AXIS), scale=alt.Scale(zero=False))
+    axis = alt.Axis(title=metric, tickCount=6, labelExpr=NUMBER, **_AXIS)
+    return alt.Y(f"{field}:Q", axis=axis, scale=alt.Scale(zero=False))
 
 
 def _title_of_axis() -> alt.Chart:
     """The axis' title as a text mark in the corner, because an axis cannot read its title from a parameter."""
-    title = alt.ExprRef("axis === 'hours' ? 'hours of training' : axis")
+    title = "axis === 'hours' ? 'hours of training' : axis === 'share' ? 'share of the run' : axis"
+    return _text(title, bottom=True)
+
+
+def _words() -> alt.Chart:
+    """What the strong and the thin lines are, as a text mark."""
+    return _text(_WHAT_IS_DRAWN, bottom=False)
+
+
+def _text(expression: str, *, bottom: bool) -> alt.Chart:
+    """A text in a corner on the right."""
     mark = alt.Chart(alt.sequence(1)).mark_text(
-        text=title, fontSize=_SIZE, align="right", baseline="bottom", dx=-4, dy=-4)
-    return mark.encode(x=alt.value(alt.ExprRef("width")), y=alt.value(alt.ExprRef("height")))
+        text=alt.ExprRef(expression), fontSize=_SIZE, align="right", baseline="bottom", dx=-4, dy=-4)
+    return mark.encode(x=alt.value(alt.ExprRef("width")), y=alt.value(alt.ExprRef("height") if bottom else 0))

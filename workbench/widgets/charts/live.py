@@ -28,6 +28,27 @@ Column = npt.NDArray[Any] | list[str]
 Table = Mapping[str, Column]
 
 
+@dataclass(frozen=True)
+class Plain:
+    """What a chart draws, for a page without Vega, in words.
+
+    Attributes:
+        kind: "lines", "returns", "bars", "parts" or "events": which tables the figure has; "" for any other.
+        names: of the lines, in the order of their tables.
+        log, zero: the vertical axis is logarithmic, or starts at 0.
+        stepped, share: as in `charts.lines`.
+        x: title of the horizontal axis, where it is not that of time.
+    """
+
+    kind: str = ""
+    names: tuple[str, ...] = ()
+    log: bool = False
+    zero: bool = False
+    stepped: bool = False
+    share: bool = False
+    x: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Figure:
     """One chart and its data.
@@ -35,13 +56,19 @@ class Figure:
     Attributes:
         chart: refers to the `tables` by `alt.NamedData`; an unchanged chart is the same object.
         tables: columns by name for each table, numbers or strings, all of one length.
-        wide: takes two columns of the grid where there is room.
+        wide: takes two columns of the grid, or a row of it, where there is room.
+        row: takes a whole row of the grid.
+        group: heading of the section that a person opens to see it; "": always shown.
+        plain: what it draws.
     """
 
     title: str
     chart: alt.TopLevelMixin
     tables: Mapping[str, Table]
     wide: bool = False
+    row: bool = False
+    group: str = ""
+    plain: Plain = Plain()
 
     def altair(self) -> alt.TopLevelMixin:
         """The chart with its data inside, to restyle or to save."""
@@ -91,6 +118,7 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
     """A grid of charts, updated by `show`.
 
     Attributes:
+        opened: headings of the groups that are open; the page changes it, and a refreshed page opens them again.
         on_pull: called when a page has received nothing for some seconds, to call `show`; in Colab, messages arrive
             only as answers.
     """
@@ -100,6 +128,7 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
     lib = anywidget.WidgetTrait().tag(sync=True)
     label = traitlets.Unicode("Charts").tag(sync=True)
     pulls = traitlets.Bool(False).tag(sync=True)
+    opened = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def __init__(self, *, label: str = "Charts", on_pull: Callable[[], None] | None = None) -> None:
         super().__init__(lib=VegaLib.shared(), label=label)
@@ -155,7 +184,8 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
         buffers: list[memoryview] = []
         packed = {key: {name: _packed(table, buffers) for name, table in changed.items()}
                   for key, changed in tables.items() if changed}
-        charts = {key: {"title": figure.title, "wide": figure.wide, "spec": self._specs[key]}
+        charts = {key: {"title": figure.title, "wide": figure.wide, "row": figure.row, "group": figure.group,
+                        "spec": self._specs[key]}
                   for key in specs for figure in [self._figures[key]]}
         self.send({"type": "show", "view": view, "serial": self._serial, "whole": len(specs) == len(self._figures),
                    "order": list(self._figures), "figures": charts, "tables": packed}, buffers)
@@ -183,7 +213,8 @@ def _spec(figure: Figure) -> dict[str, Any]:
 
 def _identity(figure: Figure | None) -> tuple[Any, ...] | None:
     """Equal for figures that differ in their data alone."""
-    return None if figure is None else (figure.title, id(figure.chart), figure.wide, sorted(figure.tables))
+    return None if figure is None else (
+        figure.title, id(figure.chart), figure.wide, figure.row, figure.group, sorted(figure.tables))
 
 
 def _equal(table: Table, before: Table | None) -> bool:

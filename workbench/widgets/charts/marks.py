@@ -1,8 +1,9 @@
-"""Layers over every chart of time: marks of events, and a readout of the values under the pointer."""
+"""Layers of the charts of time: the strip of events, a readout of the values under the pointer, and common ends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,47 +18,78 @@ MESSAGE = 120  # characters of an event in its tooltip
 Events = Sequence[Mapping[str, Any]]  # as MetricsReader.events returns them
 Points = tuple[Array, ...]  # x and value, float64; where values are means of several rows, also the numbers of rows
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; similar events share one.
-EVENT_COLOURS = {
-    "tune": "#e69f00", "checkpoint": "#009e73", "pause": "#8a8f98", "resume": "#56b4e9", "scale": "#cc79a7",
-    "restart": "#d55e00", "error": "#d55e00", "failed": "#d55e00", "restore": "#0072b2", "fork": "#0072b2",
+@dataclass(frozen=True)
+class EventMark:
+    """How a kind of event looks in the strip: its lane, a shape as an SVG path between -1 and 1, and a colour."""
+
+    lane: str
+    shape: str
+    colour: str
+
+
+_DIAMOND, _SQUARE = "M0,-1L1,0L0,1L-1,0Z", "M-0.8,-0.8H0.8V0.8H-0.8Z"
+_CIRCLE = "M-0.9,0A0.9,0.9,0,1,1,0.9,0A0.9,0.9,0,1,1,-0.9,0Z"
+_UP, _DOWN = "M0,-0.9L0.95,0.8H-0.95Z", "M0,0.9L0.95,-0.8H-0.95Z"
+_RIGHT, _LEFT = "M0.9,0L-0.8,0.95V-0.95Z", "M-0.9,0L0.8,0.95V-0.95Z"
+_BARS = "M-0.8,-0.9H-0.2V0.9H-0.8ZM0.2,-0.9H0.8V0.9H0.2Z"
+_PLUS = "M-0.3,-1H0.3V-0.3H1V0.3H0.3V1H-0.3V0.3H-1V-0.3H-0.3Z"
+_CROSS = "M-1,-0.7L-0.7,-1L0,-0.3L0.7,-1L1,-0.7L0.3,0L1,0.7L0.7,1L0,0.3L-0.7,1L-1,0.7L-0.3,0Z"
+_VIOLET, _GREEN, _BLUE, _RED, _GREY = "#9a4fc0", "#009e73", "#2a80c4", "#d32f3f", "#8a8f98"
+# Kinds of one lane differ in their shape; no colour is that of the curve of returns. What a person did is no fault.
+EVENT_MARKS = {
+    "tune": EventMark("steering", _DIAMOND, _VIOLET), "scale": EventMark("steering", _SQUARE, _VIOLET),
+    "pause": EventMark("steering", _BARS, _GREY), "resume": EventMark("steering", _RIGHT, _GREY),
+    "kill": EventMark("steering", _PLUS, _GREY), "checkpoint": EventMark("checkpoints", _UP, _GREEN),
+    "restart": EventMark("restarts", _CIRCLE, _BLUE), "restore": EventMark("restarts", _LEFT, _BLUE),
+    "fork": EventMark("restarts", _DOWN, _BLUE), "error": EventMark("faults", _CROSS, _RED),
+    "failed": EventMark("faults", _SQUARE, _RED), "collapse": EventMark("faults", _DOWN, _RED),
+    "recovered": EventMark("faults", _UP, _BLUE),
 }
+LANES = tuple(dict.fromkeys(mark.lane for mark in EVENT_MARKS.values()))
 
 
-def event_table(events: Events, axis: Axis) -> dict[str, Table]:
-    """The tables `events` and `checkpoints`: x, kind, message of events with a position on the axis and a colour."""
-    placed = [event for event in events if event.get("frames") is not None and event["kind"] in EVENT_COLOURS]
-    saved = [event for event in placed if event["kind"] == "checkpoint"]
-    return {"events": _events([event for event in placed if event["kind"] != "checkpoint"], axis),
-            "checkpoints": _events(saved, axis)}
-
-
-def _events(events: Events, axis: Axis) -> Table:
+def event_table(events: Events, axis: Axis) -> Table:
+    """x, kind, lane and message of the events that have a position on the axis and a mark."""
+    placed = [event for event in events if event.get("frames") is not None and event["kind"] in EVENT_MARKS]
     names = ("frames", "updates", "time_s")
-    places = {name: np.array([event.get(name) or 0 for event in events], np.float64) for name in names}
-    lines = [str(event["message"] or "").partition("\n")[0] for event in events]
-    return {"x": along(places, axis), "kind": [str(event["kind"]) for event in events],
-            "message": [line if len(line) <= MESSAGE else line[: MESSAGE - 1] + "…" for line in lines]}
+    places = {name: np.array([event.get(name) or 0 for event in placed], np.float64) for name in names}
+    messages = [str(event["message"] or "").partition("\n")[0] for event in placed]
+    return {"x": along(places, axis), "kind": [str(event["kind"]) for event in placed],
+            "lane": [EVENT_MARKS[event["kind"]].lane for event in placed],
+            "message": [text if len(text) <= MESSAGE else text[: MESSAGE - 1] + "…" for text in messages]}
 
 
-def event_marks(axis: Axis, legend: alt.Legend | None = None) -> list[alt.Chart]:
-    """Layers with a dashed line per event and a small triangle on the axis per checkpoint, each with a tooltip."""
-    scale = alt.Scale(domain=list(EVENT_COLOURS), range=list(EVENT_COLOURS.values()))
+def event_strip(axis: Axis) -> list[alt.Chart]:
+    """Layers with a lane for each group of kinds, and a mark with a tooltip for each event of the table `events`."""
+    scales = {name: alt.Scale(domain=list(EVENT_MARKS), range=[getattr(mark, name) for mark in EVENT_MARKS.values()])
+              for name in ("shape", "colour")}
+    lanes = alt.Axis(ticks=False, domain=False, grid=True)
+    y = alt.Y("lane:N", title=None, axis=lanes, scale=alt.Scale(domain=list(LANES)), sort=list(LANES))
     tips = [alt.Tooltip("kind:N", title="event"), alt.Tooltip("message:N", title="what"), x_tip(axis)]
-    lines, saved = (alt.Chart(alt.NamedData(name)).encode(x=x_axis(axis)) for name in ("events", "checkpoints"))
-    triangle = {"shape": "triangle-up", "size": 45, "filled": True, "yOffset": -3, "color": EVENT_COLOURS["checkpoint"]}
+    base = alt.Chart(alt.NamedData("events")).encode(x=x_axis(axis, titled=False), y=y, tooltip=tips)
     return [
-        lines.mark_rule(strokeDash=[4, 3], strokeWidth=1.5, opacity=0.9)
-        .encode(stroke=alt.Stroke("kind:N", scale=scale, legend=legend)),  # the series have color's scale
-        lines.mark_rule(strokeWidth=9, opacity=0).encode(tooltip=tips),  # easier to point at
-        saved.mark_point(opacity=0.9, **triangle).encode(y=alt.YValue("height"), tooltip=tips),
+        base.mark_point(size=350, opacity=0),  # easier to point at
+        base.mark_point(size=75, filled=True, opacity=1, strokeWidth=1.5).encode(
+            shape=alt.Shape("kind:N", scale=scales["shape"], legend=None),
+            color=alt.Color("kind:N", scale=scales["colour"], legend=None)),
     ]
 
 
-def event_kinds(events: Events) -> tuple[str, ...]:
-    """The kinds of events that have a mark, in the order of EVENT_COLOURS."""
-    kinds = {event["kind"] for event in events if event.get("frames") is not None}
-    return tuple(kind for kind in EVENT_COLOURS if kind in kinds)
+def event_rules(axis: Axis) -> alt.Chart:
+    """A layer with a thin grey line per event of the table `events`, for a chart without a strip."""
+    tips = [alt.Tooltip("kind:N", title="event"), alt.Tooltip("message:N", title="what"), x_tip(axis)]
+    events = alt.Chart(alt.NamedData("events")).transform_filter("datum.kind !== 'checkpoint'")
+    return events.mark_rule(strokeDash=[4, 3], color=_GREY).encode(x=x_axis(axis), tooltip=tips)
+
+
+def span_layer(axis: Axis) -> alt.Chart:
+    """An invisible layer over the table `span`, whose two positions are the ends of the axis of all charts of time."""
+    return alt.Chart(alt.NamedData("span")).mark_point(opacity=0, size=0).encode(x=x_axis(axis))
+
+
+def spanning(ends: tuple[float, float] | None) -> Table:
+    """The table `span`; None: each chart's axis has its own ends."""
+    return {"x": np.array(ends or (), np.float64)}
 
 
 def averaged(series: Series, axis: Axis) -> Points:

@@ -16,15 +16,16 @@ from workbench import tables
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.live import Figure, rows
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.panel import dashboard
+from workbench.widgets.panel import banner, dashboard
 from workbench.widgets.panel import snapshot as moments
 from workbench.widgets.panel.badge import badge
 from workbench.widgets.panel.snapshot import Snapshot
 
 INK = "#7d838c"
-FIRST_ROW = (252, 130)  # width and height in px
-OTHER_ROWS = {4: (174, 105), 3: (252, 105), 2: (252, 105), 1: (252, 105)}  # by charts in the row: as wide as the first
-BESIDE = 60  # px between charts of a row, for the numbers of an axis: always the same, so charts stand in columns
+WIDTH = 860  # px of a row of plots, without the labels of the first one
+BETWEEN = 50  # px between the plots of a row, for the labels of the vertical axis
+FIRST, OTHER, STRIP = 130, 105, 48  # heights in px: of the first chart's plot, of others, and of the strip of events
+MOST = 4  # charts in a row
 
 PNG_SCALE = 1.3  # small, because a notebook holds each picture twice
 LATEST_EVENTS = 6
@@ -32,7 +33,7 @@ _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def png(figures: Mapping[str, Figure]) -> bytes:
-    """The figures as one PNG with a transparent background, in rows: three, then up to four."""
+    """The figures as one PNG with a transparent background, in rows of the same width."""
     import vl_convert
 
     return bytes(vl_convert.vegalite_to_png(drawable(joined(figures)), scale=PNG_SCALE))
@@ -62,7 +63,7 @@ def page(snapshot: Snapshot, image: str) -> str:
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
     facts = filmstrip.named(moments.facts(snapshot))
-    body = f"{headline(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
+    body = f"{headline(snapshot)}{banner.still(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
     return tables.output(body, f"{tables.SMALL};max-width:980px")
 
 
@@ -110,18 +111,36 @@ def joined(figures: Mapping[str, Figure]) -> dict[str, Any]:
     specs = {key: _renamed(_still(figure.spec()), key) for key, figure in figures.items()}
     data = {f"{key}.{name}": rows(table) for key, figure in figures.items() for name, table in figure.tables.items()}
     apart = {"resolve": {"scale": {"color": "independent"}}}
-    row = {**apart, "bounds": "flush", "spacing": BESIDE}
-    placed = [{"hconcat": [{**specs[key], "width": width, "height": height} for key in keys], **row}
-              for keys in in_rows(list(figures))
-              for width, height in [FIRST_ROW if keys[0] == next(iter(figures)) else OTHER_ROWS[len(keys)]]]
-    return {"$schema": alt.SCHEMA_URL, "vconcat": placed, **apart, "spacing": 14, "datasets": data, "config": theme()}
+    first = next(iter(figures))
+    placed = []
+    for row in in_rows(figures):
+        cells = []
+        for key, share in row:
+            width = round(share * (WIDTH + BETWEEN)) - BETWEEN
+            height = STRIP if figures[key].row else FIRST if key == first else OTHER
+            cells.append({**specs[key], "width": width, "height": height})
+        placed.append({"hconcat": cells, "bounds": "flush", "spacing": BETWEEN, **apart})
+    return {"$schema": alt.SCHEMA_URL, "vconcat": placed, "spacing": 14, **apart, "datasets": data, "config": theme()}
 
 
-def in_rows(keys: list[str]) -> list[list[str]]:
-    """A row of three keys, then rows of up to four, as equal as possible: nine charts are three rows of three."""
-    above, below = keys[:3], keys[3:]
-    count = -(-len(below) // 4)
-    return [above, *(below[row * len(below) // count : (row + 1) * len(below) // count] for row in range(count))]
+def in_rows(figures: Mapping[str, Figure]) -> list[list[tuple[str, float]]]:
+    """Rows of keys with their shares of the width: the first chart by itself, the others that are always shown, the
+    strip of events, and the charts of groups. Edges are aligned, and the last chart of a row fills it."""
+    keys = list(figures)
+    strips = [key for key in keys if figures[key].row]
+    shown = [key for key in keys[1:] if not figures[key].group and key not in strips]
+    grouped = [key for key in keys[1:] if figures[key].group]
+    rows = [[(keys[0], 1.0)], *_rows(shown), *([(key, 1.0)] for key in strips if key != keys[0]), *_rows(grouped)]
+    return [row for row in rows if row]
+
+
+def _rows(keys: list[str]) -> list[list[tuple[str, float]]]:
+    """The keys in rows of MOST or of one less, whichever leaves the smaller hole, which the last chart fills."""
+    if not keys:
+        return []
+    count = min(len(keys), max((MOST, MOST - 1), key=lambda columns: (len(keys) - 1) % columns - columns))
+    rows = [keys[at : at + count] for at in range(0, len(keys), count)]
+    return [[(key, 1 / count) for key in row[:-1]] + [(row[-1], 1 - (len(row) - 1) / count)] for row in rows]
 
 
 def _still(spec: dict[str, Any]) -> dict[str, Any]:

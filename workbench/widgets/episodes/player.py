@@ -148,10 +148,16 @@ def facts(rollout: Rollout) -> dict[str, str]:
     }
 
 
-def episode(rollout: Rollout) -> tuple[dict[str, Any], list[bytes]]:
+def episode(
+    rollout: Rollout, encoded: tuple[str, list[bytes]] | None = None
+) -> tuple[dict[str, Any], list[bytes]]:
     """A rollout as one message: header and table of columns; and its buffers: columns (compressed), pictures, saliency
-    (compressed)."""
-    mime, pictures = rollout.pictures() if rollout.frames is not None else ("", [])
+    (compressed).
+
+    `encoded`: the frames as `Rollout.pictures` returns them, if not those; in place of an empty one, the page shows the
+    one before.
+    """
+    mime, pictures = encoded or (rollout.pictures() if rollout.frames is not None else ("", []))
     saliency = None if rollout.saliency is None else np.asarray(rollout.saliency, np.uint8)
     drawable = None
     if not pictures or rollout.explains_what_frames_do_not_show:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.checkpoints import Checkpoint
+from workbench.checkpoints import Checkpoint, standing
 from workbench.checkpoints.layer_statistics import Difference, Layer
 from workbench.playing.evaluating.evaluation_log import LoggedEvaluation
 from workbench.tables import number, plain
@@ -16,7 +16,7 @@ from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
 from workbench.widgets.charts.charts import COLOURS, EMPTY, GREY
 from workbench.widgets.charts.live import Figure
-from workbench.widgets.charts.marks import Events, event_marks, event_table, readout, readout_layer
+from workbench.widgets.charts.marks import Events, event_rules, event_table, readout, readout_layer
 from workbench.widgets.views.table import Column
 
 CHECKPOINTS = (
@@ -61,8 +61,10 @@ _OF_STRINGS = str.maketrans({"\\": "/", '"': "'"})
 Bins = tuple[Array, Array]  # edges and counts
 
 
-def checkpoint_rows(checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation]) -> list[dict[str, Any]]:
-    """A row per checkpoint, with the latest of its evaluations."""
+def checkpoint_rows(
+    checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, best: Checkpoint | None = None
+) -> list[dict[str, Any]]:
+    """A row per checkpoint, with the latest of its evaluations; the best one is marked."""
     rows = []
     for checkpoint in checkpoints:
         last = next((entry.evaluation for entry in reversed(evaluations) if entry.of(checkpoint)), None)
@@ -72,6 +74,7 @@ def checkpoint_rows(checkpoints: Sequence[Checkpoint], evaluations: Sequence[Log
             "updates": checkpoint.updates, "return": checkpoint.episode_return, "evaluation": None, "interval": "",
             "created": checkpoint.created,
             "why": "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", "")),
+            **({"note": f"the best of the run: {standing(best)}"} if best is not None and checkpoint == best else {}),
             "size": round(size_bytes(checkpoint) / 2**20, 2), **evaluated,
         })  # fmt: skip
     return rows
@@ -123,17 +126,19 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def timeline(
     checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, chosen: Sequence[Checkpoint] = (),
-    mean: Series = EMPTY, events: Events = (),
+    mean: Series = EMPTY, events: Events = (), best: Checkpoint | None = None,
 ) -> Figure:
-    """A diamond per checkpoint at its return, over the run's mean return; evaluations with their intervals as bars; a
-    vertical line at each `chosen` checkpoint."""
+    """A diamond per checkpoint at its return, over the run's mean return, with a ring at the `best` one; evaluations
+    with their intervals as bars; a vertical line at each `chosen` checkpoint."""
     x, value = along(mean, "frames"), mean["value"]
     scored = [checkpoint for checkpoint in checkpoints if checkpoint.episode_return is not None]
     tables: dict[str, Any] = {
-        "mean": {"x": x, "value": value}, "readout": readout([(x, value)]), **event_table(events, "frames"),
+        "mean": {"x": x, "value": value}, "readout": readout([(x, value)]), "events": event_table(events, "frames"),
         "saved": {"x": _floats(checkpoint.frames for checkpoint in scored),
                   "value": _floats(checkpoint.episode_return for checkpoint in scored),
                   "label": [checkpoint.path.name for checkpoint in scored]},
+        "best": {"x": _floats(checkpoint.frames for checkpoint in scored if checkpoint == best),
+                 "value": _floats(checkpoint.episode_return for checkpoint in scored if checkpoint == best)},
         "evaluated": _evaluated([entry.evaluation for entry in evaluations]),
         "chosen": {"x": _floats(checkpoint.frames for checkpoint in chosen),
                    "label": ["first", "second"][: len(chosen)]},
@@ -176,7 +181,10 @@ def _timeline() -> alt.LayerChart:
         align="right", dx=-5, baseline="top", fontSize=13).encode(y=alt.value(place), text="label:N")
         for name, place in (("first", 0), ("second", 17))]
     here = alt.layer(marked.mark_rule(strokeWidth=2), *names)
-    over = [here, readout_layer(["mean return"], "frames"), *event_marks("frames")]  # colours of other meaning
+    ring = _over("best").encode(x=x, y=y)
+    ringed = [ring.mark_point(shape="circle", size=330, strokeWidth=2.5, color=COLOURS[0], opacity=1),
+              ring.mark_text(dy=-17, fontSize=12, fontWeight="bold").encode(text=alt.value("best"))]
+    over = [*ringed, here, readout_layer(["mean return"], "frames"), event_rules("frames")]  # colours of other meaning
     chart = alt.layer(alt.layer(*layers), *over).resolve_scale(color="independent")
     return chart.properties(title="Checkpoints and evaluations", description=(
         "The mean return of training over frames, a diamond per checkpoint, and evaluations with their 95 % "

@@ -30,7 +30,7 @@ from workbench.metrics import MetricsReader
 from workbench.playing.branching import MAX_STEPS
 from workbench.playing.episodes import evaluate, rollout
 from workbench.playing.evaluating import evaluation_log
-from workbench.running.checkpoint_list import Owner
+from workbench.running.checkpoint_list import Checkpoints, Owner
 from workbench.tables import counted, number
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still
@@ -146,7 +146,8 @@ class CheckpointInspector:
             self._stamp = self._now()
             by_name = {checkpoint.path.name: checkpoint for checkpoint in self._owner.checkpoints}
             before, self._checkpoints = list(self._checkpoints), by_name
-            self.table.show(figures.checkpoint_rows(list(by_name.values()), self._evaluations())[::-1])
+            self.table.show(figures.checkpoint_rows(
+                list(by_name.values()), self._evaluations(), best=self._best())[::-1])
             if list(by_name) != before:
                 self._offer(list(by_name)[::-1])
             self._draw()
@@ -171,13 +172,16 @@ class CheckpointInspector:
         pair = [checkpoint for checkpoint in self._pair() if checkpoint is not None]
         charts = {"timeline": figures.timeline(
             list(self._checkpoints.values()), self._evaluations(), chosen=pair, events=reader.events(),
-            mean=reader.series("episode_return_mean", max_points=POINTS))}
+            mean=reader.series("episode_return_mean", max_points=POINTS), best=self._best())}
         if self._histogram is not None:
             charts["histogram"] = self._histogram
         self.charts.show(charts)
 
     def _evaluations(self) -> list[evaluation_log.LoggedEvaluation]:
         return evaluation_log.kept(self._owner.directory)
+
+    def _best(self) -> Checkpoint | None:
+        return Checkpoints(self._checkpoints.values(), self._owner).best
 
     def _pair(self) -> tuple[Checkpoint | None, Checkpoint | None]:
         """The selected checkpoint, and the one it is compared with."""

@@ -1,21 +1,26 @@
 """The figures of a run and their order. A chart is shown once the run has recorded the metrics that it draws.
 
 So an algorithm's panel follows from its metrics, and no chart is an empty box. The first charts, which every run gets
-sooner or later, say until then what they wait for.
+sooner or later, say until then what they wait for. Under them is the strip of events; the rest is in groups that a
+person opens. All charts of time have the same ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
 
 from workbench.metrics import History
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.tables import number
 from workbench.widgets.charts import charts
-from workbench.widgets.charts.axes import Axis, Series
+from workbench.widgets.charts.axes import Axis, Series, along
 from workbench.widgets.charts.live import Figure
+from workbench.widgets.charts.marks import event_table, spanning
 from workbench.widgets.panel import snapshot
 from workbench.widgets.panel.snapshot import Snapshot
 
@@ -32,7 +37,8 @@ class Slot:
     Attributes:
         series, histograms: names in the run's metrics; one of them is enough to draw the chart.
         draw: draws the figure of a snapshot that has one of them.
-        awaited: says what the chart waits for; None: the chart is left out until then.
+        awaited: says what the chart waits for; None, or "" from it: the chart is left out until then.
+        group: heading of the section that a person opens to see the chart; "": always shown.
     """
 
     title: str
@@ -40,14 +46,15 @@ class Slot:
     series: tuple[str, ...] = ()
     histograms: tuple[str, ...] = ()
     awaited: Callable[[Snapshot], str] | None = None
+    group: str = ""
 
     def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
         """The figure, or an empty one with the reason; None if the chart is left out."""
         if any(name in now.series for name in self.series) or any(name in now.histograms for name in self.histograms):
             return self.draw(now, self.title, axis)
-        if self.awaited is None:
+        if self.awaited is None or not (reason := self.awaited(now)):
             return None
-        return charts.nothing(self.awaited(now), title=self.title, wide=self.draw is _returns)
+        return charts.nothing(reason, title=self.title, wide=self.draw is _returns)
 
 
 def read(directory: RunDirectory, *, status: RunStatus | None = None, history: History | None = None) -> Snapshot:
@@ -57,7 +64,23 @@ def read(directory: RunDirectory, *, status: RunStatus | None = None, history: H
 
 def figures(now: Snapshot, *, axis: Axis = "frames") -> dict[str, Figure]:
     """The charts of a run over an axis of time, by key, in display order."""
-    return {key: figure for key, slot in SLOTS.items() if (figure := _figure(slot, now, axis)) is not None}
+    span = spanning(_ends(now, axis))
+    drawn = {key: figure for key, slot in SLOTS.items() if (figure := _figure(slot, now, axis)) is not None}
+    return {key: replace(figure, group=SLOTS[key].group,
+                         tables={**figure.tables, **({"span": span} if over_time(figure) else {})})
+            for key, figure in drawn.items()}
+
+
+def over_time(figure: Figure) -> bool:
+    """Whether the figure's x axis is the common one."""
+    return "span" in figure.tables
+
+
+def _ends(now: Snapshot, axis: Axis) -> tuple[float, float] | None:
+    """The ends of the common axis: of all that is drawn over it."""
+    places = [along(rows, axis) for rows in now.series.values()] + [event_table(now.events, axis)["x"]]
+    finite = np.concatenate([place[np.isfinite(place)] for place in places])
+    return (float(finite.min()), float(finite.max())) if len(finite) else None
 
 
 def _figure(slot: Slot, now: Snapshot, axis: Axis) -> Figure | None:
@@ -74,12 +97,12 @@ def _series(now: Snapshot, name: str) -> Series:
 def _returns(now: Snapshot, title: str, axis: Axis) -> Figure:
     each, mean, evaluation, evaluation_mean = (_series(now, name) for name in RETURNS)
     return charts.episode_returns(
-        each, mean, now.events, evaluation=evaluation, evaluation_mean=evaluation_mean, title=title, axis=axis)
+        each, mean, evaluation=evaluation, evaluation_mean=evaluation_mean, title=title, axis=axis)
 
 
 def _scores(now: Snapshot, title: str, axis: Axis) -> Figure:
     each, mean, evaluation, evaluation_mean = (_series(now, name) for name in SCORES)
-    return charts.episode_returns(each, mean, now.events, evaluation=evaluation, evaluation_mean=evaluation_mean,
+    return charts.episode_returns(each, mean, evaluation=evaluation, evaluation_mean=evaluation_mean,
                                   title=title, axis=axis, wide=False, what="score")
 
 
@@ -87,7 +110,7 @@ def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
     """A loss and its parts; or, on a logarithmic axis, a loss and the TD errors, whose magnitude differs."""
     if "td_error" in now.series:
         series = {"loss": _series(now, "loss"), "TD error": now.series["td_error"]}
-        return charts.lines(series, now.events, title="Loss and TD error", axis=axis, log=True)
+        return charts.lines(series, title="Loss and TD error", axis=axis, log=True)
     return _lines(LOSSES)(now, title, axis)
 
 
@@ -96,7 +119,7 @@ def _lines(labels: dict[str, str], **how: bool) -> Draw:
 
     def draw(now: Snapshot, title: str, axis: Axis) -> Figure:
         series = {label: now.series[name] for name, label in labels.items() if name in now.series}
-        return charts.lines(series, now.events, title=title, axis=axis, **how)
+        return charts.lines(series, title=title, axis=axis, **how)
 
     return draw
 
@@ -105,7 +128,7 @@ def _speed(now: Snapshot, title: str, axis: Axis) -> Figure:
     """Lines of frames and steps per second; one line where each step is one frame."""
     if now.status.steps_are_frames and "frames_per_second" in now.series:
         series = {"frames/s = steps/s": now.series["frames_per_second"]}
-        return charts.lines(series, now.events, title=f"{title} (frames/s = steps/s)", axis=axis, zero=True)
+        return charts.lines(series, title=f"{title} (frames/s = steps/s)", axis=axis, zero=True)
     return _lines(SPEEDS, zero=True)(now, title, axis)
 
 
@@ -113,12 +136,12 @@ def _memory(now: Snapshot, title: str, axis: Axis) -> Figure:
     """Lines of memory, without a line of an accelerator that the run does not have."""
     series = {label: now.series[name] for name, label in MEMORY.items()
               if name in now.series and (now.series[name]["value"] > 0).any()}
-    return charts.lines(series or {"learner": charts.EMPTY}, now.events, title=title, axis=axis, zero=True)
+    return charts.lines(series or {"learner": charts.EMPTY}, title=title, axis=axis, zero=True)
 
 
 def _replay_ratio(now: Snapshot, title: str, axis: Axis) -> Figure:
     series = {"measured": _series(now, "replay_ratio")}
-    return charts.lines(series, now.events, title=title, axis=axis, zero=True, asked=now.config.value("replay_ratio"))
+    return charts.lines(series, title=title, axis=axis, zero=True, asked=now.config.value("replay_ratio"))
 
 
 def _histogram(name: str, x: str) -> Draw:
@@ -130,6 +153,19 @@ def _before_losses(now: Snapshot) -> str:
         return "no update yet"
     first = min(now.config.value("replay_min_size"), now.status.replay_capacity or float("inf"))
     return f"no update before the replay holds {number(first)} unrolls"
+
+
+def _before_policy(now: Snapshot, *, of_values: bool) -> str:
+    """What the chart of the policy waits for in a run that has no update yet; a run with a replay learns values."""
+    has_replay = "replay_min_size" in now.config.all_settings()
+    return _before_losses(now) if of_values == has_replay and "loss" not in now.series else ""
+
+
+class _Events(Slot):
+    """The strip of events, which is there from the beginning."""
+
+    def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
+        return charts.events_strip(now.events, title=self.title, axis=axis)
 
 
 class _Bottleneck(Slot):
@@ -146,14 +182,15 @@ class _Bottleneck(Slot):
         return charts.bottleneck(shares, title=self.title)
 
 
-def _of(title: str, labels: dict[str, str], **how: bool) -> Slot:
-    return Slot(title, _lines(labels, **how), tuple(labels))
+def _of(title: str, labels: dict[str, str], *, group: str = "", **how: bool) -> Slot:
+    return Slot(title, _lines(labels, **how), tuple(labels), group=group)
 
 
 def _shape(title: str, name: str, x: str) -> Slot:
-    return Slot(title, _histogram(name, x), histograms=(name,))
+    return Slot(title, _histogram(name, x), histograms=(name,), group=LEARNING)
 
 
+LEARNING, SYSTEM = "Learning", "System"
 SPEEDS = {"frames_per_second": "frames/s", "steps_per_second": "steps/s"}
 WAITS = {"batch_wait_ms": "batch wait", "inference_ms": "inference", "update_ms": "update"}
 MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner", "memory_gb": "machine"}
@@ -162,19 +199,23 @@ SLOTS = {
     "scores": Slot("Episode score", _scores, SCORES),
     "speed": Slot("Speed", _speed, tuple(SPEEDS), awaited=lambda now: "no measurement yet"),
     "losses": Slot("Losses", _losses, ("td_error", *LOSSES), awaited=_before_losses),
-    "bottleneck": _Bottleneck("Where the time goes", _lines({})),
-    "entropy": _of("Policy entropy (nats)", {"entropy": "entropy"}),
-    "q_value": _of("Q-value of actions taken", {"q_value": "Q-value"}),
+    "entropy": Slot("Policy entropy (nats)", _lines({"entropy": "entropy"}), ("entropy",),
+                    awaited=partial(_before_policy, of_values=False)),
+    "q_value": Slot("Q-value of actions taken", _lines({"q_value": "Q-value"}), ("q_value",),
+                    awaited=partial(_before_policy, of_values=True)),
+    "events": _Events("Events", _lines({})),
     "policy_lag": _shape("Policy lag", "policy_lag", "updates between acting and learning"),
-    "batches": _of("Batch and queue fill", {"batch_fill": "batch", "queue_occupancy": "queue"}, share=True),
-    "waits": _of("Batch wait and work (ms)", WAITS, log=True),
-    "replay_fill": _of("Replay fill", {"replay_fill": "fill"}, share=True),
-    "replay_ratio": Slot("Replay ratio", _replay_ratio, ("replay_ratio",)),
+    "learning_rate": _of("Learning rate", {"learning_rate": "learning rate"}, log=True, stepped=True, group=LEARNING),
+    "replay_fill": _of("Replay fill", {"replay_fill": "fill"}, share=True, group=LEARNING),
+    "replay_ratio": Slot("Replay ratio", _replay_ratio, ("replay_ratio",), group=LEARNING),
     "td_error": _shape("TD error", "td_error", "size |δ| of the error of a step"),
     "priority": _shape("Priorities", "priority", "priority of an unroll in the replay"),
     "sample_age": _shape("Age of samples", "sample_age", "steps between arrival and use"),
-    "learning_rate": _of("Learning rate", {"learning_rate": "learning rate"}, log=True, stepped=True),
-    "memory": Slot("Memory (GiB)", _memory, tuple(MEMORY)),
+    "bottleneck": _Bottleneck("Where the time goes", _lines({}), group=SYSTEM),
+    "batches": _of("Batch and queue fill", {"batch_fill": "batch", "queue_occupancy": "queue"}, share=True,
+                   group=SYSTEM),
+    "waits": _of("Batch wait and work (ms)", WAITS, log=True, group=SYSTEM),
+    "memory": Slot("Memory (GiB)", _memory, tuple(MEMORY), group=SYSTEM),
 }
 SERIES = frozenset(name for slot in SLOTS.values() for name in slot.series)
 HISTOGRAMS = tuple(name for slot in SLOTS.values() for name in slot.histograms)

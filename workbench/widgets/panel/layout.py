@@ -14,6 +14,7 @@ from workbench.widgets.charts.live import LiveCharts
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
+from workbench.widgets.panel.banner import Banner, Rescuable
 from workbench.widgets.panel.buttons import Buttons, Notes
 from workbench.widgets.panel.controls import Control, SharedStyles
 from workbench.widgets.panel.next_steps import NextSteps, OnDisk
@@ -31,7 +32,7 @@ class PanelCallbacks(Protocol):
     def resumed(self) -> None: ...
 
 
-class InPanel(RestartsActors, OnDisk, Protocol):
+class InPanel(RestartsActors, OnDisk, Rescuable, Protocol):
     """What the widgets of a panel need of a run; a `Run` has it."""
 
 
@@ -49,6 +50,7 @@ class PanelView:
         on_pull: Callable[[], None],
     ) -> None:
         self.headline, self.progress, self.facts = (_html(part) for part in ("headline", "progress", "facts"))
+        self.banner = Banner(run)
         self.gone = _html("gone")  # which the page shows once the kernel is gone
         self._trend, self._seen = "", set[str]()
         self.buttons, self.notes = Buttons(callbacks.press), Notes()
@@ -77,7 +79,7 @@ class PanelView:
         self._steering = ipywidgets.HBox([self.buttons.view, self.controls["actors"].view], layout=wrapping)
         self._steering.add_class("workbench-steering")
         box = ipywidgets.VBox([
-            style, self.gone, self.headline,
+            style, self.gone, self.headline, self.banner.view,
             self.progress, self.facts, self._steering, self.next_steps.view, self.notes.box, self.axis, self.charts,
             _section("hyperparameters", "Live hyperparameters", ipywidgets.Box(tuning, layout=wrapping)),
             _section("actors", "Actors", self.actor_table.view),
@@ -91,6 +93,7 @@ class PanelView:
         """Update everything but the charts; returns the id of the newest event."""
         self.gone.value = facts.detached(now.name)
         self.headline.value = facts.headline(now)
+        self.banner.show(now)
         self.progress.value = facts.progress(now)
         self._seen |= facts.known(now)
         self.facts.value = facts.facts(now, trend=self._trend, seen=self._seen)

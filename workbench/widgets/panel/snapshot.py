@@ -90,6 +90,7 @@ def sentence(snapshot: Snapshot) -> str:
         progress(snapshot),
         status.speed if status.state == "training" else "",
         *(FACTS[name].said(status, number) for name in _IN_SENTENCE),
+        status.collapse_in(number),
         status.left,
         *stopping_rules.spent(snapshot.config, status),
     ]

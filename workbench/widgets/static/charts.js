@@ -1,3 +1,19 @@
+// src/arrangement.js
+var NARROWEST = 240;
+var GAP = 10;
+function arranged(width, count, wide) {
+  const most = Math.max(1, Math.floor((width + GAP) / (NARROWEST + GAP)));
+  if (count < 2 || most < 2) return { columns: 1, first: 1, last: 1 };
+  if (wide) {
+    if (most > count) return { columns: count + 1, first: 2, last: 1 };
+    if (count > 2 && most >= count - 1) return { columns: count - 1, first: count - 1, last: 1 };
+    return { columns: 2, first: count % 2 ? 2 : 1, last: 1 };
+  }
+  const largest = Math.min(most, count), hole = (columns2) => columns2 - 1 - (count - 1) % columns2;
+  const columns = largest > 2 && hole(largest - 1) < hole(largest) ? largest - 1 : largest;
+  return { columns, first: 1, last: 1 + hole(columns) };
+}
+
 // src/elements.js
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -115,14 +131,15 @@ var Card = class {
     this.visible = false;
     this.el = element("figure", { class: "workbench-card" });
     this.plot = element("div", { class: "workbench-card-plot" });
-    this.plot.style.minHeight = `${HEIGHT}px`;
+    this.line = element("div", { class: "workbench-card-line", hidden: true });
     this.el.addEventListener("keydown", (event) => event.stopPropagation());
     this.title = element("span", { class: "workbench-card-title" });
     this.summary = element("summary", {}, "⋯");
     this.problem = element("p", { class: "workbench-card-problem", role: "alert", hidden: true });
     this.failed = false;
     const head = element("figcaption", { class: "workbench-card-head" }, this.title, this.menu());
-    this.el.append(head, this.plot, this.problem);
+    const over = element("div", { class: "workbench-card-over" }, this.plot, this.line);
+    this.el.append(head, over, this.problem);
   }
   menu() {
     const menu = element("details", { class: "workbench-card-menu" });
@@ -168,7 +185,7 @@ var Card = class {
     this.chosen = {};
     this.title.textContent = figure.title;
     this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
-    this.el.classList.toggle("workbench-card-wide", figure.wide);
+    this.plot.style.minHeight = `${single(figure.spec) ? heightOf(figure.spec) : HEIGHT}px`;
   }
   /** New data, with which a chart that could not be drawn is tried again. @param {Record<string, Table>} tables */
   take(tables) {
@@ -184,6 +201,13 @@ var Card = class {
   }
   get resized() {
     return this.drawn !== null && this.width > 0 && Math.abs(this.drawn.width - this.width) >= 1;
+  }
+  /** Where the plot of a chart of time is within the drawing, in px; null for any other chart.
+   * @returns {{left: number, top: number, width: number, height: number} | null} */
+  plotted() {
+    if (!this.drawn || !this.tables.span) return null;
+    const { view } = this.drawn, [left, top] = view.origin(), padding = view.padding();
+    return { left: left + padding.left, top: top + padding.top, width: view.width(), height: view.height() };
   }
   /** Bring the drawing up to date; whether it is there for the first time. */
   async draw() {
@@ -243,6 +267,7 @@ var Card = class {
   }
   /** Forget the drawing; the data stays, and what a person chose in the controls that the chart itself has. */
   clear() {
+    this.line.hidden = true;
     for (const { name, bind } of this.drawn ? this.figure?.spec.params ?? [] : []) {
       if (bind && bind !== "scales" && bind !== "legend") this.chosen[name] = this.drawn.view.signal(name);
     }
@@ -275,28 +300,53 @@ var Card = class {
 function single(spec) {
   return spec !== void 0 && ("layer" in spec || "mark" in spec);
 }
+function heightOf(spec) {
+  return spec?.height ?? HEIGHT;
+}
 function sized(spec, width) {
   if (!single(spec)) return spec;
-  return { ...spec, width, height: spec.height ?? HEIGHT, autosize: { type: "fit", contains: "padding" }, padding: 2 };
+  return { ...spec, width, height: heightOf(spec), autosize: { type: "fit", contains: "padding" }, padding: 2 };
+}
+
+// src/crosshair.js
+function valueAt(card, clientX) {
+  const view = card.drawn?.view, plot = card.plotted();
+  if (!view || !plot) return null;
+  const place = clientX - card.plot.getBoundingClientRect().left - plot.left;
+  return place < 0 || place > plot.width ? null : view.scale("x").invert(place);
+}
+function showAt(cards, value) {
+  for (const card of cards) {
+    const plot = value === null || !card.visible ? null : card.plotted();
+    const place = plot ? card.drawn.view.scale("x")(value) : NaN;
+    const { line } = card;
+    line.hidden = !plot || !(place >= 0 && place <= plot.width);
+    if (plot && !line.hidden) {
+      Object.assign(line.style, { left: `${plot.left + place}px`, top: `${plot.top}px`, height: `${plot.height}px` });
+    }
+  }
 }
 
 // src/pacing.js
 var Pacer = class {
   /** @param {{share?: number, longestRestMs?: number, now?: () => number,
-   *           later?: (call: () => void, ms: number) => any}} [how] */
+   *           later?: (call: () => void, ms: number) => any, cancel?: (timer: any) => void}} [how] */
   constructor({
     share = 0.08,
     longestRestMs = 3e3,
     now = () => performance.now(),
-    later = (call, ms) => setTimeout(call, ms)
+    later = (call, ms) => setTimeout(call, ms),
+    cancel = (timer) => clearTimeout(timer)
   } = {}) {
     this.share = share;
     this.longestRestMs = longestRestMs;
     this.now = now;
     this.later = later;
+    this.cancel = cancel;
     this.waiting = /* @__PURE__ */ new Map();
     this.busy = false;
     this.closed = false;
+    this.rest = null;
   }
   /** Do `task` when it is its turn; one that waits under the same key is done once. It resolves to whether it is urgent
    * work, such as a first drawing, after which nobody rests.
@@ -309,6 +359,7 @@ var Pacer = class {
     }
   }
   async next() {
+    this.rest = null;
     const first = this.waiting.entries().next();
     if (first.done || this.closed) {
       this.busy = false;
@@ -320,7 +371,14 @@ var Pacer = class {
     const urgent = await task();
     const took = this.now() - began;
     const rest = urgent ? 0 : Math.min(took / this.share - took, this.longestRestMs);
-    this.later(() => void this.next(), rest);
+    this.rest = this.later(() => void this.next(), rest);
+  }
+  /** End a rest: somebody looks at what waits. */
+  hurry() {
+    if (this.rest === null || !this.waiting.size) return;
+    this.cancel(this.rest);
+    this.rest = null;
+    this.later(() => void this.next(), 0);
   }
   close() {
     this.closed = true;
@@ -340,17 +398,14 @@ var Charts = class {
     this.cards = /* @__PURE__ */ new Map();
     this.serial = -1;
     this.pacer = new Pacer();
-    this.grid = document.createElement("div");
-    this.grid.className = "workbench-charts";
-    this.grid.setAttribute("role", "group");
-    this.grid.setAttribute("aria-label", model.get("label"));
-    this.said = document.createElement("p");
-    this.said.className = "workbench-charts-said";
-    this.said.setAttribute("role", "status");
-    this.box = document.createElement("div");
-    this.box.className = "workbench-charts-box";
-    this.box.append(this.grid, this.said);
+    this.label = model.get("label");
+    this.grid = element("div", { class: "workbench-charts", role: "group", "aria-label": this.label });
+    this.sections = /* @__PURE__ */ new Map();
+    this.grids = /* @__PURE__ */ new Map();
+    this.said = element("p", { class: "workbench-charts-said", role: "status" });
+    this.box = element("div", { class: "workbench-charts-box" }, this.grid, this.said);
     el.append(this.box);
+    this.width = 0;
     this.look = look(this.grid);
     this.heard = performance.now();
     this.patience = PULL_AFTER_MS;
@@ -361,12 +416,18 @@ var Charts = class {
     const wake = () => this.drawAll();
     this.seen = new IntersectionObserver((entries) => {
       for (const entry of entries) this.of(entry.target, (card) => card.visible = entry.isIntersecting);
+      this.pacer.hurry();
     }, { rootMargin: "120px" });
     this.sized = new ResizeObserver((entries) => {
       for (const entry of entries) {
-        this.of(entry.target, (card) => card.width = Math.floor(card.plot.clientWidth) || card.width);
+        if (entry.target === this.box) this.place();
+        else this.of(entry.target, (card) => card.width = Math.floor(card.plot.clientWidth) || card.width);
       }
     });
+    this.sized.observe(this.box);
+    const point = (event) => this.point(event), leave = () => showAt(this.cards.values(), null);
+    this.box.addEventListener("pointermove", point);
+    this.box.addEventListener("pointerleave", leave);
     const stopTheme = watchTheme(() => this.restyle());
     const timer = setInterval(() => this.pull(), 1e3);
     this.model.on("msg:custom", receive);
@@ -411,7 +472,6 @@ var Charts = class {
   add(key) {
     const card = new Card(this.vega, () => this.look, (text) => this.said.textContent = text);
     this.cards.set(key, card);
-    this.grid.append(card.el);
     this.seen?.observe(card.el);
     this.sized?.observe(card.el);
     return card;
@@ -423,12 +483,85 @@ var Charts = class {
     card.remove();
     this.cards.delete(key);
   }
-  /** @param {string[]} order */
+  /** Put every card into the grid of its group, in this order. @param {string[]} order */
   arrange(order) {
-    order.forEach((key, at) => {
-      const el = this.cards.get(key)?.el;
-      if (el && this.grid.children[at] !== el) this.grid.insertBefore(el, this.grid.children[at] ?? null);
-    });
+    this.grids = /* @__PURE__ */ new Map([[
+      this.grid,
+      /** @type {Card[]} */
+      []
+    ]]);
+    for (const key of order) {
+      const card = this.cards.get(key), group = card?.figure?.group;
+      const grid = group ? this.section(group).grid : this.grid;
+      if (card) this.grids.set(grid, [...this.grids.get(grid) ?? [], card]);
+    }
+    for (const [grid, cards] of this.grids) {
+      cards.forEach(({ el }, at) => {
+        if (grid.children[at] !== el) grid.insertBefore(el, grid.children[at] ?? null);
+      });
+    }
+    for (const [group, { el, grid, heading }] of this.sections) {
+      const count = this.grids.get(grid)?.length ?? 0;
+      heading.textContent = `${count} chart${count === 1 ? "" : "s"}`;
+      if (count) continue;
+      el.remove();
+      this.sections.delete(group);
+    }
+    this.width = 0;
+    this.place();
+  }
+  /** The section of that heading, made where there is none. @param {string} group @returns {Section} */
+  section(group) {
+    const before = this.sections.get(group);
+    if (before) return before;
+    const heading = element("span", { class: "workbench-charts-count" });
+    const grid = element("div", { class: "workbench-charts", role: "group", "aria-label": `${this.label}: ${group}` });
+    const el = element(
+      "details",
+      { class: "workbench-charts-section", open: (this.model.get("opened") ?? []).includes(group) },
+      element("summary", {}, group, heading),
+      grid
+    );
+    el.addEventListener("toggle", () => this.remember(group, el.open));
+    el.addEventListener("keydown", (event) => event.stopPropagation());
+    this.box.insertBefore(el, this.said);
+    this.sections.set(group, { el, heading, grid });
+    return { el, heading, grid };
+  }
+  /** Tell the kernel which sections are open, for a page that is loaded anew. @param {string} group @param {boolean} open */
+  remember(group, open) {
+    const before = (
+      /** @type {string[]} */
+      this.model.get("opened") ?? []
+    );
+    if (before.includes(group) === open) return;
+    this.model.set("opened", open ? [...before, group] : before.filter((other) => other !== group));
+    try {
+      this.model.save_changes();
+    } catch {
+    }
+  }
+  /** Give every card its columns of the grid. */
+  place() {
+    const width = this.box.clientWidth;
+    if (!width || width === this.width) return;
+    this.width = width;
+    for (const [grid, cards] of this.grids) {
+      const single2 = cards.filter((card) => !card.figure?.row);
+      const { columns, first, last } = arranged(width, single2.length, Boolean(single2[0]?.figure?.wide));
+      grid.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+      for (const card of cards) card.el.style.gridColumn = card.figure?.row ? "1 / -1" : "auto";
+      if (first > 1) single2[0].el.style.gridColumn = `span ${first}`;
+      if (last > 1) single2[single2.length - 1].el.style.gridColumn = `span ${last}`;
+    }
+  }
+  /** The line under the pointer, in all charts of time. @param {PointerEvent} event */
+  point(event) {
+    const card = [...this.cards.values()].find((one) => one.plot.contains(
+      /** @type {Node} */
+      event.target
+    ));
+    showAt(this.cards.values(), card ? valueAt(card, event.clientX) : null);
   }
   /** Change something of the card that has this element, and draw it. @param {Element} el @param {(card: Card) => void} change */
   of(el, change) {
@@ -442,10 +575,21 @@ var Charts = class {
   drawAll() {
     for (const card of this.cards.values()) this.draw(card);
   }
-  /** Draw what nobody sees later. @param {Card} card */
+  /** Draw a card that somebody sees: alone and at once for the first time, then with all others that have news.
+   * @param {Card} card */
   draw(card) {
-    const due = () => card.dirty && card.visible && card.width > 0 && !document.hidden;
-    if (due()) this.pacer.ask(card, async () => due() ? card.draw() : true);
+    if (!this.due(card)) return;
+    if (!card.drawn) return this.pacer.ask(card, async () => this.due(card) ? card.draw() : true);
+    this.pacer.ask(this, async () => {
+      for (const each of this.cards.values()) {
+        if (each.drawn && this.due(each)) await each.draw();
+      }
+      return false;
+    });
+  }
+  /** @param {Card} card */
+  due(card) {
+    return card.dirty && card.visible && card.width > 0 && !document.hidden;
   }
   restyle() {
     const now = look(this.grid);

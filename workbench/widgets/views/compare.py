@@ -25,8 +25,7 @@ from workbench.running.handle import Run
 from workbench.running.tuning import Change, changes
 from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
-from workbench.widgets.charts.axes import AXES
-from workbench.widgets.charts.compare_chart import LARGEST_SMOOTHING
+from workbench.widgets.charts.compare_chart import COMPARE_AXES, LARGEST_SMOOTHING
 
 POINTS = 1000  # of a run, at most
 ROWS = 4500  # of all runs together; Altair draws no more than 5000
@@ -39,24 +38,26 @@ def compare(
     metric: str = "episode_return",
     *,
     axis: str = "frames",
-    smoothing: float = 0.05,
+    smoothing: float = 0.01,
 ) -> Comparison:
     """A metric of several runs, drawn over each other, with the configuration fields in which they differ.
 
     Args:
         runs: handles, names or directories.
         metric: any of `run.metric_names`.
-        axis: frames, updates or hours of training; a list under the chart changes it.
+        axis: frames, updates, hours of training, or share: of each run's own frames, so that a short run is as long as
+            a long one; a list under the chart changes it.
         smoothing: how far the mean behind each point of a line reaches to both sides, as a share of the axis, from 0
-            (not at all) to 0.5; a slider under the chart changes it.
+            (not at all) to 0.5; a slider under the chart changes it. The line never leaves the range of the recorded
+            values next to it, which stay in the chart as a thin line.
 
     Raises:
         InvalidInput: no runs, one of them twice, or a wrong axis or smoothing.
         RunNotFound: with the nearest name.
         UnknownName: a run has no such metric; says which, and the nearest name.
     """
-    if axis not in AXES:
-        raise UnknownName.among("axis", str(axis), AXES)
+    if axis not in COMPARE_AXES:
+        raise UnknownName.among("axis", str(axis), COMPARE_AXES)
     if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 0.5:
         raise OutOfBounds(f"smoothing={smoothing!r} is out of bounds: it must lie in [0, {LARGEST_SMOOTHING}], as a "
                           "share of the axis.")
@@ -65,7 +66,8 @@ def compare(
     points = min(POINTS, max(2, ROWS // len(by_name)))
     curves = pd.concat([_curve(name, directory, metric, points) for name, directory in by_name.items()],
                        ignore_index=True)
-    return Comparison(metric, axis, float(smoothing), curves, _tunes(by_name), _differences(by_name), tuple(by_name))
+    return Comparison(metric, axis, float(smoothing), curves, _tunes(by_name, curves), _differences(by_name),
+                      tuple(by_name))
 
 
 class Comparison:
@@ -74,8 +76,8 @@ class Comparison:
     Attributes:
         metric: the compared metric.
         runs: names of the runs in the chart.
-        data: the chart's data: run, frames, updates, hours, value. If the metric has more rows than there are points,
-            a point is the mean of equally many rows.
+        data: the chart's data: run, frames, updates, hours, share, value. If the metric has more rows than there are
+            points, a point is the mean of equally many rows.
         differences: fields of the configuration that differ, with one column per run; a field that was tuned shows
             every value, and the frames at which it changed.
     """
@@ -148,19 +150,31 @@ class Comparison:
         """The widget: the chart, and the differences beside it."""
         import ipywidgets
 
-        from workbench.widgets.charts.live import Figure, LiveCharts
+        from workbench.widgets.charts.live import LiveCharts
 
         charts = LiveCharts(label=self._title)
-        tables = {"curves": _columns(self.data), "tunes": _columns(self._tunes)}
-        chart = self._chart_of(alt.NamedData("curves"), alt.NamedData("tunes"))
-        filled = tables if len(self._tunes) else {"curves": tables["curves"]}
-        charts.show({"comparison": Figure(self._title, chart, filled, wide=True)})
+        charts.show({"comparison": self._figure(self)})
         charts.layout = {"flex": "3 1 520px", "min_width": "0"}
         place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
         beside = ipywidgets.HTML(self._table(), layout=place)
         box = ipywidgets.Box([charts, beside], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
         box.add_class("workbench-compare")
         return box
+
+    def show_newer(self, newer: Comparison) -> None:
+        """Draw the data of a later comparison of the same runs in this one's `view`."""
+        self.view.children[0].show({"comparison": self._figure(newer)})
+
+    def _figure(self, filled: Comparison) -> Any:
+        """The chart of this comparison with the data of that one."""
+        from workbench.widgets.charts.live import Figure
+
+        tunes = {"tunes": _columns(filled._tunes)} if len(self._tunes) else {}
+        return Figure(self._title, self._live_chart, {"curves": _columns(filled.data), **tunes}, wide=True)
+
+    @cached_property
+    def _live_chart(self) -> alt.LayerChart:
+        return self._chart_of(alt.NamedData("curves"), alt.NamedData("tunes"))
 
     def still(self) -> dict[str, Any]:
         """The outputs for a saved notebook."""
@@ -229,12 +243,20 @@ def _require(metric: str, by_name: dict[str, RunDirectory]) -> None:
 def _curve(name: str, directory: RunDirectory, metric: str, points: int) -> pd.DataFrame:
     series = MetricsReader(directory.metrics).means(metric, points=points)
     return pd.DataFrame({"run": name, "frames": series["frames"], "updates": series["updates"],
-                         "hours": series["time_s"] / 3600, "value": series["value"]})
+                         "hours": series["time_s"] / 3600, "share": series["frames"] / _last(series["frames"]),
+                         "value": series["value"]})
 
 
-def _tunes(by_name: dict[str, RunDirectory]) -> pd.DataFrame:
-    columns = ["run", "frames", "updates", "hours", "message"]
-    rows = [(name, event["frames"], event["updates"], event["time_s"] / 3600, event["message"])
+def _last(frames: Any) -> float:
+    """The frames at the end of a run, by which its shares are divided."""
+    return float(max(frames.max(initial=0), 1))
+
+
+def _tunes(by_name: dict[str, RunDirectory], curves: pd.DataFrame) -> pd.DataFrame:
+    columns = ["run", "frames", "updates", "hours", "share", "message"]
+    last = {name: _last(run["frames"].to_numpy()) for name, run in curves.groupby("run")}
+    rows = [(name, event["frames"], event["updates"], event["time_s"] / 3600, event["frames"] / last.get(name, 1.0),
+             event["message"])
             for name, directory in by_name.items() for event in MetricsReader(directory.metrics).events()
             if event["kind"] == "tune" and event["frames"] is not None]
     return pd.DataFrame(rows, columns=columns)

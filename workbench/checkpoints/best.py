@@ -1,0 +1,61 @@
+"""The best of a run's checkpoints: that whose last episodes had the highest mean when it was written.
+
+Which mean that is stands in `metrics.collapse`: of environments that evaluate, if any do; of scores, where there are
+any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.checkpoints.checkpoint import Checkpoint, is_number
+from workbench.metrics.status import JUDGED
+from workbench.metrics.status_facts import FACTS, exact
+
+BEST = "best"  # reason of a checkpoint that was written because its run was never better
+LEAST_EPISODES = 20  # behind a mean that counts: right after a resume it is of a single episode
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How good a checkpoint was when it was written.
+
+    Attributes:
+        by: name of the mean, as in a status.
+        mean, episodes: it, and how many episodes are behind it.
+    """
+
+    by: str
+    mean: float
+    episodes: int
+
+    def __str__(self) -> str:
+        return f"{FACTS[self.by].title} {exact(self.mean)} of {self.episodes} episodes"
+
+
+def standing(checkpoint: Checkpoint) -> Standing | None:
+    """The standing that its meta.json tells; None where too few episodes are behind it.
+
+    Older versions wrote the mean return of training alone, over up to a hundred episodes.
+    """
+    judged = checkpoint.meta.get("judged")
+    if judged is None:
+        judged = {"by": "episode_return", "mean": checkpoint.episode_return,
+                  "episodes": checkpoint.meta.get("episodes")}
+    if not isinstance(judged, dict):
+        return None
+    by, mean, episodes = (judged.get(name) for name in ("by", "mean", "episodes"))
+    if by not in JUDGED or not is_number(mean) or type(episodes) is not int or episodes < LEAST_EPISODES:
+        return None
+    return Standing(by, float(mean), min(episodes, 100))
+
+
+def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The one with the highest mean, the earliest of several; None where none has enough episodes behind it.
+
+    They are compared by the mean that the newest one was judged by.
+    """
+    pairs = [(checkpoint, judged) for checkpoint in checkpoints if (judged := standing(checkpoint)) is not None]
+    same = [(checkpoint, judged.mean) for checkpoint, judged in pairs if judged.by == pairs[-1][1].by]
+    return max(same, key=lambda pair: pair[1])[0] if same else None

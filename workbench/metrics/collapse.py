@@ -1,0 +1,54 @@
+"""Whether a run's return has collapsed: the one definition, as a pure function of one status after the other.
+
+A run is judged by one mean over the last hundred episodes: of environments that evaluate, if any do, else of those that
+train; of the score, where the environment tells one beside a shaped reward, else of the return (`judged_by`).
+
+    first ──────────▶ best ──────────▶ now
+           rise                fall
+
+It has collapsed once it has lost more than two thirds of its rise, and recovered once it misses less than one third.
+Rise and fall must both be at least as large as the scatter of single episodes: a mean of a hundred scatters a tenth as
+much, so that noise alone, a fresh run or a warm-up is no collapse, whatever the sign and the size of returns.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from workbench.metrics.status import Course, LearnerStatus, judged_mean
+
+EPISODES = 100  # behind a mean that counts: right after a resume there are fewer
+LOST, MISSED = 2 / 3, 1 / 3  # of the rise: more than this begins a collapse, less than this ends one
+
+
+def judged_by(*, evaluates: bool, scored: bool) -> str:
+    """The name of the mean by which a run is judged.
+
+    Args:
+        evaluates: whether any environment does.
+        scored: whether its episodes have scores.
+    """
+    return f"{'evaluation' if evaluates else 'episode'}_{'score' if scored else 'return'}"
+
+
+def followed(course: Course, status: LearnerStatus) -> Course:
+    """The course after one more status; the same where fewer than EPISODES are behind its mean."""
+    mean, episodes = judged_mean(status)
+    if mean is None or not math.isfinite(mean) or episodes < EPISODES:
+        return course
+    spread = status.judged_spread or 0.0
+    if course.first_mean is None:
+        course = replace(course, first_mean=mean)
+    if course.best_mean is None or mean > course.best_mean:
+        return replace(course, best_mean=mean, best_mean_frames=status.frames, best_mean_spread=spread, collapsed=False)
+    return replace(course, collapsed=_collapsed(course, mean, spread))
+
+
+def _collapsed(course: Course, mean: float, spread: float) -> bool:
+    assert course.best_mean is not None and course.first_mean is not None
+    rise, fall = course.best_mean - course.first_mean, course.best_mean - mean
+    if course.collapsed:
+        return fall > MISSED * rise
+    scatter = math.sqrt(((course.best_mean_spread or 0.0) ** 2 + spread**2) / 2)  # of episodes, then and now
+    return fall > LOST * rise and min(rise, fall) > scatter
