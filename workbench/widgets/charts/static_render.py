@@ -80,9 +80,9 @@ def collapse(snapshot: Snapshot) -> str:
         return ""
     lost, line = (html.escape(text) for text in (
         snapshot.status.collapse_in(tables.number), f"wb.attach({snapshot.name!r}).rescue()"))
-    return (f'<div style="border-left:4px solid #b3261e;padding:2px 8px;margin:4px 0">The return has collapsed: {lost}. '
-            f'To go on from its best checkpoint with half the learning rate: <code style="user-select:all">{line}</code>'
-            "</div>")
+    look = "border-left:4px solid #b3261e;padding:2px 8px;margin:4px 0"
+    return (f'<div style="{look}">The return has collapsed: {lost}. To go on from its best checkpoint with half the '
+            f'learning rate: <code style="user-select:all">{line}</code></div>')
 
 
 def next_lines(snapshot: Snapshot) -> str:
