@@ -20,7 +20,8 @@ def private_home(prefix: str = "wb") -> Iterator[str]:
             yield home
         finally:
             import workbench as wb  # not before: newcomer.py measures this import
+            from workbench.rundir import ENDED
 
-            for run in wb.runs():
+            for run in (run for run in wb.runs() if run.state not in ENDED):
                 with suppress(wb.errors.WorkbenchError):
                     wb.attach(run.name).stop(timeout_s=20)

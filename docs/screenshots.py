@@ -19,13 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import Locator
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.browser.conftest import chromium
-from tests.browser.driver import DARK, LIGHT, Browser, Notebook, Server
+from tests.browser.driver import Browser, Notebook, Server
+from tests.browser.photograph import THEMES, photograph
 from workbench import rundir
 from workbench.errors import WorkbenchError
 from workbench.running.handle import Run, attach
@@ -36,7 +36,6 @@ HERE = Path(__file__).parent
 PONG = "pong-vtrace-1"
 SWEEP = "cartpole-sweep"
 SIZE = (1420, 3000)  # of the window: tall enough for every widget to be seen whole
-COLOURS = 256  # of a picture: a tenth of its size, and nobody sees it
 CARTPOLE = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "unroll_length": 20, "total_frames": 60_000,
             "progress": False, "wait_ready": True}
 SPACE = {"learning_rate": (1e-4, 1e-1), "entropy_cost": (1e-4, 0.1), "batch_size": [4, 8, 16, 32]}
@@ -138,15 +137,9 @@ def shoot(notebook: Notebook, picture: Picture, cell: int) -> None:
     widget = notebook.cell(cell).locator(picture.selector).first
     widget.wait_for(timeout=60_000)
     picture.prepare(widget)
-    for theme, word in ((LIGHT, "light"), (DARK, "dark")):
+    for theme, word in THEMES:
         notebook.theme(theme)
-        widget.scroll_into_view_if_needed()
-        notebook.page.mouse.move(5, 5)
-        notebook.page.evaluate("() => document.activeElement?.blur()")
-        notebook.page.wait_for_timeout(4000)  # until all charts are drawn in this theme
-        path = HERE / f"{picture.name}-{word}.png"
-        widget.screenshot(path=path, animations="disabled")
-        Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+        photograph(notebook, widget, path := HERE / f"{picture.name}-{word}.png")
         print(f"{path.name}: {path.stat().st_size // 1024} kB", flush=True)
 
 

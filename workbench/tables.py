@@ -8,12 +8,17 @@ from __future__ import annotations
 import html
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from workbench.errors import NoSuchIndex, UnknownName, WrongType, printable
 
 SMALL = "font-family:sans-serif;font-size:13px"  # of a view with more than a table
+
+_WRITTEN = re.compile(r"([-+]?(?:\d{1,3}(?:,\d{3}){1,60}|\d{1,200})(?:\.\d{1,200})?) ?([kKMGT]?)", re.ASCII)
+_TIMES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Any], str]]
@@ -71,13 +76,21 @@ class Table(Sequence[Row], Generic[Row]):
         return [[show(row) for show in self._columns.values()] for row in self._rows]
 
     def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, width: int | None = None) -> str:
+        """The table as text; columns that do not fit into a width are left out, the last ones first, and named."""
         if not self._rows:
             return self._empty
         lines = [[plain(cell) for cell in line] for line in (self._columns, *self._cells())]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self._columns))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        room = len(widths)
+        while width is not None and room > 1 and sum(widths[:room]) + 2 * (room - 1) > width:
+            room -= 1
+        text = ["  ".join(cell.ljust(size) for cell, size in zip(line[:room], widths, strict=False)).rstrip()
                 for line in lines]
-        return "\n".join([*text, *map(plain, self._notes)])
+        left_out = [f"(a wider terminal shows {', '.join(lines[0][room:])})"] if room < len(widths) else []
+        return "\n".join([*text, *left_out, *map(plain, self._notes)])
 
     def _repr_html_(self) -> str:
         if not self._rows:
@@ -114,6 +127,14 @@ def number(value: float) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:,.4g} M" if abs(value) < 1e9 else f"{value / 1e9:,.4g} G"
     return f"{value:,.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"
+
+
+def typed_number(text: str) -> float:
+    """The number that a person types: 1e7, 10_000_000, or as `number` writes it, 10 M. Raises ValueError."""
+    if written := _WRITTEN.fullmatch(text.strip()):
+        value = Fraction(written[1].replace(",", "")) * _TIMES[written[2]]  # exact: 1.1 M is 1100000
+        return value.numerator if value.denominator == 1 else float(value)
+    return float(text)
 
 
 def duration(seconds: float) -> str:

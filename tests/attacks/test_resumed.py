@@ -45,6 +45,26 @@ def test_a_checkpoint_of_odd_arrays_is_our_own_error(tmp_path: Path, case: str) 
         checkpointing.restore(written, trainer_of(config), torch.Generator())
 
 
+LACKING = [("adam", {}, "exp_avg_sq"), ("adam", {}, "step"), ("rmsprop", {}, "square_avg"),
+           ("rmsprop", {"rmsprop_momentum": 0.9}, "momentum_buffer")]
+
+
+@pytest.mark.parametrize(("optimizer", "fields", "name"), LACKING)
+def test_an_entry_of_the_optimizer_that_lacks_a_tensor_is_our_own_error_that_names_it(
+    tmp_path: Path, optimizer: str, fields: dict[str, Any], name: str
+) -> None:
+    config = RunConfig.build("x", batch_size=2, unroll_length=4, optimizer=optimizer, **fields)
+    first, generator = trainer_of(config), torch.Generator()
+    train(first, config, seed=0)
+    groups = checkpointing.groups_of(first, generator)
+    whole = checkpoints.write(tmp_path, frames=1, groups=groups, meta=META, requested=True)
+    checkpointing.restore(whole, trainer_of(config), torch.Generator())
+    del groups["optimizer"][f"1.{name}"]
+    written = checkpoints.write(tmp_path, frames=2, groups=groups, meta=META, requested=True)
+    with pytest.raises(CheckpointCorrupt, match=f"entry 1 of the optimizer lacks {name}"):
+        checkpointing.restore(written, trainer_of(config), torch.Generator())
+
+
 @pytest.mark.parametrize("episodes", ["absent", None, "x", 1.5, [], True])
 def test_a_checkpoint_without_a_number_of_episodes_is_our_own_error(tmp_path: Path, episodes: Any) -> None:
     meta = {**META, "episodes": episodes}

@@ -256,6 +256,7 @@ def test_text_that_is_plain_stays_as_it_is() -> None:
 
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("sql", [
     "update metrics set row = row * 1000000000000", "update metrics set row = 9223372036854775807 - row",
     "update metrics set row = -1 - row", "update metrics set row = row || 'x'", "update metrics set row = row + 0.5",

@@ -104,6 +104,8 @@ WRONG = [
     ("environments.py", "learn cartpole learning_rate=7e9", "learning_rate"),
     ("environments.py", "learn cartpole --results nowhere", "there is no directory 'nowhere'"),
     ("environments.py", "learn cartpole --report --name no-such-run", "no-such-run"),
+    ("first_hour.py", "--parts lap", "'lap' is none of lab, launch"),
+    ("first_hour.py", "--out nowhere/table.md", "there is no directory 'nowhere'"),
     ("fuzz.py", "helo", "no target helo; there are hello"),
     ("gpu.py", "--device cpu --parts sytem", "'sytem'"),
     ("gpu.py", "--seconds nan", "'nan' is not a number from 0.1 to 3,600"),

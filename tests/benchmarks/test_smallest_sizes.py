@@ -32,6 +32,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
         ("learn cartpole actors=1 envs_per_actor=2 learner_threads=1 --target 1 --window 2 --results {results}",
          ["CartPole-v1", "vtrace", "1", SPEED, POSITIVE]),
     ],
+    "first_hour.py": [("--parts lab --longest 120", [r"first panel of a fresh kernel: numbers", POSITIVE])],
     "fuzz.py": [("hello step tensorfile checkpoint --inputs 50", ["checkpoint", "50", POSITIVE, ".*", POSITIVE, "0"]),
                 ("stream control --inputs 50", ["control", "50.*", SPEED, ".*", POSITIVE, "0"])],
     "gpu.py": [],  # see below

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,10 @@ import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
 from workbench.__main__ import main
 from workbench.cli import lessons
+from workbench.cli.parser import APART
+from workbench.cli.values import all_settings, option, parse_value
+from workbench.errors import WrongType
+from workbench.widgets.panel.controls import parsed
 
 OPTIONS = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
 
@@ -41,6 +46,16 @@ def exit_code(arguments: list[str]) -> int:
     [
         (["launch", "CartPole-v11"], "Did you mean 'CartPole-v1'"),
         (["launch", "CartPole-v1", "--learning-rat=1"], "unrecognized arguments: --learning-rat=1"),
+        (["launch", "CartPole-v1", "--actrs=3"], "arguments: --actrs=3. Did you mean '--actors'? (see workbench lau"),
+        (["launch", "CartPole-v1", "--actrs", "3"], "Did you mean '--actors'?"),
+        (["stop", "nobody", "--timeout", "3"], "Did you mean '--timeout-s'? (see workbench stop --help)"),
+        (["lanch", "CartPole-v1"], "Did you mean 'launch'? (see workbench --help)"),
+        (["launch", "CartPole-v1", "--total-frames=20 X"], "total_frames='20 X' must be a whole number"),
+        (["launch", "CartPole-v1", "--total-frames=1.5"], "total_frames=1.5 must be a whole number"),
+        (["stop", "nobody"], "`workbench runs` lists the runs."),
+        (["rollout", "nobody", "--output=film.avi"], "cannot save a film as 'film.avi': its name must end in .mp4 or"),
+        (["rollout", "nobody", "--output=nowhere/film.gif"], "cannot write"),
+        (["evaluate", "nobody", "--checkpoint=000000000001"], "there is no run 'nobody'"),
         (["launch", "CartPole-v1", "--learning-rate=7"], "learning_rate=7.0 is out of bounds"),
         (["launch", "CartPole-v1", "--learning-rate", "-1e-3"], "learning_rate=-0.001 is out of bounds"),
         (["launch", "CartPole-v1", "--actors=two"], "actors='two' must be a whole number, not text"),
@@ -76,6 +91,32 @@ def test_every_command_and_every_setting_is_in_the_help() -> None:
     assert "--learning-rate" in shown
     assert "--lambda" in shown
     assert "--envs-per-actor" in shown
+
+
+def test_the_help_of_a_command_groups_its_options_and_leaves_none_out() -> None:
+    shown = workbench("help", "launch").stdout
+    assert shown == workbench("launch", "--help").stdout and shown.startswith("usage: workbench launch ENVIRONMENT [op")
+    titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["positional arguments:", "options:", "when it ends:", "environments and actors:", "checkpoints:",
+                      "where it runs, and how fast:", "learning:", "learning, vtrace only:", "learning, r2d2 only:"]
+    for name in set(all_settings()) - set(APART):
+        assert len(re.findall(rf"^  {option(name)} ", shown, re.MULTILINE)) == 1, name
+    description = workbench("--help").stdout.split("\n\n")[1]
+    assert description.endswith("command line.")
+
+
+def test_the_version_is_told() -> None:
+    assert workbench("--version").stdout == f"workbench {wb.__version__}\n"
+
+
+@pytest.mark.parametrize("text", ["20M", "20 M", "2e7", "20_000_000", "20,000,000", "0.02G", "20000k"])
+def test_a_number_is_taken_as_panels_write_it(text: str) -> None:
+    setting = all_settings()["total_frames"]
+    value = parse_value(setting, text)
+    assert (value, type(value)) == (20_000_000, int)
+    assert parsed(setting, text) == value  # as the field of a panel reads it
+    with pytest.raises(WrongType):
+        wb.launch("CartPole-v1", total_frames=text)  # Python has numbers of its own
 
 
 def test_runs_of_an_empty_home(home: Path) -> None:
@@ -118,7 +159,10 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     told = refused("fork", "typed", "--name=third", "network=resnet")
     assert told.startswith("workbench: network cannot change from 'mlp' to 'resnet' in a fork"), told
     assert eventually(lambda: not processes_of(home / "runs" / "typed"))
-    shown = workbench("evaluate", "typed", "--episodes=3").stdout
+    newest = here("checkpoints", "typed").splitlines()[-1].split()[0]
+    shown = workbench("evaluate", "typed", "--checkpoint", newest, "--episodes=3").stdout
+    assert here("evaluate", f"typed@{newest}", "--episodes=3") == shown
+    assert "unknown checkpoint" in refused("evaluate", f"typed@{newest}0")
     assert shown.startswith("Evaluation(testing/counting-v0 at ")
     assert "3 episodes" in shown
 

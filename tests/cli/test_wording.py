@@ -109,6 +109,15 @@ def test_an_unknown_field_says_the_nearest_and_how_to_list_all(
         wb.attach("typed").tune(lr=1e-3)
 
 
+def test_a_narrow_terminal_has_room_for_the_return(home: Path) -> None:
+    recorded.vtrace("seen-vtrace-1")
+    table = wb.runs()
+    assert all(word in repr(table) for word in ("mean return", "-20", "algorithm", "vtrace"))
+    narrow = table.text(65).splitlines()
+    assert max(map(len, narrow)) <= 65 and narrow[-1] == "(a wider terminal shows age, algorithm)"
+    assert "mean return" in narrow[0] and "-20" in narrow[1] and "ALE/Pong-v5" in narrow[1]
+
+
 def test_stopping_a_run_that_has_ended_is_said_in_one_sentence(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,3 +136,4 @@ def test_a_stop_without_room_ends_at_once_and_says_what_is_lost(home: Path) -> N
     assert processes_of(run.path) == []
     said = messages(run, "error")[-1]
     assert said.startswith("the learner ended with ") and "without a last checkpoint" in said
+    assert "unix:" not in said and "UNAVAILABLE" not in said

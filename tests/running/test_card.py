@@ -119,6 +119,11 @@ def test_a_card_is_saved_as_what_its_name_says(home: Path) -> None:
         card.save(3)  # type: ignore[arg-type]
     with pytest.raises(StorageFailed, match="No such file or directory. Choose another place"):
         card.save(home / "none" / "a.md")
+    (home / "other.md").write_text("mine")
+    (home / "link.md").symlink_to(home / "other.md")
+    card.save(home / "link.md")
+    assert (home / "other.md").read_text() == "mine" and (home / "link.md").read_text() == card.markdown
+    assert not (home / "link.md").is_symlink() and not list(home.glob(".*.md"))
 
 
 def test_ticks_are_round_and_a_curve_stays_inside_its_axes() -> None:

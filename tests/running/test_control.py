@@ -12,6 +12,7 @@ import pytest
 
 import workbench as wb
 from tests.widgets import recorded
+from workbench import checkpoints
 from workbench.errors import ConnectionLost
 from workbench.rundir import RunDirectory, lock
 from workbench.running.connection import Control, stored_status
@@ -103,6 +104,23 @@ def test_a_run_that_ends_between_two_looks_at_its_files_is_not_dead(
 
     monkeypatch.setattr(lock, "is_alive", ended)
     assert stored_status(directory).state == "finished"
+
+
+def test_a_dead_run_is_not_behind_its_last_checkpoint(home: Path) -> None:
+    run = recorded.vtrace("dead")
+    last = recorded.STATUS["frames"]
+    for frames, counted in ((last - 1000, last), (last + 1000, last + 1000)):
+        meta = {"steps": frames // 4, "updates": 125, "time_s": 61.0}
+        checkpoints.write(run.checkpoints, frames=frames, groups={"model": {}}, meta=meta, requested=False)
+        status = stored_status(run)
+        assert (status.state, status.frames) == ("dead", counted) and wb.runs()["dead"].frames == counted
+    assert (status.steps, status.updates, status.time_s) == (frames // 4, 125, 61.0)
+
+
+def test_a_look_at_a_dead_run_reads_its_record_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, looks, read = recorded.vtrace("dead"), [], RunDirectory.read
+    monkeypatch.setattr(RunDirectory, "read", lambda directory: looks.append(directory) or read(directory))
+    assert stored_status(run).state == "dead" and looks == [run]
 
 
 def test_an_actor_of_a_run_of_an_older_version_can_be_restarted(

@@ -12,6 +12,7 @@ import workbench as wb
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
 from workbench.sweeping.space import Choice, Span, checked_space, from_json, to_json
+from workbench.sweeping.start import warm_up_warning
 
 pytest.importorskip("optuna")
 CORES = hardware.cores()
@@ -136,3 +137,20 @@ def test_where_nobody_says_how_many_there_are_as_many_runs_at_a_time_as_fit(
         monkeypatch.setattr(hardware, "cores", lambda cores=cores: cores)
         made = wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, name=f"on-{cores}")
         assert json.loads((made.path / "sweep.json").read_text())["parallel"] == fitting
+
+
+@pytest.mark.parametrize(("fields", "space", "warned"), [
+    ({"total_frames": 128_000}, {}, True),  # 200 updates of 640 steps
+    ({"total_frames": 128_640}, {}, False),
+    ({"total_frames": 20_000, "warmup_updates": 0}, {}, False),
+    ({"total_frames": 20_000, "echo_factor": 10}, {}, False),
+    ({"total_frames": 20_000}, {"batch_size": [4, 32]}, False),
+    ({"total_frames": 20_000}, {"warmup_updates": (0, 200)}, False),
+    ({"total_frames": 20_000}, {"learning_rate": (1e-4, 1e-2)}, True),
+])
+def test_a_sweep_whose_runs_only_warm_up_is_warned(fields: dict[str, Any], space: dict[str, Any], warned: bool) -> None:
+    config = RunConfig.build("CartPole-v1", **fields)
+    warning = warm_up_warning(config, checked_space(space, config, set(fields)) if space else {})
+    assert bool(warning) == warned
+    if warned:
+        assert warning.startswith("each run makes at most ") and warning.endswith("or warmup_updates=0.")

@@ -81,6 +81,11 @@ def test_a_call_that_nobody_answers_names_the_address(address):
         Caller(address, "secret").call("add", a=1, b=2)
 
 
+def test_a_call_without_an_answer_is_told_in_words(address):
+    with pytest.raises(ConnectionLost, match="did not answer add: it has ended, or cannot be reached$"):
+        Caller(address, "secret").call("add", a=1, b=2, timeout_s=1)
+
+
 def test_a_call_after_the_connection_was_closed_is_a_lost_connection(server):
     caller = Caller(server.address, "secret")
     caller.close()

@@ -9,61 +9,36 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from workbench import imports
 from workbench.cli import lessons
+from workbench.cli.parser import APART, Parser, add_run_options, add_version
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.cli.values import (
     all_settings,
     changes_of,
     json_or_text,
     option,
-    option_help,
     pair,
     parse_number,
     parse_value,
 )
 from workbench.cli.wording import in_commands
-from workbench.config import ALGORITHMS, settings
+from workbench.config import settings
 from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, RunFailed, UnknownName, WorkbenchError, printable
-from workbench.running.notices import NOTIFIER
+from workbench.running.progress import NOTIFIER
 from workbench.tables import counted
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
 
 Command = Callable[[argparse.Namespace], int | None]  # returns the exit code; None: 0
-
-# Settings without an option that is made from them.
-_APART = ("environment", "algorithm", "network", "environment_options", "wrappers")
-_CHOICE = "folder of a checkpoint, or name of a run (its last, or its best after a collapse)"
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def __init__(self, *args: Any, **fields: Any) -> None:
-        super().__init__(*args, **fields)
-        self._negative_number_matcher = re.compile(r"-\.?\d")  # in Python 3.11, -1e-3 would be an option
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"workbench: {message} (see {self.prog} --help)\n")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Takes FIELD=VALUE behind options, too: argparse fills a list of words only from the first row of them."""
-        parsed, rest = super().parse_known_args(args, namespace)
-        if hasattr(parsed, "changes"):
-            parsed.changes += [word for word in rest if not word.startswith("-")]
-            rest = [word for word in rest if word.startswith("-")]
-        return parsed, rest
-
 
 def run(arguments: Sequence[str]) -> int:
     """Do what `arguments` say; returns the exit code."""
@@ -96,19 +71,20 @@ def _say(args: argparse.Namespace, message: object, *, error: bool = False) -> N
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="workbench", description=__doc__.splitlines()[0] if __doc__ else "", allow_abbrev=False)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
+    parser = Parser(prog="workbench", description=__doc__.splitlines()[0] if __doc__ else "")
+    add_version(parser)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def add(name: str, command: Command, help: str) -> argparse.ArgumentParser:
-        subparser = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
-        subparser.set_defaults(command=command)
+        subparser = commands.add_parser(name, help=help, description=help)
+        subparser.set_defaults(command=command, parser=subparser)
         return subparser
 
     train = add("train", _train, "launch a run and show its progress until it ends; an interrupt leaves it running")
     train.add_argument("--stop-on-interrupt", action="store_true", help="an interrupt stops the run")
     launch = add("launch", _launch, "launch a run in the background and print its name once it trains")
     for starting in (train, launch):
-        _add_run_options(starting)
+        add_run_options(starting)
     fork = _add_name(add("fork", _fork, "start a run from a checkpoint of another and print its name once it trains"))
     fork.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4 total_frames=2e7")
     fork.add_argument("--checkpoint", help="folder of one of its checkpoints, or that folder's name; default: a new "
@@ -144,18 +120,17 @@ def _parser() -> argparse.ArgumentParser:
                                                                "the replay)")
     _add_name(add("delete", _delete, "move a run that has ended to the trash and print where it is"))
     evaluate = add("evaluate", _evaluate, "play whole episodes with a checkpoint's policy")
-    evaluate.add_argument("checkpoint", help=_CHOICE)
+    _add_checkpoint(evaluate)
     evaluate.add_argument("--episodes", type=int, help="(default: 10, or one for each human start)")
     evaluate.add_argument("--seed", type=int, default=0, help="(default: 0)")
     evaluate.add_argument("--protocol", help=f"on Atari, one of {', '.join(PROTOCOLS)}; default: as in training")
     evaluate.add_argument("--starts", metavar="FILE", help="recorded actions for human-starts")
     evaluate.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
     export = add("export", _export, "write a policy to take away: a folder, a .zip, or an .onnx file")
-    export.add_argument("checkpoint", help=_CHOICE)
+    _add_checkpoint(export)
     export.add_argument("target", help="new folder, or file that ends in .zip or .onnx")
     rollout = add("rollout", _rollout, "play one episode with a checkpoint's policy, and save it as a film")
-    rollout.add_argument("checkpoint", help="folder of a checkpoint or of a rollout, or name of a run (its last, or "
-                                            "best after a collapse)")
+    _add_checkpoint(rollout, "folder of a checkpoint or of a rollout")
     rollout.add_argument("--output", "-o", help="film to write, .mp4 or .gif; default: only keep the rollout")
     rollout.add_argument("--seed", type=int, help="(default: 0)")
     rollout.add_argument("--sample", action="store_true", help="sample actions instead of taking the likeliest")
@@ -163,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     rollout.add_argument("--saliency", help="what actions depend on, one of gradient, occlusion; drawn into the film")
     rollout.add_argument("--fps", type=float, help="steps per second of the film (default: the environment's)")
     sweep = add("sweep", _sweep, "search for good hyperparameters in the background and print the sweep's name")
-    _add_run_options(sweep)
+    add_run_options(sweep)
     add_sweep_options(sweep)
     add_sweeps_options(add("sweeps", sweeps, "list all sweeps, or the trials of one; stop, resume or delete it"))
     planned = add("plan", _plan, "plan the machines for a speed, or the speed of machines")
@@ -178,9 +153,17 @@ def _parser() -> argparse.ArgumentParser:
     kernel.add_argument("--device", help="device of its runs, one of cpu, cuda, tpu (default: that of this machine)")
     kernel.add_argument("--prefix", help="of the environment whose Jupyter lists it (default: your own Jupyter)")
     kernel.add_argument("--sys-prefix", action="store_true", help="the same as --prefix with this environment")
+    helped = add("help", _help, "show the help of a command")
+    helped.add_argument("words", nargs="*", metavar="COMMAND", help="default: list all commands")
     lab = add("lab", _lab, "open JupyterLab on the lessons")
     lab.add_argument("arguments", nargs="*", help="passed on to JupyterLab, after --, such as --no-browser")
     return parser
+
+
+def _add_checkpoint(parser: argparse.ArgumentParser, folders: str = "folder of a checkpoint") -> None:
+    parser.add_argument("source", metavar="checkpoint",
+                        help=f"name of a run (its last, or its best after a collapse), RUN@000000012345 (that one), or {folders}")
+    parser.add_argument("--checkpoint", metavar="NAME", help="which of the run's, as `workbench checkpoints` names it")
 
 
 def _add_name(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -188,23 +171,12 @@ def _add_name(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("environment", help="such as ALE/Pong-v5 or CartPole-v1")
-    parser.add_argument("--algorithm", default="vtrace", help=f"one of {', '.join(ALGORITHMS)} (default: vtrace)")
-    parser.add_argument("--name", help="of the run; default: the first free one, such as pong-vtrace-1")
-    parser.add_argument("--network", help="name of the network; default: chosen by the preset or the observations")
-    parser.add_argument("--preset", help="name of the preset for fields that are not set, or none; default: that "
-                                         "of the environment, if it has one")
-    parser.add_argument("--checkpoint", help="folder of a checkpoint, or name of a run, whose weights to start from")
-    parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
-                        help="option of the environment, value as JSON or text; may be given several times")
-    for name, setting in all_settings().items():
-        if name not in _APART:
-            parser.add_argument(option(name), dest=name, metavar=setting.kind.__name__.upper(),
-                                help=option_help(setting), default=argparse.SUPPRESS)
-
-
 # --- the commands -----------------------------------------------------------------------------------------------------
+
+
+def _source(args: argparse.Namespace) -> str:
+    """The checkpoint of the arguments of `_add_checkpoint`."""
+    return f"{args.source}@{args.checkpoint}" if args.checkpoint else str(args.source)
 
 
 def _attached(args: argparse.Namespace) -> Run:
@@ -220,10 +192,10 @@ def _started(args: argparse.Namespace, *, wait_ready: bool) -> Run:
 
 
 def _run_fields(args: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `wb.launch`, from the options of `_add_run_options`."""
+    """Arguments of `wb.launch`, from the options of `add_run_options`."""
     known = all_settings()
     fields = {name: parse_value(setting, getattr(args, name)) for name, setting in known.items()
-              if name not in _APART and hasattr(args, name)}
+              if name not in APART and hasattr(args, name)}
     options = dict(map(pair, args.options))
     named = ("algorithm", "name", "network", "preset", "checkpoint")
     return {**{name: getattr(args, name) for name in named},
@@ -268,7 +240,8 @@ def _launch(args: argparse.Namespace) -> None:
 def _runs(args: argparse.Namespace) -> None:
     from workbench.running.listing import runs
 
-    _say(args, runs())
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    _say(args, runs().text(width))
 
 
 def _environments(args: argparse.Namespace) -> None:
@@ -357,26 +330,29 @@ def _delete(args: argparse.Namespace) -> None:
 def _evaluate(args: argparse.Namespace) -> None:
     from workbench.playing.episodes import evaluate
 
-    print(evaluate(args.checkpoint, episodes=args.episodes, seed=args.seed, greedy=not args.sample,
+    print(evaluate(_source(args), episodes=args.episodes, seed=args.seed, greedy=not args.sample,
                    protocol=args.protocol, starts=args.starts))
 
 
 def _export(args: argparse.Namespace) -> None:
     from workbench.playing.export import export_policy
 
-    print(export_policy(args.checkpoint, target=args.target))
+    print(export_policy(_source(args), target=args.target))
 
 
 def _rollout(args: argparse.Namespace) -> None:
-    from workbench.playing import store
+    from workbench.playing import film, store
     from workbench.playing.episodes import rollout
+
+    if args.output is not None:
+        film.check_target(Path(args.output).expanduser().absolute())
 
     fields = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(args, name)) is not None}
     options = [option(name) for name in (*fields, *(["sample"] if args.sample else []))]
-    if options and store.is_rollout(Path(args.checkpoint).expanduser()):
-        raise InvalidInput(f"{args.checkpoint} is a rollout already, and {', '.join(options)} would not change it. "
+    if options and store.is_rollout(Path(args.source).expanduser()):
+        raise InvalidInput(f"{args.source} is a rollout already, and {', '.join(options)} would not change it. "
                            "Give the checkpoint instead, to play another.")
-    episode = rollout(args.checkpoint, greedy=not args.sample, render=args.output is not None, **fields)
+    episode = rollout(_source(args), greedy=not args.sample, render=args.output is not None, **fields)
     print(f"{episode}\n{episode.path}")
     if args.output is not None:
         print(episode.save(args.output, fps=args.fps, overlay=episode.saliency is not None))
@@ -419,6 +395,10 @@ def _kernel(args: argparse.Namespace) -> None:
     if args.prefix and args.sys_prefix:
         raise InvalidInput("--prefix and --sys-prefix exclude each other. Give one of them.")
     print(install(args.device, prefix=sys.prefix if args.sys_prefix else args.prefix))
+
+
+def _help(args: argparse.Namespace) -> None:
+    _parser().parse_args([*args.words, "--help"])
 
 
 def _lab(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Values as a person types them, on the command line or behind a magic: NAME=VALUE, 1e7, yes, none."""
+"""Values as a person types them, on the command line or behind a magic: NAME=VALUE, 1e7, 10M, yes, none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings, unknown_field
 from workbench.config.run import LISTING
 from workbench.errors import InvalidInput, OutOfBounds, WorkbenchError
+from workbench.tables import typed_number
 
 
 def all_settings() -> dict[str, Setting]:
@@ -44,20 +45,14 @@ def parse_value(setting: Setting, text: str) -> Any:
     """`text` as the setting's type, within its bounds. Raises OutOfBounds."""
     if setting.optional and text.lower() == "none":
         return None
-    parse: Mapping[type, Callable[[str], Any]] = {int: _number, float: float, bool: _boolean, dict: json.loads}
+    parse: Mapping[type, Callable[[str], Any]] = {
+        int: typed_number, float: typed_number, bool: _boolean, dict: json.loads}
     try:
         return setting.check(parse.get(setting.kind, str)(text))
     except (ValueError, TypeError) as error:
         if isinstance(error, WorkbenchError):
             raise
         raise setting.wrong_type(text) from None
-
-
-def _number(text: str) -> float:
-    try:
-        return int(text.replace("_", ""))
-    except ValueError:
-        return float(text)  # 1e7
 
 
 def _boolean(text: str) -> bool:
@@ -70,7 +65,7 @@ def _boolean(text: str) -> bool:
 def parse_number(name: str, text: str) -> float:
     """The number that was typed for `name`. Raises OutOfBounds."""
     try:
-        return _number(text)
+        return typed_number(text)
     except ValueError:
         raise OutOfBounds(f"{name}={text!r} must be a number.") from None
 

@@ -204,8 +204,9 @@ def _arrays(rows: Iterable[Row]) -> Series:
     # A double holds whole numbers up to 9e15 exactly; total_frames is at most 1e13.
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
     names = ("frames", "steps", "updates", "time_s", "value")
-    return {name: column.astype(np.int64 if at < 3 else np.float64) for at, (name, column) in
-            enumerate(zip(names, columns, strict=True))}
+    with np.errstate(invalid="ignore"):  # a stranger's counts may be beyond any integer
+        return {name: column.astype(np.int64 if at < 3 else np.float64) for at, (name, column) in
+                enumerate(zip(names, columns, strict=True))}
 
 
 def _name_id(connection: sqlite3.Connection, name: str) -> int | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -36,15 +38,23 @@ def watchable(fps: float) -> float:
     return float(np.clip(fps, _FPS.low, _FPS.high))
 
 
+def check_target(path: Path) -> None:
+    """Raises InvalidInput for a suffix of no film, StorageFailed where there is no folder for it."""
+    if path.suffix.lower() not in _KINDS:
+        raise InvalidInput(f"cannot save a film as {path.name!r}: its name must end in {' or '.join(_KINDS)}.")
+    if not path.parent.is_dir():
+        why = os.strerror(errno.ENOTDIR if path.parent.exists() else errno.ENOENT)
+        raise StorageFailed(f"cannot write {path}: {why}. Make its folder, or name another.")
+
+
 def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
     """Write frames, uint8 [H, W, 3], as a film in the format of the path's suffix, and return the path.
 
     Sizes become even, as H.264 requires. Raises InvalidInput, MissingPackage, StorageFailed.
     """
     fps = _FPS.check(fps)
+    check_target(path)
     kind = path.suffix.lower()
-    if kind not in _KINDS:
-        raise InvalidInput(f"cannot save a film as {path.name!r}: its name must end in {' or '.join(_KINDS)}.")
     write = _write_mp4 if kind == ".mp4" else _write_gif
     beside = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{kind}")  # where nobody could have put a link
     try:

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from workbench import rundir
+from workbench import checkpoints, rundir
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, WorkbenchError
 from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
@@ -107,22 +107,23 @@ class Control:
 
 def stored_status(directory: RunDirectory) -> RunStatus:
     """The last status that the run's files hold; needs neither network nor token. Raises RunNotFound."""
+    owner = directory.owner
+    lived = not owner and lock.is_alive(directory)  # before run.json, which a supervisor writes before it goes
     record = directory.read()
     try:
         stored = MetricsReader(directory.metrics).status()
     except WorkbenchError as damage:  # which must not hide the run's state
         stored = ({"warning": str(damage)}, time.time())
     row, stored_at = stored or ({}, record.get("created", time.time()))
-    state, error, owner = record["state"], record.get("error"), directory.owner
+    state, error = record["state"], record.get("error")
     status = RunStatus.from_json(
         {"state": state, **row}, name=directory.name, age_s=max(0.0, time.time() - stored_at),
         error=f"{error['type']}: {error['message']}" if error else None)
     corrections: dict[str, Any] = {"reason": f"the run is {owner}: this is what its files say."} if owner else {}
     # Another user's lock cannot be tested, but a live supervisor writes its status each second.
-    if state not in ENDED and not (status.age_s <= _STALE_S if owner else lock.is_alive(directory)):
-        if directory.read()["state"] in ENDED:  # it has ended since it was read above
-            return stored_status(directory)
+    if state not in ENDED and not (status.age_s <= _STALE_S if owner else lived or lock.is_alive(directory)):
         state = "dead"
+        corrections |= _of_last_checkpoint(directory, status)
         corrections |= {"reason": _dead(directory.name), "actors": (), "supervisor_pid": None, "learner_pid": None}
     elif state not in ENDED and status.state not in ENDED:  # else the row is from the life before
         state = status.state
@@ -131,6 +132,14 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     status = replace(status, state=state, **corrections)
     old = state in (*ENDED, "dead") or status.age_s > _STALE_S
     return replace(status.standing_still(), eta_s=None) if old else status
+
+
+def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str, Any]:
+    """The counters of a dead run's newest checkpoint where the last status, up to a second older, is behind it."""
+    newest = next(reversed(checkpoints.every(directory.checkpoints)), None)
+    if newest is None or newest.frames <= status.frames:
+        return {}
+    return {name: getattr(newest, name) for name in ("frames", "steps", "updates", "time_s")}
 
 
 def _dead(name: str) -> str:

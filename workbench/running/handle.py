@@ -30,7 +30,7 @@ from workbench.running import deletion, waiting
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import forked
-from workbench.running.notices import notify
+from workbench.running.progress import notify
 from workbench.running.starting import best_checkpoint, moved_to, started
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration, plain

@@ -19,7 +19,7 @@ from workbench.rundir.files import make_private
 from workbench.running import waiting
 from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run
-from workbench.running.notices import notify
+from workbench.running.progress import notify
 from workbench.running.starting import (
     Factory,
     answers,

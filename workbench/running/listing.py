@@ -37,15 +37,15 @@ class RunSummary:
 
 
 _FRAMES, _SPEED, _RETURN = (FACTS[name] for name in ("frames", "frames_per_second", "episode_return"))
-_COLUMNS: Columns = {
+_COLUMNS: Columns = {  # most important first: a narrow terminal has no room for the last ones
     "name": lambda row: row.name,
     "state": lambda row: row.state,
-    "age": lambda row: duration(row.age_s) if row.created else "",
-    "environment": lambda row: row.environment,
-    "algorithm": lambda row: row.algorithm,
+    _RETURN.title: lambda row: _RETURN.written(row.episode_return),
     _FRAMES.title: lambda row: "" if row.problem else _FRAMES.written(row.frames),
     _SPEED.title: lambda row: _SPEED.written(row.frames_per_second or "—") if row.state == "training" else "",
-    _RETURN.title: lambda row: _RETURN.written(row.episode_return),
+    "environment": lambda row: row.environment,
+    "age": lambda row: duration(row.age_s) if row.created else "",
+    "algorithm": lambda row: row.algorithm,
 }
 
 

@@ -37,12 +37,14 @@ from workbench.rundir import ENDED, OfRun, Parent, RunDirectory, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import machine_info, waiting
 from workbench.running.connection import Control, checked, stored_status
-from workbench.running.notices import notify
+from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
+from workbench.tables import named
 
 Factory = Callable[..., Any]
 
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
+_ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -108,7 +110,7 @@ def _label(factory: Any) -> str:
 
 
 def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bool = False) -> Checkpoint:
-    """The checkpoint itself, the one in a folder, or the one that a run stands for; verified, except its replay.
+    """The checkpoint itself, one by its folder or as "RUN@NAME", or the one that a run stands for; its replay unverified.
 
     A run stands for its last good checkpoint; once its return has collapsed, for its best (`Run.best`). It is said
     which. A live run without a checkpoint writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
@@ -118,6 +120,10 @@ def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bo
         raise InvalidInput(f"{source!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
     if isinstance(source, OfRun):
         checkpoint = _stands_for(source.directory)
+    elif isinstance(source, str) and (one := _ONE.fullmatch(source)) and not Path(source).expanduser().exists():
+        listed = {known.path.name: known for known in checkpoints.every(_run_of(one["run"]).checkpoints)}
+        checkpoint = named(one["name"], "checkpoint", listed)
+        checkpoint.verify(replay=False)
     elif not isinstance(source, Checkpoint) and not os.path.exists(Path(source) / "meta.json"):
         checkpoint = _stands_for(_run_of(source))
     else:

@@ -17,6 +17,7 @@ from workbench.rundir import ENDED, lock
 from workbench.running.connection import Control
 from workbench.running.progress import Progress, interactive
 from workbench.supervisor.stopping_rules import LEAST_EPISODES
+from workbench.tables import plain
 
 if TYPE_CHECKING:
     from workbench.launchers.contract import Launched
@@ -47,10 +48,10 @@ def failure(control: Control) -> WorkbenchError:
 
 def until_ready(control: Control, launched: Launched, timeout_s: float, *, progress: bool | None) -> RunStatus:
     """The status once the learner trains. Raises the run's own error, or WaitTimeout, after which the run goes on."""
-    name = control.directory.name
+    name, began = control.directory.name, time.monotonic()
     with Progress(name, shown=interactive() if progress is None else progress) as line:
         for status in _statuses(control, timeout_s):
-            line.show(0, status.line())
+            line.show(0, [_started(status, time.monotonic() - began)])
             if status.state in ("training", "paused", "finished"):
                 return status
             if status.state == "failed":
@@ -65,6 +66,12 @@ def until_ready(control: Control, launched: Launched, timeout_s: float, *, progr
     )
 
 
+def _started(status: RunStatus, waited_s: float) -> str:
+    """The status of a run that starts; once it trains, words that stay true, since a cell keeps them."""
+    trains = f"trains in the background after a start of {waited_s:.1f} s"
+    return trains if status.state == "training" else status.line()
+
+
 def until(
     control: Control, requested: Mapping[str, float | None], *, timeout_s: float | None, progress: bool | None
 ) -> RunStatus:
@@ -77,7 +84,7 @@ def until(
     with _bar(control, status, targets, interactive() if progress is None else progress) as bar:
         for status in _statuses(control, min(limits_s, default=None)):
             waited_s = time.monotonic() - began
-            bar.show(_value(status, _unit(targets), waited_s), status.line())
+            bar.show(_value(status, _unit(targets), waited_s), list(_facts(status, _unit(targets))), line=status.line())
             if _reached(status, targets, waited_s) and status.state != "failed":
                 return status
             if status.state in (*ENDED, "dead"):
@@ -92,6 +99,18 @@ def _bar(control: Control, status: RunStatus, targets: dict[str, float], shown: 
     total = targets.get(unit) if targets else control.directory.config().total_frames
     symbol = "s" if unit == "seconds" else unit
     return Progress(status.name, unit=symbol, total=total, start=_value(status, unit, 0.0), shown=shown)
+
+
+def _facts(status: RunStatus, unit: str) -> Iterator[str]:
+    """What a bar of that unit says of the run, most important first."""
+    if status.state != "training":
+        yield status.state
+    names = ("episode_return", "evaluation_return", "frames_per_second", *(["frames"] if unit != "frames" else []))
+    yield from (fact for name in names if (fact := FACTS[name].said(status)))
+    if status.replay_unrolls != status.replay_capacity:
+        yield FACTS["replay"].said(status)
+    if status.reason:
+        yield plain(status.reason.splitlines()[0])
 
 
 def _unit(targets: dict[str, float]) -> str:

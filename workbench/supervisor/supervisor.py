@@ -440,7 +440,8 @@ class Supervisor:
         try:
             self.learner.call("stop", timeout_s=max(0.1, timeout_s))
         except WorkbenchError as error:
-            deadline, problem = time.monotonic() + _EXIT_S, f": {error}"
+            mute = isinstance(error, ConnectionLost)
+            deadline, problem = time.monotonic() + _EXIT_S, ": it did not answer" if mute else f": {error}"
         ending = self._group.end_learner(deadline - time.monotonic())
         if ending is not None and ending.code != 0:
             self._ended_whole = False

@@ -246,7 +246,7 @@ class Sweep:
         with Progress(self.name, unit="trials", total=total, shown=shown) as bar:
             while True:
                 status = self.status
-                bar.show(status.over, status.line())
+                bar.show(status.over, [status.line()])
                 if status.state in (*ENDED, "dead"):
                     return self._ended(status)
                 if time.monotonic() >= deadline:

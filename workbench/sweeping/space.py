@@ -120,7 +120,7 @@ def checked_space(requested: Any, config: RunConfig, fixed: Collection[str]) -> 
         if name in fixed:
             raise InvalidInput(f"{name} is in the space and has a value, too. Leave one of them out.")
         space[name] = _span(settings[name], entry) if isinstance(entry, tuple) else _choice(settings[name], entry)
-        for end in _ends(space[name]):
+        for end in ends(space[name]):
             config.replaced(**{name: end})  # checks fields that must fit each other
     return space
 
@@ -164,7 +164,8 @@ def _choice(setting: Setting, entry: Any) -> Choice:
     return Choice(values)
 
 
-def _ends(entry: Entry) -> tuple[Any, ...]:
+def ends(entry: Entry) -> tuple[Any, ...]:
+    """The ends of a span, or all choices."""
     return (entry.low, entry.high) if isinstance(entry, Span) else entry.values
 
 
@@ -179,8 +180,8 @@ def from_json(data: Mapping[str, Any]) -> Space:
     try:
         space: Space = {name: Choice(tuple(entry["choices"])) if "choices" in entry else Span(**entry)
                         for name, entry in data.items()}
-        if len(space) > _MOST or not all(2 <= len(_ends(entry)) <= _MOST and all(
-                0 <= entry.place(end) <= 1 for end in _ends(entry)) for entry in space.values()):
+        if len(space) > _MOST or not all(2 <= len(ends(entry)) <= _MOST and all(
+                0 <= entry.place(end) <= 1 for end in ends(entry)) for entry in space.values()):
             raise ValueError("it has too many fields or choices, or ends that are no numbers of its scale")
         return space
     except (TypeError, ValueError, ArithmeticError) as error:

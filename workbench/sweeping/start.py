@@ -13,7 +13,7 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, Wa
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.rundir import lock
 from workbench.rundir.files import to_append
-from workbench.sweeping.space import Space
+from workbench.sweeping.space import Space, ends
 from workbench.sweeping.sweep_folder import SweepFolder
 
 MOST_TRIALS = 5_000
@@ -48,6 +48,20 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
     if config.learner_threads or "learner_threads" in space:
         return config
     return config.replaced(learner_threads=chosen.training_threads(cores=cores, learners=parallel))
+
+
+def warm_up_warning(config: RunConfig, space: Space) -> str:
+    """A sentence where no run of these frames leaves its warm-up; "" where one may."""
+
+    def values(name: str) -> list[Any]:
+        return [value for value in ends(space[name]) if value is not None] if name in space else [config.value(name)]
+
+    steps_per_update = min(values("batch_size")) * min(values("unroll_length"))
+    most_updates = config.total_frames // steps_per_update * max(values("echo_factor"))  # a step has a frame or more
+    if not 0 < most_updates <= (warm_up := min(values("warmup_updates"))):
+        return ""
+    return (f"each run makes at most {most_updates:,} updates in total_frames={config.total_frames:,}, and its "
+            f"learning rate rises in all of them (warmup_updates={warm_up:,}): give more frames, or warmup_updates=0.")
 
 
 def begin(folder: SweepFolder, **changes: Any) -> None:

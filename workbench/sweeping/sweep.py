@@ -29,12 +29,13 @@ from workbench.errors import (
 )
 from workbench.running import starting
 from workbench.running.handle import Run
+from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, to_json
-from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine
+from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine, warm_up_warning
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import Columns, Table, duration
 
@@ -130,6 +131,8 @@ def sweep(
         if weights is not None:
             checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
 
+    if warning := warm_up_warning(config, searched):
+        notify(warning)
     folder = _created(name, f"{starting.stem_of(config.environment)}-{algorithm}-sweep", record, code, fill)
     with imports.meanwhile(f"{folder.path.name}: starting…"):
         begin(folder)

@@ -284,6 +284,13 @@ def method_path(method: str) -> str:
     return f"/{_SERVICE}/{method}"
 
 
+_IN_WORDS = {  # why a call has no answer, where gRPC's own text names its C++ files and sockets
+    grpc.StatusCode.UNAVAILABLE: "it has ended, or cannot be reached",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "its time is over",
+    grpc.StatusCode.CANCELLED: "the call was broken off",
+}
+
+
 class Caller:
     """Calls the JSON methods of a server, from any thread; its repr shows no token.
 
@@ -340,7 +347,8 @@ class Caller:
             return AccessDenied(f"{self.address} refused {method}: {error.details()}.")
         if code == grpc.StatusCode.UNIMPLEMENTED:
             return WorkbenchError(f"{self.address} has no method {method!r}: is it of another version?")
-        return ConnectionLost(f"{self.address} did not answer {method}: {code.name} {error.details()}")
+        why = _IN_WORDS.get(code) or f"{code.name} {error.details()}"
+        return ConnectionLost(f"{self.address} did not answer {method}: {why}")
 
     def close(self) -> None:
         """Drop the connection."""

@@ -64,6 +64,7 @@ def restore(
         if "optimizer" in checkpoint.groups:
             groups = trainer.optimizer.state_dict()["param_groups"]
             state = _unflattened(_tensors(checkpoint.load("optimizer")))
+            _check_whole(trainer.optimizer, state)
             trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
             _check_shapes(trainer.optimizer)
         rng = _tensors(checkpoint.load("rng"))
@@ -78,12 +79,26 @@ def restore(
     return continues
 
 
+def _check_whole(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, torch.Tensor]]) -> None:
+    """Raises ValueError where an entry of a parameter lacks a tensor that such an optimizer reads."""
+    for number, entry in state.items():
+        if missing := ", ".join(sorted(_kept(optimizer) - entry.keys())):
+            raise ValueError(f"entry {number} of the optimizer lacks {missing}")
+
+
 def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
     """Raises ValueError where an optimizer has a tensor that does not fit its parameter, or belongs to none."""
     for parameter, entry in optimizer.state.items():
         for name, value in entry.items():
             if not torch.is_tensor(parameter) or (value.ndim and value.shape != parameter.shape):
                 raise ValueError(f"{name} of the optimizer has shape {list(value.shape)} and fits no parameter")
+
+
+def _kept(optimizer: torch.optim.Optimizer) -> set[str]:
+    """Names of the tensors that an optimizer keeps of each parameter after its first step."""
+    if isinstance(optimizer, torch.optim.Adam):
+        return {"step", "exp_avg", "exp_avg_sq"}
+    return {"step", "square_avg", *(["momentum_buffer"] if optimizer.param_groups[0]["momentum"] else [])}
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, Array]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -86,18 +87,24 @@ class Card:
         return tables.output("\n".join([*parts, f"<h2>Again</h2>\n<pre>{html.escape(self.code)}</pre>"]))
 
     def save(self, path: str | Path) -> Path:
-        """Write the card as .md or .html, and return its path. Raises InvalidInput, StorageFailed."""
+        """Write the card as .md or .html, and return its path; a link there is replaced. Raises InvalidInput,
+        StorageFailed."""
         if not isinstance(path, str | Path):
             raise InvalidInput(f"{path!r} is no path. Give one such as 'pong.md'.")
         target = Path(path).expanduser().absolute()
         texts = {".md": self.markdown, ".html": self.html}
         if target.suffix not in texts:
             raise InvalidInput(f"{target.name!r} says no format. End it in one of {', '.join(texts)}.")
+        beside = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")  # where nobody could have put a link
         try:
-            target.write_text(texts[target.suffix], encoding="utf-8", errors="backslashreplace")
+            beside.write_text(texts[target.suffix], encoding="utf-8", errors="backslashreplace")
+            beside.replace(target)
         except OSError as error:
             raise StorageFailed(f"cannot write {target}: {error.strerror}. Choose another place, or free space "
                                 "there.") from None
+        finally:
+            with suppress(OSError):
+                beside.unlink()
         return target
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ import ipywidgets
 
 from workbench.config import Setting
 from workbench.errors import OutOfBounds
+from workbench.tables import typed_number
 
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
 OnUndo = Callable[[str], None]  # gets the name of the field whose last change is undone; likewise
@@ -177,7 +178,7 @@ def parsed(setting: Setting, text: str | bool) -> Any:
     if setting.optional and text.lower() in ("", "none"):
         return None
     try:
-        value = float(text) if setting.kind in (int, float) else text
+        value = typed_number(text) if setting.kind in (int, float) else text
     except ValueError:
         raise OutOfBounds(f"{setting.name}={text!r} is not a number. Type one, such as {setting.default!r}.") from None
     return setting.check(value)

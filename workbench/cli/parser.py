@@ -1,0 +1,100 @@
+"""The parser of the command line: errors of one line with the nearest name, and options from settings, in groups."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from workbench import __version__
+from workbench.cli.values import all_settings, option, option_help
+from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.errors import nearest
+
+# Settings without an option that is made from them.
+APART = ("environment", "algorithm", "network", "environment_options", "wrappers")
+_GROUPS: dict[str, tuple[str, ...]] = {
+    "when it ends": ("total_frames", "max_hours", "price_per_hour", "max_cost", "target_return", "patience_frames"),
+    "environments and actors": (
+        "actors", "envs_per_actor", "groups_per_actor", "frame_stack", "seed", "opponent", "opponent_agents",
+        "actor_threads", "actor_processes", "step_timeout_s", "actor_memory_limit_gb",
+    ),
+    "checkpoints": ("checkpoint_interval_s", "keep_checkpoints", "exact_resume_updates"),
+}  # fmt: skip
+_ELSEWHERE = "where it runs, and how fast"
+_NUMBERS = "Numbers may be written as 2e7, 20M or 20_000_000."
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **fields})
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # in Python 3.11, -1e-3 would be an option
+
+    def error(self, message: str) -> NoReturn:
+        if choice := _CHOICE.search(message):
+            hint = nearest(choice[1], re.findall(r"[\w-]+", choice[2]))
+            message = message.partition(" (")[0] + (hint and f".{hint}")
+        self.exit(2, f"workbench: {message} (see {self.prog} --help)\n")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The arguments; an unknown option is refused with the nearest of its command."""
+        parsed, rest = self.parse_known_args(args, namespace)
+        if rest:
+            command = getattr(parsed, "parser", self)
+            hint = nearest(rest[0].partition("=")[0], [name for name in command.options() if name.startswith("--")])
+            command.error(f"unrecognized arguments: {' '.join(rest)}{hint and '.' + hint}")
+        return parsed
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Takes FIELD=VALUE behind options, too: argparse fills a list of words only from the first row of them."""
+        parsed, rest = super().parse_known_args(args, namespace)
+        if hasattr(parsed, "changes"):
+            parsed.changes += [word for word in rest if not word.startswith("-")]
+            rest = [word for word in rest if word.startswith("-")]
+        return parsed, rest
+
+    def options(self) -> Sequence[str]:
+        """All options, such as --actors."""
+        return list(self._option_string_actions)
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """The option --version."""
+    parser.add_argument("--version", action="version", version=f"workbench {__version__}")
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `wb.launch`: an option for each setting, in groups."""
+    parser.usage, parser.epilog = f"{parser.prog} ENVIRONMENT [option ...]", _NUMBERS
+    parser.add_argument("environment", metavar="ENVIRONMENT", help="such as ALE/Pong-v5 or CartPole-v1")
+    parser.add_argument("--algorithm", default="vtrace", help=f"one of {', '.join(ALGORITHMS)} (default: vtrace)")
+    parser.add_argument("--name", help="of the run; default: the first free one, such as pong-vtrace-1")
+    parser.add_argument("--network", help="name of the network; default: chosen by the preset or the observations")
+    parser.add_argument("--preset", help="name of the preset for fields that are not set, or none; default: that "
+                                         "of the environment, if it has one")
+    parser.add_argument("--checkpoint", help="folder of a checkpoint, name of a run, or RUN@000000012345, whose "
+                                             "weights to start from")
+    parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
+                        help="option of the environment, value as JSON or text; may be given several times")
+    known = all_settings()
+    for title, names in _groups():
+        group = parser.add_argument_group(title)
+        for name in names:
+            group.add_argument(option(name), dest=name, metavar=known[name].kind.__name__.upper(),
+                               help=option_help(known[name]), default=argparse.SUPPRESS)
+
+
+def _groups() -> Iterator[tuple[str, Sequence[str]]]:
+    """Titles of groups, and the settings in them: those of runs, of all algorithms, and of each alone."""
+    yield from _GROUPS.items()
+    grouped = {name for names in _GROUPS.values() for name in names}
+    yield _ELSEWHERE, [name for name in settings(RunConfig) if name not in grouped and name not in APART]
+    by_algorithm = {name: set(settings(config)) for name, config in ALGORITHMS.items()}
+    shared = set.intersection(*by_algorithm.values())
+    yield "learning", [name for name in all_settings() if name in shared]
+    for algorithm, names in by_algorithm.items():
+        yield f"learning, {algorithm} only", [name for name in all_settings() if name in names - shared]
