@@ -162,7 +162,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_checkpoint(parser: argparse.ArgumentParser, folders: str = "folder of a checkpoint") -> None:
     parser.add_argument("source", metavar="checkpoint",
-                        help=f"name of a run (its last, or its best after a collapse), RUN@000000012345 (that one), or {folders}")
+                        help=f"name of a run (its last, or its best after a collapse), RUN@000000012345, or {folders}")
     parser.add_argument("--checkpoint", metavar="NAME", help="which of the run's, as `workbench checkpoints` names it")
 
 

@@ -110,7 +110,7 @@ def _label(factory: Any) -> str:
 
 
 def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bool = False) -> Checkpoint:
-    """The checkpoint itself, one by its folder or as "RUN@NAME", or the one that a run stands for; its replay unverified.
+    """The checkpoint itself, one by its folder or as "RUN@NAME", or the one that a run stands for; verified.
 
     A run stands for its last good checkpoint; once its return has collapsed, for its best (`Run.best`). It is said
     which. A live run without a checkpoint writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
