@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
-from ipywidgets import Button, Checkbox, Dropdown, Text, ToggleButton, Widget
+from ipywidgets import Button, Checkbox, Dropdown, Output, Text, ToggleButton, Widget
 from ipywidgets.widgets.widget import _instances as open_models
 
 from tests.conftest import eventually
@@ -521,6 +522,14 @@ def test_a_cell_shows_the_runs_name_at_once_and_the_panel_in_its_place(
     places = {place for place, _ in later}
     assert WIDGET in last(cell.display_pub.outputs, first[0]) and len(places) == 2, "the panel and the picture"
     run._panel.close()
+
+
+def test_an_output_widget_gets_no_placeholder_since_it_takes_no_updates(cell: InteractiveShell) -> None:
+    cell.kernel = object()  # type: ignore[attr-defined]
+    with closing(Output()) as captured:
+        captured.msg_id = "that of the cell"
+        with imports.meanwhile("evaluating…"):
+            assert cell.display_pub.outputs == []
 
 
 def test_a_placeholder_without_a_view_leaves_nothing(cell: InteractiveShell) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ def test_a_run_that_trains_shows_its_speeds_and_what_can_be_done(shown: RunsTabl
         assert row["actions"] == ["attach", "stop"]
     shown.refresh()
     assert rows(shown)["pong"]["actions"] == ["attach", "resume", "delete"]
+
+
+def test_a_run_that_trains_and_stands_still_has_no_speed_of_zero(shown: RunsTable) -> None:
+    directory = wb.attach("pong").directory
+    with closing(MetricsWriter(directory.metrics)) as writer:
+        writer.status({**recorded.STATUS, "frames_per_second": 0.0, "steps_per_second": 0.0})
+    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
+        shown.refresh()
+        row = rows(shown)["pong"]
+        assert (row["state"], row["frames_per_second"], row["steps_per_second"]) == ("training", None, None)
+        line = next(line for line in repr(wb.runs()).splitlines() if line.startswith("pong"))
+        assert "—" in line
 
 
 def test_what_did_not_change_on_disk_is_not_read_again(shown: RunsTable) -> None:

@@ -6,6 +6,7 @@ It loads nothing but IPython. A view that is shown meanwhile takes its place, so
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ def meanwhile(still: Mapping[str, str], *, for_result: bool = False) -> Iterator
     """
     shell = get_ipython()  # type: ignore[no-untyped-call, unused-ignore]
     in_cell = hasattr(shell, "kernel") and threading.current_thread() is threading.main_thread()
-    if not in_cell or _of_cell(shell.execution_count):  # one is enough
+    if not in_cell or _replaces_nothing() or _of_cell(shell.execution_count):  # one is enough
         yield
         return
     handle = DisplayHandle()
@@ -38,6 +39,12 @@ def meanwhile(still: Mapping[str, str], *, for_result: bool = False) -> Iterator
             handle.update(dict(_EMPTY), raw=True)
             if not for_result:
                 _free.clear()
+
+
+def _replaces_nothing() -> bool:
+    """Whether what is shown now stays: in Colab's separate pages, and in an Output widget, which takes no updates."""
+    models = getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", {})
+    return "google.colab" in sys.modules or any(getattr(model, "msg_id", "") for model in list(models.values()))
 
 
 def take() -> DisplayHandle | None:
