@@ -87,7 +87,8 @@ def test_a_log_gets_whole_lines_and_few_of_them(monkeypatch: pytest.MonkeyPatch,
                 now = 100.0 + second
                 bar.show(second, ["mean return 3"], line=f"training, {second} frames, mean return 3")
         monkeypatch.undo()
-    assert (tmp_path / "log").read_text() == "".join(f"pong: training, {second} frames, mean return 3\n" for second in (0, 10, 20))
+    lines = [f"pong: training, {second} frames, mean return 3" for second in (0, 10, 20)]
+    assert (tmp_path / "log").read_text().splitlines() == lines
 
 
 def test_what_a_launch_leaves_in_a_cell_stays_true() -> None:
