@@ -39,6 +39,7 @@ sys.path.insert(0, str(ROOT))
 LOOK_MS = 20
 WIDTHS = (1400, 1000, 600)  # of pictures, in px, and their height, in which a panel has room
 TALL = 3000
+AGAIN_S = 1.5  # after which a person presses Tab again: the page waits a second for the kernel, and gives up
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")  # as tests/browser looks for them
 FIELDS = "actors=2, envs_per_actor=8, total_frames=10**9"
 SWEEP = 'sweep = wb.sweep("CartPole-v1", space={"learning_rate": (1e-3, 1e-2)}, trials=2, parallel=1, name="searched", '
@@ -277,15 +278,23 @@ def completed(hour: Hour) -> None:
     page, at = hour.notebook.page, hour.at("complete")
     source = f"() => {CURRENT}.content.widgets[{at}].model.sharedModel.getSource()"
     for typed, added in COMPLETIONS.items():
-        def offered(added: str = added) -> bool:
+        presses: list[float] = []
+
+        def press(presses: list[float] = presses) -> None:
+            page.keyboard.press("Tab")
+            presses.append(time.monotonic())
+
+        def offered(added: str = added, presses: list[float] = presses, press: Callable[[], None] = press) -> bool:
             popup = page.locator(".jp-Completer:visible")
+            if not popup.count() and time.monotonic() - presses[-1] > AGAIN_S:
+                press()
             return added in (popup.first.inner_text() if popup.count() else page.evaluate(source))
 
-        with hour.trying(f"Tab after `{typed}`"):
+        with hour.trying(task := f"Tab after `{typed}`"):
             hour.notebook.write(at, typed)
             hour.notebook.cell(at).locator(".cm-content").click()
             page.keyboard.press("Control+End")
-            hour.after(lambda: page.keyboard.press("Tab"), offered, f"Tab after `{typed}`")
+            hour.after(press, offered, task, lambda presses=presses: f"{len(presses)} times" if presses[1:] else "")
             page.keyboard.press("Escape")
     hour.notebook.write(at, "")
 

@@ -40,8 +40,8 @@ def evaluate(
     """Returns and lengths of `episodes` whole episodes; deterministic for a seed.
 
     Args:
-        checkpoint: a Checkpoint, its folder, or a run (its last good one, or a new one, or its best
-            after a collapse; which one is said).
+        checkpoint: a Checkpoint, its folder, "RUN@000000012345", or a run (its last good one, or a new one, or its
+            best after a collapse; which one is said).
         episodes: None: one for each start of human starts, else 10.
         greedy: take the likeliest action; False: sample from the policy.
         protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",

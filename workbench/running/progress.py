@@ -36,6 +36,14 @@ def interactive() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+def _is_file() -> bool:
+    """Whether the output goes to a file or a pipe, and not to a string of this process."""
+    try:
+        return sys.stdout.fileno() >= 0
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
 class _Bar(tqdm):  # type: ignore[misc]  # tqdm is not typed here
     monitor_interval = 0  # no thread of tqdm's own
 
@@ -44,7 +52,7 @@ class Progress:
     """A bar from `start` to `total` frames (or updates); without a total, a line of text. Use in a `with` block."""
 
     def __init__(self, name: str, *, unit: str = "", total: float | None = None, start: float = 0, shown: bool) -> None:
-        self._logs = shown and not interactive()
+        self._logs = shown and not interactive() and _is_file()
         self._bar: Any = _Bar(
             desc=name, unit=unit, total=total, initial=start, disable=not shown or self._logs, file=sys.stdout,
             bar_format=_LAYOUTS[0] if total else "{desc}", unit_scale=True, mininterval=0.2, dynamic_ncols=True,
