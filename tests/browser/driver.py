@@ -201,6 +201,10 @@ class Browser:
         self.outside.clear()
         self.complaints.clear()
 
+    def grant(self, permission: str, origin: str) -> None:
+        """Answer for the person whom the page asks for a permission."""
+        self._context.grant_permissions([permission], origin=origin)
+
     def forgive(self, text: str) -> None:
         """Forget complaints that contain this."""
         self.complaints = [one for one in self.complaints if text not in one]
