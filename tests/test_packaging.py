@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -77,6 +80,39 @@ def test_pretrained_policies_travel_in_the_wheel_whole(installed: Path, tmp_path
 def test_the_wheel_installs_a_kernel_for_each_accelerator(installed: Path, device: str) -> None:
     folder = installed / "share" / "jupyter" / "kernels" / f"rl-workbench-{device}"
     assert (folder / "kernel.json").read_text() == kernelspec.text(device)
+
+
+def test_the_wheel_brings_the_side_panel_of_jupyterlab_and_enables_its_half_on_the_server(
+    installed: Path, tmp_path: Path
+) -> None:
+    folder = installed / "share" / "jupyter" / "labextensions" / "rl-workbench"
+    about = json.loads((folder / "package.json").read_text())
+    assert "_JUPYTERLAB" in (folder / about["jupyterlab"]["_build"]["load"]).read_text()
+    config = json.loads((installed / "etc" / "jupyter" / "jupyter_server_config.d" / "rl-workbench.json").read_text())
+    (module,) = config["ServerApp"]["jpserver_extensions"]
+    code = f"import {module} as half; print(half._jupyter_server_extension_points()[0]['module'])"
+    assert run("-c", code, cwd=tmp_path, path=installed).strip() == module
+
+
+@pytest.mark.full
+def test_an_environment_with_the_wheel_lists_both_halves_of_the_side_panel(wheel: Path, tmp_path: Path) -> None:
+    environment, site = tmp_path / "env", sysconfig.get_paths()["purelib"]
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    (own,) = environment.glob("lib/python*/site-packages")
+    (own / "beneath.pth").write_text(f"{site}\n")  # all that the wheel needs, from this environment
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+
+    def says(*arguments: str) -> str:
+        done = subprocess.run([str(python), *arguments], cwd=tmp_path, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    says("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", "--ignore-installed",
+         str(wheel))
+    assert re.search(r"rl-workbench v\S+ .*enabled.*OK", says("-m", "jupyterlab.labextensions", "list"))
+    assert re.search(r"workbench\.widgets\.side_panel.*enabled",
+                     says("-m", "jupyter_server.extension.serverextension", "list"))
 
 
 def test_the_wheel_carries_its_types_and_licence(installed: Path) -> None:

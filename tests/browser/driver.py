@@ -30,7 +30,7 @@ from typing import Any, Self
 import nbformat
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
-from tests.conftest import LONGEST_S
+from tests.conftest import CHECKOUT, LONGEST_S
 
 KERNEL = "workbench-tests"
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
@@ -133,7 +133,8 @@ class Server:
         own |= {"JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
                 "IPYTHONDIR": "ipython"}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY_"))}
-        return {**kept, **{name: str(self._state / folder) for name, folder in own.items()},
+        side_panel = dict.fromkeys(("JUPYTER_PATH", "JUPYTER_CONFIG_PATH"), str(CHECKOUT / "jupyter"))  # as built last
+        return {**kept, **side_panel, **{name: str(self._state / folder) for name, folder in own.items()},
                 "JUPYTER_TOKEN": self.token, "PYDEVD_DISABLE_FILE_VALIDATION": "1", **self._environment}
 
     def _write_settings(self) -> None:
@@ -199,6 +200,10 @@ class Browser:
         """Begin to record anew."""
         self.outside.clear()
         self.complaints.clear()
+
+    def grant(self, permission: str, origin: str) -> None:
+        """Answer for the person whom the page asks for a permission."""
+        self._context.grant_permissions([permission], origin=origin)
 
     def forgive(self, text: str) -> None:
         """Forget complaints that contain this."""

@@ -209,6 +209,9 @@ def test_lab_serves_copies_of_the_lessons_and_leaves_one_that_is_there(tmp_path)
         lab = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
     try:
         eventually(served, what=f"JupyterLab answers: {(tmp_path / 'log').read_text()[-500:]}")
+        for path, answer in (("workbench/api/overview", b'"runs"'), ("lab", b'"rl-workbench"')):  # with its side panel
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}?token=t", timeout=240) as page:
+                assert answer in page.read()
     finally:
         lab.terminate()
         lab.wait(240)

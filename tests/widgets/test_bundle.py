@@ -23,6 +23,7 @@ from workbench.widgets.kernel import assets
 from workbench.widgets.panel import dashboard
 
 WIDGETS = Path(__file__).parents[2] / "widgets"
+LAB = WIDGETS.parent / "jupyter" / "labextensions" / "rl-workbench"
 STATIC = Path(workbench.__file__).parent / "widgets" / "static"
 
 
@@ -52,6 +53,13 @@ def test_the_committed_bundles_are_what_the_sources_build(tools: Path, tmp_path:
     assert built.keys() == {path.name for path in STATIC.glob("*.js")}
     for name, text in built.items():
         assert text == (STATIC / name).read_bytes(), f"{name} is stale: node widgets/build.mjs"
+    extension = contents(LAB)
+    assert len([name for name in extension if name.startswith("static/remoteEntry.")]) == 1
+    assert contents(tmp_path / "lab") == extension, "JupyterLab's extension is stale: node widgets/build.mjs"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_sources_have_sound_types(tools: Path) -> None:

@@ -20,7 +20,8 @@ from tests.widgets import recorded
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import lock
 from workbench.widgets.charts.live import VegaLib
-from workbench.widgets.views.runs_table import POINTS, RunsTable
+from workbench.widgets.views.run_rows import POINTS
+from workbench.widgets.views.runs_table import RunsTable
 
 STATIC = {"text/html": "<table></table>", "text/plain": "runs"}
 

@@ -16,3 +16,10 @@ export function element(tag, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+/** @param {string} text @param {string} style @param {() => void} click @param {string} [label] for screen readers */
+export function button(text, style, click, label = "") {
+  const made = element("button", { type: "button", class: style, ...(label ? { "aria-label": label } : {}) }, text);
+  made.addEventListener("click", click);
+  return made;
+}

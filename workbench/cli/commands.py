@@ -412,5 +412,8 @@ def _lab(args: argparse.Namespace) -> None:
             shutil.copyfile(lesson, copy)
     root = ["--allow-root"] if os.geteuid() == 0 else []  # the usual user of a container
     first = str(Path.cwd() / lessons.FIRST)
+    side_panel = Path(__file__).parents[2] / "jupyter"  # of a checkout, as it was built last; a wheel has installed it
+    for variable in ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH") if (side_panel / "labextensions").is_dir() else ():
+        os.environ[variable] = os.pathsep.join(filter(None, (str(side_panel), os.environ.get(variable))))
     os.execv(sys.executable, [sys.executable, "-P", "-m", "jupyterlab", first, *root, *args.arguments])
 

@@ -9,17 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import ipywidgets
 
 from workbench import rundir
-from workbench.errors import StorageFailed
-from workbench.metrics import MetricsReader
 from workbench.metrics.status_facts import FACTS
-from workbench.rundir import RunDirectory, lock
+from workbench.rundir import RunDirectory
 from workbench.running.deletion import delete
 from workbench.running.handle import Run
 from workbench.running.launch import resume
@@ -28,13 +24,13 @@ from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.panel.panel import RunPanel
+from workbench.widgets.views.run_rows import POSSIBLE, curve
+from workbench.widgets.views.run_rows import stamp as stamp_of
 from workbench.widgets.views.table import Action, Column, RowTable
 
 PERIOD_S = 2.0
 UNSEEN_S = 60.0  # until a table that no front end shows is no longer refreshed
-POINTS = 40  # of a curve, each a mean of equally many rows
 _COMPLAINT = "The table could not be refreshed"
-CURVES = ("episode_return_mean", "episode_return")  # the first that the run has recorded
 
 COLUMNS = (
     Column("name", "name"),
@@ -129,18 +125,18 @@ class RunsTable:
 
     def _look(self, directory: RunDirectory) -> tuple[Any, dict[str, Any]] | None:
         """The stamp of a run's files and the run's row; None if the run is gone."""
-        stamp = _stamp(directory)
+        stamp = stamp_of(directory)
         entry = self._read.get(directory)
         if entry is not None and stamp is not None and entry[0] == stamp:
             return entry
         row = summary(directory)
-        return None if row is None else (stamp, _cells(row) | {"curve": [] if row.problem else _curve(directory)})
+        return None if row is None else (stamp, _cells(row) | {"curve": [] if row.problem else curve(directory)})
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
         attached = row["key"] == self._attached
         if row["state"] == "damaged":
             return {**row, "actions": []}
-        return {**row, "actions": ["detach" if attached else "attach", *_POSSIBLE.get(row["state"], ())]}
+        return {**row, "actions": ["detach" if attached else "attach", *POSSIBLE.get(row["state"], ())]}
 
     # Actions, in the thread of their row
 
@@ -198,30 +194,6 @@ _ACTIONS: Mapping[str, Callable[[RunsTable, RunDirectory], Any]] = {
     "attach": RunsTable._attach, "detach": RunsTable._detach, "stop": _stop, "resume": _resume,
     "delete": RunsTable._delete,
 }
-_ENDED = ("resume", "delete")
-_POSSIBLE = {
-    "starting": ("stop",), "training": ("stop",), "paused": ("resume", "stop"),
-    "stopped": _ENDED, "failed": _ENDED, "dead": _ENDED, "finished": ("delete",),
-}
-
-
-def _stamp(directory: RunDirectory) -> tuple[int, ...] | None:
-    """Changes with the run's files; None while the run is alive, since they change every second, or if unknown."""
-    try:
-        if lock.is_alive(directory):
-            return None
-    except StorageFailed:
-        return None
-    return tuple(_modified(path) for path in (directory.record, directory.metrics, Path(f"{directory.metrics}-wal")))
-
-
-def _modified(path: Path) -> int:
-    """The file's modification time; 0 if it is missing or empty, since readers may leave an empty journal."""
-    try:
-        status = path.stat()
-    except OSError:
-        return 0
-    return status.st_mtime_ns if status.st_size else 0
 
 
 def _cells(run: RunSummary) -> dict[str, Any]:
@@ -232,15 +204,3 @@ def _cells(run: RunSummary) -> dict[str, Any]:
         "environment": run.environment, "algorithm": run.algorithm, "frames": None if run.problem else run.frames,
         "episode_return": run.episode_return, **speeds, **({"note": run.problem} if run.problem else {}),
     }
-
-
-def _curve(directory: RunDirectory) -> list[tuple[float, float]]:
-    """Mean returns over frames, ending with the newest value; [] if they cannot be read."""
-    reader = MetricsReader(directory.metrics)
-    with suppress(StorageFailed):
-        for name in CURVES:
-            means, ends = reader.means(name, points=POINTS), reader.series(name, max_points=1)
-            if len(means["value"]):
-                curve = [(float(x), round(float(y), 6)) for x, y in zip(means["frames"], means["value"], strict=True)]
-                return [*curve[:-1], (float(ends["frames"][-1]), float(ends["value"][-1]))]
-    return []

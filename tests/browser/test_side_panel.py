@@ -1,0 +1,210 @@
+"""JupyterLab's side panel on real runs: what it lists, opens, steers, and tells."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.driver import Browser, Notebook, Server
+from tests.conftest import CALM, eventually
+from tests.widgets import swept
+from workbench import rundir
+from workbench.running.handle import Run
+from workbench.running.launch import launch
+
+TAB = ".lm-TabBar-tab[data-id='rl-workbench-runs']"
+OPENED = ".wb-tab:not(.lm-mod-hidden)"
+
+
+@pytest.fixture(scope="module")
+def runs(browser_home: Path) -> Iterator[list[Run]]:
+    """Two short runs and a sweep; the second run is alive."""
+    small = {**CALM, "actors": 1, "total_frames": 10**9, "progress": False}
+    started = [launch("testing/catch-v0", name=name, learning_rate=rate, **small)
+               for name, rate in (("side-a", 1e-3), ("side-b", 5e-4))]
+    for run in started:
+        run.wait(updates=5, timeout_s=240, progress=False)
+    started[0].stop()
+    swept.by_hand("side-sweep")
+    yield started
+    if started[1].status.alive:
+        started[1].stop()
+
+
+@pytest.fixture(scope="module")
+def notebook(open_notebook, runs: list[Run]) -> Notebook:
+    return open_notebook(["1 + 1"])
+
+
+@pytest.fixture(scope="module")
+def panel(notebook: Notebook) -> Locator:
+    notebook.page.locator(TAB).click()
+    panel = notebook.page.get_by_role("region", name="RL Workbench: runs and sweeps")
+    expect(panel).to_be_visible()
+    return panel
+
+
+def row(panel: Locator, name: str, kind: str = "run") -> Locator:
+    return panel.locator(f"li[data-kind='{kind}'][data-name='{name}']")
+
+
+def do(panel: Locator, name: str, action: str, *, sure: bool = False) -> None:
+    row(panel, name).get_by_role("button", name=f"{action} {name}").click()
+    if sure:
+        row(panel, name).get_by_role("group").get_by_role("button", name=action, exact=True).click()
+
+
+def close_tab(notebook: Notebook) -> None:
+    """Close the tab that is in front, and wait until its kernel is gone."""
+    sessions = len(notebook.server.ask("GET", "/api/sessions"))
+    notebook.command("application:close")
+    eventually(lambda: len(notebook.server.ask("GET", "/api/sessions")) == sessions - 1, what="a kernel less")
+
+
+def test_it_lists_runs_and_sweeps_and_follows_them(panel: Locator) -> None:
+    expect(row(panel, "side-a").locator(".wb-state")).to_have_text("stopped")
+    expect(row(panel, "side-b").locator(".wb-state")).to_have_text("training")
+    expect(row(panel, "side-b").get_by_role("img", name=re.compile("Return of side-b so far"))).to_be_visible()
+    before = row(panel, "side-b").inner_text()
+    expect(row(panel, "side-b")).not_to_have_text(before)
+    sweep = row(panel, "side-sweep", "sweep")
+    expect(sweep).to_contain_text("of 20 trials")
+    expect(sweep).to_contain_text("best episode_return 300 (side-sweep-1)")
+    panel.get_by_label("Which runs to list").select_option("going")
+    expect(row(panel, "side-a")).to_have_count(0)
+    expect(row(panel, "side-b")).to_be_visible()
+    panel.get_by_label("Which runs to list").select_option("all")
+
+
+def test_everything_that_can_be_pressed_has_a_name(panel: Locator) -> None:
+    for control in panel.locator("button:visible, select:visible, input:visible").all():
+        name = control.get_attribute("aria-label") or control.inner_text()
+        assert name.strip(), control.evaluate("node => node.outerHTML")
+
+
+@pytest.mark.full
+def test_attach_puts_a_cell_into_the_notebook_and_runs_it(panel: Locator, notebook: Notebook) -> None:
+    do(panel, "side-b", "Attach")
+    expect(notebook.panel.locator(".jp-Cell .workbench-panel").first).to_contain_text("side-b")
+    source = notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.getSource()")
+    assert source == 'import workbench as wb\n\nrun = wb.attach("side-b")\nrun'
+
+
+@pytest.mark.full
+def test_a_panel_opens_in_a_tab_of_its_own_whose_kernel_ends_with_it(
+    panel: Locator, notebook: Notebook, runs: list[Run]
+) -> None:
+    row(panel, "side-b").get_by_role("button", name="side-b", exact=True).press("Enter")
+    view = notebook.page.locator(OPENED)
+    expect(view.locator(".workbench-panel").first).to_contain_text("side-b")
+    expect(view.locator(".jp-CodeConsole-input, .jp-InputArea").locator("visible=true")).to_have_count(0)
+    row(panel, "side-b").get_by_role("button", name="side-b", exact=True).click()  # is shown again, not opened twice
+    expect(notebook.page.locator(".wb-tab")).to_have_count(1)
+    close_tab(notebook)
+    assert runs[1].status.alive
+
+
+def test_a_run_that_is_dragged_onto_another_is_compared_with_it(panel: Locator, notebook: Notebook) -> None:
+    row(panel, "side-b").locator(".wb-facts").last.drag_to(row(panel, "side-a").locator(".wb-facts").last)
+    view = notebook.page.locator(OPENED)
+    expect(view.locator(".vega-embed").first).to_be_visible()
+    expect(view).to_contain_text("learning_rate")
+    close_tab(notebook)
+
+
+@pytest.mark.full
+def test_runs_are_chosen_and_compared_by_keyboard(panel: Locator, notebook: Notebook) -> None:
+    compare = panel.get_by_role("button", name=re.compile("^Compare( 2)?$"))
+    expect(compare).to_be_disabled()
+    for name in ("side-a", "side-b"):
+        panel.get_by_role("checkbox", name=f"Compare {name}").press("Space")
+    compare.press("Enter")
+    expect(notebook.page.locator(OPENED).locator(".vega-embed").first).to_be_visible()
+    close_tab(notebook)
+
+
+def test_a_run_is_stopped_after_a_yes_and_resumed(panel: Locator, notebook: Notebook, runs: list[Run]) -> None:
+    do(panel, "side-b", "Stop")
+    notebook.page.keyboard.press("Escape")
+    expect(row(panel, "side-b").get_by_role("button", name="Stop side-b")).to_be_focused()
+    assert runs[1].state == "training"
+    do(panel, "side-b", "Stop", sure=True)
+    expect(row(panel, "side-b").locator(".wb-state")).to_have_text("stopped")
+    assert runs[1].state == "stopped"
+    expect(panel.get_by_role("list", name="News")).to_be_hidden()  # a person who stops a run knows it
+    do(panel, "side-b", "Resume")
+    expect(row(panel, "side-b").locator(".wb-state")).to_have_text("training")
+
+
+def test_what_happens_to_a_run_is_told(
+    panel: Locator, notebook: Notebook, browser: Browser, runs: list[Run]
+) -> None:
+    """By the browser, once that is allowed, on the sidebar's icon and in the page's title."""
+    page = notebook.page
+    browser.grant("notifications", notebook.server.base)
+    page.evaluate("""() => { window.shown = []; const Real = Notification; window.Notification = class extends Real {
+        constructor(title, how) { super(title, how); window.shown.push([title, how.body]) } } }""")
+    panel.get_by_role("button", name="Notify me").click()
+    expect(panel.get_by_role("button", name="Notifications on")).to_be_visible()
+    page.locator(TAB).click()  # hides the panel
+    expect(panel).to_be_hidden()
+    supervisor = runs[1].status.supervisor_pid
+    assert supervisor
+    os.kill(supervisor, signal.SIGKILL)
+    expect(page.locator(TAB)).to_have_attribute("data-wb-news", "1")
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    (told,) = page.evaluate("() => window.shown")
+    assert told[0] == "side-b has died" and "supervisor is gone" in told[1]
+    page.locator(TAB).click()
+    expect(panel.get_by_role("list", name="News")).to_contain_text("side-b has died")
+    expect(page.locator(TAB)).not_to_have_attribute("data-wb-news", "1")
+    expect(page).not_to_have_title(re.compile(r"^\("))
+    panel.get_by_role("button", name="Dismiss: side-b has died").click()
+    expect(panel.get_by_role("list", name="News")).to_be_hidden()
+
+
+@pytest.mark.full
+def test_delete_asks_once_and_moves_the_run_to_the_trash(panel: Locator, browser_home: Path) -> None:
+    do(panel, "side-a", "Delete")
+    row(panel, "side-a").get_by_role("button", name="Cancel").click()
+    assert "side-a" in [directory.name for directory in rundir.every()]
+    do(panel, "side-a", "Delete", sure=True)
+    expect(row(panel, "side-a")).to_have_count(0)
+    assert "side-a" not in [directory.name for directory in rundir.every()]
+    assert list((browser_home / "trash").glob("side-a*"))
+
+
+@pytest.mark.full
+def test_a_damaged_run_is_one_bad_row_and_its_text_is_no_markup(panel: Locator, browser_home: Path) -> None:
+    name = "<b onclick=alert(1)>"
+    folder = browser_home / "runs" / name
+    folder.mkdir()
+    (folder / "run.json").write_text("{")
+    bad = panel.locator("li").filter(has_text=name)
+    expect(bad.locator(".wb-state")).to_have_text("damaged")
+    expect(bad.locator("b")).to_have_count(0)
+    expect(row(panel, "side-b")).to_be_visible()
+    (folder / "run.json").unlink()
+    expect(bad).to_have_count(0)
+
+
+@pytest.mark.full
+def test_a_tab_comes_back_with_the_page(panel: Locator, notebook: Notebook, servers, runs: list[Run]) -> None:
+    server: Server = servers("jupyterlab")
+    page = notebook.page
+    page.goto(f"{server.base}/lab/workspaces/side?token={server.token}")
+    page.locator(TAB).click()
+    name = row(page.locator(".wb-lab"), "side-b").get_by_role("button", name="side-b", exact=True)
+    name.click()
+    expect(page.locator(OPENED).locator(".workbench-panel").first).to_contain_text("side-b")
+    eventually(lambda: "workbench-panel-run-side-b" in str(server.ask("GET", "/lab/api/workspaces/side")),
+               what="the tab in the saved workspace")
+    page.reload()
+    expect(page.locator(OPENED).locator(".workbench-panel").first).to_contain_text("side-b")
