@@ -136,6 +136,7 @@ def questioned(notebook: Notebook) -> Locator:
     """A player of the same episode, with its "What if …" opened."""
     notebook.run(WHAT_IF)
     player = notebook.output(WHAT_IF).locator(".wb-player")
+    expect(player.locator(".wb-where")).to_contain_text(f"step 0 of {STEPS}")
     player.locator(".wb-whatif > summary").press("Enter")
     return player
 
@@ -188,6 +189,7 @@ def test_a_number_that_the_policy_sees_is_edited_and_a_wrong_one_is_refused_unde
 ) -> None:
     notebook.run(POLE)
     player = notebook.output(POLE).locator(".wb-player")
+    expect(player.locator(".wb-where")).to_contain_text("step 0 of 80")
     player.locator(".wb-whatif > summary").click()
     player.locator(".wb-scrub").fill("30")
     angle = player.locator(".wb-number").nth(2)
