@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import ipywidgets
 
-from workbench import checkpoints
+from workbench import checkpoints, imports
 from workbench.checkpoints import Checkpoint
 from workbench.errors import InvalidInput
 from workbench.metrics import MetricsReader
@@ -135,8 +135,6 @@ class Banner:
 
     def _compare(self, rescued: Run) -> None:
         """Show both runs in one chart once the new one has something to show."""
-        from workbench.widgets.views.compare import compare
-
         reader, deadline = MetricsReader(rescued.directory.metrics), time.monotonic() + FIRST_EPISODE_S
         while not len(reader.series(_METRIC)["value"]):
             if time.monotonic() > deadline or not rescued.status.alive:
@@ -144,15 +142,13 @@ class Banner:
                                    f"{rescued.name!r}]) shows both once it has.")
             time.sleep(0.5)
         if self._rescued is rescued:  # else it was dismissed meanwhile
-            self._comparison = compare([self._run.path, rescued.path], _METRIC)
+            self._comparison = _compared(self._run.path, rescued.path)
             self._place.children = (self._comparison.view,)
 
     def _follow(self) -> None:
-        from workbench.widgets.views.compare import compare
-
         shown, rescued = self._comparison, self._rescued
         if shown is not None and rescued is not None:
-            shown.show_newer(compare([self._run.path, rescued.path], _METRIC))
+            shown.show_newer(_compared(self._run.path, rescued.path))
 
     def _say(self, text: str, *, bad: bool = False) -> None:
         look = ' class="workbench-bad" role="alert"' if bad else ' role="status"'
@@ -175,3 +171,9 @@ def _html(name: str) -> Any:
     widget = ipywidgets.HTML()
     widget.add_class(f"workbench-{name}")
     return widget
+
+
+def _compared(*paths: Path) -> Comparison:
+    """Runs in one chart; loaded by its name, since its picture is made by the module that shows this banner, too."""
+    comparison: Comparison = imports.widget("views.compare").compare(paths, _METRIC)
+    return comparison
