@@ -26,6 +26,8 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import digest
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed, UnknownName
+from workbench.learner.training.concurrent import Concurrent
+from workbench.rundir import RunDirectory
 
 GROUPS = {
     "model": {"weight": np.arange(12, dtype=np.float32).reshape(3, 4), "bias": np.ones(4, np.float32)},
@@ -412,6 +414,57 @@ def test_pruning_keeps_the_newest_automatic_ones_and_all_that_were_asked_for(tmp
     assert [one.frames for one in checkpoints.every(tmp_path)] == [2, 4, 5, 6]
     assert checkpoints.prune(tmp_path, 2) == []
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def judged(mean: float, episodes: int = 100, by: str = "episode_return") -> dict[str, Any]:
+    return {"judged": {"by": by, "mean": mean, "episodes": episodes}}
+
+
+def test_the_best_is_the_earliest_with_the_highest_mean_of_enough_episodes(tmp_path: Path) -> None:
+    assert checkpoints.best([]) is None
+    means = [(1.0, 100), (7.0, 100), (7.0, 100), (99.0, 19), (3.0, 20)]
+    written = [save(tmp_path, frames, **judged(mean, episodes)) for frames, (mean, episodes) in enumerate(means)]
+    assert checkpoints.best(written) == written[1] and checkpoints.best(written[3:4]) is None
+    assert str(checkpoints.standing(written[1])) == "mean return 7 of 100 episodes"
+
+
+def test_means_of_another_kind_are_not_compared_and_older_versions_count_their_return(tmp_path: Path) -> None:
+    old = save(tmp_path, 1, episodes=500)
+    few = save(tmp_path, 2, episodes=3)
+    evaluated = save(tmp_path, 3, **judged(-5.0, 40, "evaluation_return"))
+    assert checkpoints.best([old, few]) == old and checkpoints.best([few]) is None
+    assert checkpoints.best([old, evaluated]) == evaluated, "environments evaluate since then"
+    for odd in ({"by": "to_json", "mean": 1.0, "episodes": 100}, {"by": "episode_return", "mean": "high"}, [], 7, "x"):
+        assert checkpoints.standing(save(tmp_path, 4, judged=odd)) is None
+
+
+def test_pruning_keeps_the_best_beside_the_newest_until_there_is_a_better_one(tmp_path: Path) -> None:
+    for frames, mean in enumerate((1.0, 9.0, 8.0, 2.0, 2.0, 2.0), start=1):
+        save(tmp_path, frames, **judged(mean))
+        checkpoints.prune(tmp_path, 2)
+    assert [one.frames for one in checkpoints.every(tmp_path)] == [2, 5, 6]
+    save(tmp_path, 7, requested=True, **judged(10.0))
+    checkpoints.prune(tmp_path, 2)
+    assert [one.frames for one in checkpoints.every(tmp_path)] == [5, 6, 7], "the best is one that is kept anyway"
+
+
+def test_checkpoints_of_a_best_return_push_out_no_other_and_there_is_only_one_of_them(tmp_path: Path) -> None:
+    for frames, mean in enumerate((1.0, 2.0, 3.0, 4.0, 5.0, 6.0), start=1):
+        reason = "interval" if frames % 3 == 1 else checkpoints.BEST
+        save(tmp_path, frames, reason=reason, **judged(mean))
+        checkpoints.prune(tmp_path, 2)
+    assert [one.frames for one in checkpoints.every(tmp_path)] == [1, 4, 6]
+
+
+def test_a_best_checkpoint_costs_no_replay_and_a_run_with_one_goes_on_from_it(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    groups = {**GROUPS, "replay": {"unrolls": np.zeros(3, np.int32)}}
+    whole = checkpoints.write(run.checkpoints, frames=1, groups=groups, meta=meta(reason="interval"), requested=False)
+    best = save(run.checkpoints, 2, reason=checkpoints.BEST, **judged(5.0))
+    checkpoints.prune(run.checkpoints, 2)
+    assert whole.has_replay
+    assert Concurrent.newest(run, replays=True) == (whole, [])
+    assert Concurrent.newest(run, replays=False) == (best, [])
 
 
 @pytest.mark.parametrize("keep", [0, -3, 1])

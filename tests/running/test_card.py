@@ -135,3 +135,40 @@ def test_ticks_are_round_and_a_curve_stays_inside_its_axes() -> None:
     assert (points[:, 1].min(), points[:, 1].max()) == (24.0, 220.0)
     assert points[y.argmax(), 1] == 24.0, "up is more"
     assert card_curve.curve({}, x_title="x", y_title="y") == ""
+
+
+def test_a_change_before_a_restore_is_repeated_where_the_weights_of_now_had_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tuned at 5,000 frames, killed at 6,000, restored at 4,000: the weights had the new rate from 4,000 on."""
+    config = RunConfig.build("CartPole-v1", learning_rate=3e-4, entropy_cost=0.01)
+    directory = rundir.create("killed", {"created": 0.0, "config": config.replaced(learning_rate=5e-5).to_json(),
+                                         "state": "stopped", "error": None, "parent": None})
+    writer = MetricsWriter(directory.metrics)
+
+    def tune(name: str, old: float, new: float, frames: int) -> None:
+        writer.event("tune", "", progress=Progress(frames, 1, 1, 1.0), data={"old": {name: old}, "new": {name: new}})
+
+    tune("entropy_cost", 0.02, 0.01, 1000)
+    tune("learning_rate", 3e-4, 2e-4, 5000)
+    tune("learning_rate", 2e-4, 1e-4, 5500)
+    writer.event("restore", "", progress=Progress(4000, 1, 1, 1.0), data={"rows": {}})
+    tune("learning_rate", 1e-4, 5e-5, 4500)
+    writer.close()
+    launched, done = relaunched(wb.attach("killed").card().code, monkeypatch)
+    assert launched.value("learning_rate") == 3e-4 and launched.value("entropy_cost") == 0.02
+    assert done == [("wait", {"frames": 1000}), ("tune", {"entropy_cost": 0.01}), ("wait", {"frames": 4000}),
+                    ("tune", {"learning_rate": 1e-4}), ("wait", {"frames": 4500}), ("tune", {"learning_rate": 5e-5})]
+
+
+def test_the_headline_says_the_best_return_and_a_collapse(home: Path) -> None:
+    directory = recorded.vtrace("pong")
+    status = recorded.STATUS | {"best_return": 18.5, "best_return_frames": 200_000}
+    for fields, headline in (({}, "mean return -20, best mean return 18.5 at 200,000 frames."),
+                             ({"judged_by": "episode_return", "best_mean": 18.5, "best_mean_frames": 200_000,
+                               "collapsed": True}, "mean return -20, far below its best of 18.5 at 200,000 frames.")):
+        writer = MetricsWriter(directory.metrics)
+        writer.status(status | fields)
+        writer.close()
+        assert wb.attach("pong").card().summary.endswith(f"training after 307,200 frames, {headline}") or (
+            wb.attach("pong").card().summary.endswith(f"dead after 307,200 frames, {headline}"))

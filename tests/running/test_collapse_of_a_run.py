@@ -10,6 +10,7 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from tests.rewarding import Rewarding
+from workbench import checkpoints
 from workbench.__main__ import main
 from workbench.errors import InvalidInput
 from workbench.playing.evaluating import evaluation_log
@@ -65,7 +66,7 @@ def test_a_collapse_is_told_and_the_best_checkpoint_is_rescued(home: Path, capsy
     last = run.checkpoint()  # one that is not pruned
     assert wb.evaluate(last, episodes=1).checkpoint_frames == last.frames > best.frames
     exported = wb.export_policy(run, target=home / "policy")
-    assert wb.evaluate(exported, episodes=1).checkpoint_frames == best.frames
+    assert checkpoints.at(exported).frames == best.frames
     evaluation_log.keep(run.directory, best, evaluation)
 
     page = run.card().markdown

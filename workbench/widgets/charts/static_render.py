@@ -16,7 +16,7 @@ from workbench import tables
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.live import Figure, rows
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.panel import banner, dashboard
+from workbench.widgets.panel import dashboard
 from workbench.widgets.panel import snapshot as moments
 from workbench.widgets.panel.badge import badge
 from workbench.widgets.panel.snapshot import Snapshot
@@ -61,7 +61,7 @@ def page(snapshot: Snapshot, image: str) -> str:
     source = f"data:image/png;base64,{image}"
     charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
     facts = filmstrip.named(moments.facts(snapshot))
-    body = f"{headline(snapshot)}{banner.still(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
+    body = f"{headline(snapshot)}{collapse(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
     return tables.output(body, f"{tables.SMALL};max-width:980px")
 
 
@@ -72,6 +72,17 @@ def headline(snapshot: Snapshot) -> str:
     after = html.escape(" · ".join(part for part in (seen, moments.reason(snapshot)) if part))
     return (f'<div style="font-size:14px"><b>{html.escape(snapshot.name)}</b>'
             f"{badge(snapshot.status.state, stale=not ended)}{after}</div>")
+
+
+def collapse(snapshot: Snapshot) -> str:
+    """What the run has lost, and the line that rescues it, as HTML; "" unless its return has collapsed."""
+    if not snapshot.status.collapse:
+        return ""
+    lost, line = (html.escape(text) for text in (
+        snapshot.status.collapse_in(tables.number), f"wb.attach({snapshot.name!r}).rescue()"))
+    look = "border-left:4px solid #b3261e;padding:2px 8px;margin:4px 0"
+    return (f'<div style="{look}">The return has collapsed: {lost}. To go on from its best checkpoint with half the '
+            f'learning rate: <code style="user-select:all">{line}</code></div>')
 
 
 def next_lines(snapshot: Snapshot) -> str:

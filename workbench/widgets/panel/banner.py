@@ -171,16 +171,6 @@ def sentences(now: Snapshot, best: Checkpoint | None) -> list[str]:
                       f"rate?{goes_on}"]
 
 
-def still(now: Snapshot) -> str:
-    """The banner in a saved picture, as HTML: the collapse, and the line that rescues the run; "" without one."""
-    if not now.status.collapse:
-        return ""
-    line = f"wb.attach({now.name!r}).rescue()"
-    return (f'<div style="border-left:4px solid #b3261e;padding:2px 8px;margin:4px 0">'
-            f"{html.escape(now.status.collapse_in(number))}. To go on from its best checkpoint with half the learning "
-            f'rate: <code style="user-select:all">{html.escape(line)}</code></div>')
-
-
 def _html(name: str) -> Any:
     widget = ipywidgets.HTML()
     widget.add_class(f"workbench-{name}")
