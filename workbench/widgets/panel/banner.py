@@ -75,8 +75,8 @@ class Banner:
         self.dismiss = button("dismiss", "Dismiss", "times", "hide this until the return collapses again")
         self.rescue.on_click(lambda _: self._press())
         self.dismiss.on_click(lambda _: self._hide())
-        row = ipywidgets.HBox([self._text, self.rescue, self.dismiss],
-                              layout={"flex_flow": "row wrap", "align_items": "center"})
+        buttons = ipywidgets.HBox([self.rescue, self.dismiss])
+        row = ipywidgets.HBox([self._text, buttons], layout={"flex_flow": "row wrap", "align_items": "center"})
         self._place = ipywidgets.VBox()
         self._place.add_class("workbench-banner-comparison")
         self.view.children = (row, self._result, self._place)
