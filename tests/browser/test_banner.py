@@ -14,6 +14,8 @@ from tests.browser.on_screen import Panel, pictures, rich_outputs
 from tests.conftest import eventually
 from tests.running.test_collapse_of_a_run import FIELDS, paying, written
 
+PICTURES = Path(__file__).parents[2] / "build" / "browser"
+
 pytestmark = pytest.mark.full
 
 CELLS = ["import workbench as wb\nfallen = wb.attach('fallen')\nfallen"]
@@ -31,7 +33,8 @@ def run(browser_home: Path) -> Iterator[wb.Run]:
     eventually(lambda: run.status.collapsed)
     yield run
     for name in ("fallen", "fallen-fork-1"):
-        wb.attach(name).stop()
+        if (browser_home / "runs" / name).exists():
+            wb.attach(name).stop()
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +66,7 @@ def test_it_fits_in_both_themes_and_in_a_narrow_window(panel: Panel, notebook: N
         for width in (1400, 1000):
             notebook.page.set_viewport_size({"width": width, "height": 1000})
             eventually(lambda: panel.cut_off() == [], what=f"nothing cut off at {width} px")
-            notebook.page.screenshot(path=f"/tmp/w/tmp-collapse-{theme.split()[-1]}-{width}.png")
+            notebook.page.screenshot(path=PICTURES / f"banner-{theme.split()[-1]}-{width}.png")
     notebook.page.set_viewport_size({"width": 1400, "height": 1000})
 
 
@@ -78,7 +81,7 @@ def test_one_click_rescues_the_run_and_shows_both_curves(panel: Panel, run: wb.R
     expect(comparison).to_contain_text("learning_rate")
     drawn = pictures(comparison)
     eventually(lambda: pictures(comparison) != drawn, what="curves that follow the runs")
-    notebook.page.screenshot(path="/tmp/w/tmp-collapse-rescued.png")
+    notebook.page.screenshot(path=PICTURES / "banner-rescued.png")
     rescued = wb.attach("fallen-fork-1")
     assert rescued.config.value("learning_rate") == run.config.value("learning_rate") / 2
     assert rescued.state == run.state == "training"
@@ -87,7 +90,7 @@ def test_one_click_rescues_the_run_and_shows_both_curves(panel: Panel, run: wb.R
 def test_dismissed_it_stays_away_and_a_saved_notebook_has_the_line_to_copy(
     panel: Panel, notebook: Notebook, browser: Browser
 ) -> None:
-    panel.press("dismiss")
+    panel.press("dismiss-banner")
     expect(panel.part("banner")).to_be_hidden()
     eventually(lambda: any("wb.attach(&#x27;fallen&#x27;).rescue()" in page.get("text/html", "")
                            for page in rich_outputs(notebook.save(), 0)), what="the line in the saved picture")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from workbench import checkpoints
+from workbench.errors import StorageFailed
 from workbench.learner.disk_guard import Storage
 from workbench.learner.training import checkpoint_writer
 from workbench.learner.training.checkpoint_writer import CheckpointWriter
@@ -21,6 +22,7 @@ class Course:
     """A writer at a made time, of a run with a made return; `look` is what training does after an update."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
         self.now, self.took, self.mean, self.spread, self.episodes = 0.0, 0.0, 0.0, 10.0, 100
         self.run = RunDirectory(folder)
         monkeypatch.setattr(checkpoint_writer, "time", SimpleNamespace(monotonic=lambda: self.now))
@@ -44,6 +46,8 @@ class Course:
         self.writer.begin(schedule)
 
     def _groups(self, *_: Any) -> dict[str, Any]:
+        if self.full:
+            raise StorageFailed("no room")
         self.now += self.took
         return {"model": {"weight": np.zeros(3, np.float32)}}
 
@@ -94,6 +98,15 @@ def test_a_resumed_run_compares_with_what_is_on_disk(course: Course) -> None:
     course.begin()
     assert course.look(59, 499) == "" and course.look(2, 499) == "interval"
     assert course.look(61, 500.5) == "" and course.look(61, 502) == checkpoints.BEST
+
+
+def test_a_disk_that_refuses_the_best_is_tried_again_soon_whatever_the_return_is_then(course: Course) -> None:
+    course.begin()
+    course.look(61, 5)
+    course.full = True
+    assert course.look(61, 50) == "" and course.writer._storage.hold
+    course.full = False
+    assert course.look(3, 4) == "interval" and not course.writer._storage.hold
 
 
 def test_large_weights_are_written_less_often(course: Course) -> None:

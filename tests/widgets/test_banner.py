@@ -76,8 +76,9 @@ def test_the_banner_is_there_from_the_collapse_on_and_names_the_best_checkpoint(
     told(directory, **COLLAPSED)
     panel.refresh()
     assert banner.view.layout.display == "" and not banner.rescue.disabled
-    assert text(banner).startswith("Mean return 9, 98 % below its best of 500 at 2.38 M frames. Its best ")
-    assert "2.379 M frames (mean return 498 of 100 episodes). Fork it with half the learning rate?" in text(banner)
+    assert text(banner).startswith(
+        "Mean return 9, 98 % below its best of 500 at 2.38 M frames. Its best checkpoint is ")
+    assert "at 2.379 M frames (mean return 498 of 100 episodes). Fork it with half the learning rate?" in text(banner)
     told(directory, **COLLAPSED | {"collapsed": False})
     panel.refresh()
     assert banner.view.layout.display == "none"

@@ -84,7 +84,8 @@ class CheckpointWriter:
         if mean is None or episodes < EPISODES or mean <= self._highest + _BETTER * (status.judged_spread or 0.0):
             self._best_from = began + _LOOK_S
             return
-        self._storage.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False))
+        if not self._storage.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False)):
+            self._written_at, self._longest_s = time.monotonic(), _TRY_AGAIN_S  # until then training is held
         self._best_from = max(self._best_from, began + (time.monotonic() - began) / _BEST_SHARE)
 
     def write_last(self) -> None:

@@ -3,7 +3,7 @@
 One click starts a new run from that checkpoint with half the learning rate (`Run.rescue`) and shows both runs in one
 chart, which follows them. This run goes on: nothing of it is changed.
 
-CSS classes: workbench-banner, workbench-banner-text; workbench-rescue, workbench-dismiss (buttons);
+CSS classes: workbench-banner, workbench-banner-text; workbench-rescue, workbench-dismiss-banner (buttons);
 workbench-banner-result, workbench-banner-comparison
 """
 
@@ -72,11 +72,11 @@ class Banner:
         self._text, self._result = _html("banner-text"), _html("banner-result")
         self.rescue = button("rescue", "Rescue", "life-ring", "start a new run from the best checkpoint, with half the "
                                                               "learning rate, and compare the two; this run goes on")
-        self.dismiss = button("dismiss", "Dismiss", "times", "hide this until the return collapses again")
+        self.dismiss = button("dismiss-banner", "Dismiss", "times", "hide this until the return collapses again")
         self.rescue.on_click(lambda _: self._press())
         self.dismiss.on_click(lambda _: self._hide())
-        row = ipywidgets.HBox([self._text, self.rescue, self.dismiss],
-                              layout={"flex_flow": "row wrap", "align_items": "center"})
+        buttons = ipywidgets.HBox([self.rescue, self.dismiss])
+        row = ipywidgets.HBox([self._text, buttons], layout={"flex_flow": "row wrap", "align_items": "center"})
         self._place = ipywidgets.VBox()
         self._place.add_class("workbench-banner-comparison")
         self.view.children = (row, self._result, self._place)
