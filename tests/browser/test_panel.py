@@ -365,7 +365,7 @@ def test_a_panel_whose_kernel_has_gone_says_so_and_how_to_see_the_run_again(
     is_detached(panel, notebook.page.evaluate(BROKEN))
     notebook.page.goto("about:blank")
     notebook.open()
-    browser.forgive("widget model not found")
+    notebook.shows_no_broken_widget(browser)
 
 
 # What an output showed first: the number of the animation frame in which each was seen.
