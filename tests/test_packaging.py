@@ -95,7 +95,8 @@ def test_the_wheel_brings_the_side_panel_of_jupyterlab_and_enables_its_half_on_t
 
 
 @pytest.mark.full
-def test_an_environment_with_the_wheel_lists_both_halves_of_the_side_panel(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["wheel", "editable"])
+def test_both_halves_of_the_side_panel_are_there_once_it_is_installed(wheel: Path, how: str, tmp_path: Path) -> None:
     environment, site = tmp_path / "env", sysconfig.get_paths()["purelib"]
     venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
@@ -108,8 +109,8 @@ def test_an_environment_with_the_wheel_lists_both_halves_of_the_side_panel(wheel
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    says("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", "--ignore-installed",
-         str(wheel))
+    what = [str(wheel)] if how == "wheel" else ["--no-build-isolation", "--editable", str(CHECKOUT)]
+    says("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", *what)
     assert re.search(r"rl-workbench v\S+ .*enabled.*OK", says("-m", "jupyterlab.labextensions", "list"))
     assert re.search(r"workbench\.widgets\.side_panel.*enabled",
                      says("-m", "jupyter_server.extension.serverextension", "list"))
