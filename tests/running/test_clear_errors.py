@@ -87,11 +87,11 @@ def test_a_row_beyond_the_end_of_a_table_is_named(run: wb.Run) -> None:
 
 
 @pytest.mark.parametrize(("changes", "text"), [
-    ({"learning_rate": "x"}, "^learning_rate='x' must be a number, not text.$"),
-    ({"learning_rate": None}, "^learning_rate=None must be a number, not None.$"),
-    ({"learning_rate": True}, "^learning_rate=True must be a number, not bool.$"),
-    ({"max_batch": 1.5}, "^max_batch=1.5 must be a whole number.$"),
-    ({"max_batch": [1]}, r"^max_batch=\[1\] must be a whole number, not list.$"),
+    ({"learning_rate": "x"}, "^learning_rate='x' must be a number, not text. For example: learning_rate=0.0006.$"),
+    ({"learning_rate": None}, "^learning_rate=None must be a number, not None. For example: learning_rate=0.0006.$"),
+    ({"learning_rate": True}, "^learning_rate=True must be a number, not bool. For example: learning_rate=0.0006.$"),
+    ({"max_batch": 1.5}, "^max_batch=1.5 must be a whole number. For example: max_batch=0.$"),
+    ({"max_batch": [1]}, r"^max_batch=\[1\] must be a whole number, not list. For example: max_batch=0.$"),
 ])  # fmt: skip
 def test_a_value_of_another_type_is_an_error_that_speaks_of_types(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(WrongType, match=text) as refusal:

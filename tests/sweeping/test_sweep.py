@@ -60,6 +60,7 @@ def survivor(home: Path) -> wb.Sweep:
     ) as kernel:
         try:
             assert kernel.stdout is not None
+            assert "in all of them (warmup_updates=200)" in kernel.stdout.readline()
             assert kernel.stdout.readline() == "swept\n"
         finally:
             os.killpg(kernel.pid, signal.SIGKILL)

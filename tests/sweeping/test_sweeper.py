@@ -216,7 +216,7 @@ def forked(source: Run, *_: Any, name: str, changes: dict[str, Any], **__: Any) 
 
 
 def every(checkpoints: Path) -> list[Any]:
-    return [SimpleNamespace(frames=FRAMES)] if checkpoints.exists() else []
+    return [SimpleNamespace(frames=FRAMES, steps=FRAMES, updates=1, time_s=1.0)] if checkpoints.exists() else []
 
 
 @pytest.mark.parametrize(("state", "remedy"), [
