@@ -233,7 +233,7 @@ def checked_arguments(**remedies: str) -> Callable[[Callable[P, R]], Callable[P,
     """A decorator of functions that raise WrongArguments, with the nearest keyword, for Python's bare TypeError.
 
     Args:
-        remedies: what to give for an argument that is missing, by its name.
+        remedies: what to give for an argument that is missing, or instead of one that there is not, by its name.
     """
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
@@ -258,7 +258,8 @@ def _misfit(signature: inspect.Signature, keywords: Iterable[str], remedies: dic
     by_keyword = [name for name in names if signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY]
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     if not takes_any and (unknown := [name for name in keywords if name not in names]):
-        hint = nearest(unknown[0], names) or f" Known: {', '.join(names) or 'none'}."
+        known = f" Known: {', '.join(names)}." if names else " It takes none."
+        hint = nearest(unknown[0], names) or (f" {remedies[unknown[0]]}" if unknown[0] in remedies else known)
         return f"there is no argument {unknown[0]!r}.{hint}"
     if remedy := next((text for name, text in remedies.items() if repr(name) in python_says), ""):
         return f"{python_says}. {remedy}"

@@ -57,6 +57,17 @@ def pip_install(extra: str, *words: str) -> str:
     return shlex.join(["pip", "install", *words, *needed])
 
 
+def xla_remedy() -> str:
+    """How to get torch_xla."""
+    return (f"It needs a Python environment of its own (docs/tpu.md), with the workbench and: {pip_install('tpu')}. "
+            "Or choose another device.")
+
+
+def missing_xla(device: str) -> MissingPackage:
+    """The error for a `device` of XLA where torch_xla is not installed."""
+    return MissingPackage(f"device={device!r} needs torch_xla, which is not installed. {xla_remedy()}")
+
+
 def widget(name: str) -> ModuleType:
     """The module `workbench.widgets.<name>`, loaded when something is shown: handles need no ipywidgets.
 

@@ -48,6 +48,10 @@ def run(home: Path) -> wb.Run:
     (lambda run: wb.launch(), r"^launch\(\): missing .*'environment'\. Give its name: wb\.launch\('CartPole-v1'\)\.$"),
     (lambda run: wb.load_policy("nope"), r"^load_policy\(\): missing .*'env'\. Give the environment to act in: env="),
     (lambda run: wb.evaluate(run, episode=1), r"^evaluate\(\): there is no argument 'episode'.* 'episodes'\?$"),
+    (lambda run: wb.runs(state="training"), r"^runs\(\): there is no argument 'state'\. Choose among the rows: \[row"),
+    (lambda run: wb.runs(colour=3), r"^runs\(\): there is no argument 'colour'\. It takes none\.$"),
+    (lambda run: wb.Sweep.wait(run, seconds=3), r"^wait\(\): there is no argument 'seconds'\. timeout_s=60 raises "),
+    (lambda run: wb.Sweep.stop(run, timeout=3), r"^stop\(\): there is no argument 'timeout'\. .* 'timeout_s'\?$"),
     (lambda run: wb.sweep("CartPole-v1"), r"^sweep\(\): missing .*'space'\. Give the fields to search: space="),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], object], text: str) -> None:
@@ -108,6 +112,19 @@ def test_a_fixed_field_comes_with_the_call_that_changes_it_and_not_with_all_live
         "instead. run.hyperparameters lists the fields that can be changed.")
     with pytest.raises(NotLive, match=r"Call run\.scale\(actors=4\) instead"):
         config.with_live(actors=4)
+
+
+@pytest.mark.parametrize(("changes", "error", "text"), [
+    ({"actors": 2.5}, WrongType, r"^actors=2\.5 must be a whole number\."),
+    ({"actors": 0}, OutOfBounds, r"^actors=0 is out of bounds"),
+    ({"unroll_length": "long"}, WrongType, r"^unroll_length='long' must be a whole number, not text\."),
+    ({"environment": "Acrobot-v1"}, NotLive, r"start a new run, wb\.launch\('Acrobot-v1'\)\. run\.hyper"),
+    ({"network": "mlp"}, NotLive, r"start a new run, wb\.launch\('CartPole-v1', network='mlp'\)\. run\.hyper"),
+    ({"unroll_length": 40}, NotLive, r"Call run\.fork\(unroll_length=40\) instead\. "),
+])  # fmt: skip
+def test_advice_on_a_fixed_field_is_a_call_that_works(changes: dict[str, Any], error: type, text: str) -> None:
+    with pytest.raises(error, match=text):
+        RunConfig.build("CartPole-v1").with_live(**changes)
 
 
 def test_only_a_near_name_of_a_run_is_suggested(run: wb.Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import stat
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from workbench.errors import (
     EnvironmentFailed,
     HomeNotWritable,
     InvalidInput,
+    MissingPackage,
     NetworkFailed,
     OutOfBounds,
+    RunExists,
     RunNotFound,
     UnknownName,
 )
@@ -32,6 +35,8 @@ from workbench.errors import (
     [
         ("CartPole-v11", {}, UnknownName, "Did you mean 'CartPole-v1'"),
         ("ALE/Pongg-v5", {}, UnknownName, "Did you mean 'ALE/Pong-v5'"),
+        ("Breakout-v5", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),  # not Breakout-v4, which is refused
+        ("breakout", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),
         ("CartPole-v1", {"algorithm": "vtrce"}, UnknownName, "Did you mean 'vtrace'"),
         ("CartPole-v1", {"learning_rat": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
         ("CartPole-v1", {"network": "natur"}, UnknownName, "Did you mean 'nature'"),
@@ -47,7 +52,10 @@ from workbench.errors import (
         ("CartPole-v1", {"wrappers": 3}, InvalidInput, "wrappers=3 must be a list of wrappers"),
         ("CartPole-v1", {"environment_options": 3}, InvalidInput, "environment_options=3 must be a dict"),
         ("CartPole-v1", {"no_such_field": 3}, UnknownName, r"Known: actor_cpus, .* and \d+ more"),
-        (42, {}, InvalidInput, "environment=42 must be a name or something that makes an environment"),
+        (42, {}, InvalidInput, "^environment=42 must be a name or something that makes an environment, such as "
+                               "'CartPole-v1' or a class.$"),
+        ({"id": 1}, {}, InvalidInput, "^environment={'id': 1} must be a name or something that makes an environment, "
+                                      "such as 'CartPole-v1' or a class.$"),
     ],
 )
 def test_wrong_input_is_one_clear_error_and_starts_nothing(
@@ -64,6 +72,14 @@ def test_a_gpu_is_refused_at_once_where_torch_is_built_for_cpus(home: Path, monk
     monkeypatch.setattr(hardware, "torch_build", lambda: "")
     with pytest.raises(OutOfBounds, match=r"device='cuda', but the torch that is installed here is built for CPUs"):
         wb.launch("CartPole-v1", device="cuda", launcher=launcher)
+    assert len(wb.runs()) == 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch_xla") is not None, reason="torch_xla is installed")
+@pytest.mark.parametrize("device", ["tpu", "xla"])
+def test_an_xla_device_is_refused_at_once_where_torch_xla_is_missing(home: Path, device: str) -> None:
+    with pytest.raises(MissingPackage, match=f"device='{device}' needs torch_xla, which is not installed"):
+        wb.launch("CartPole-v1", device=device, name="mine")
     assert len(wb.runs()) == 0
 
 
@@ -139,7 +155,11 @@ def test_the_traceback_of_an_environment_reaches_the_caller(home: Path, where: s
     with pytest.raises(wb.errors.RunNotAlive, match=r"wb.resume\('broken'\)"):
         run.pause()
     eventually(lambda: not processes_of(run.path))
+    with pytest.raises(RunExists, match=r"That run failed: wb.attach\('broken'\).delete\(\) frees its name"):
+        wb.launch("CartPole-v1", name="broken")
     assert stat.S_IMODE((run.path / "code" / "environment.pkl").stat().st_mode) == 0o600
+    run.delete()
+    assert len(wb.runs()) == 0
 
 
 @pytest.mark.full

@@ -20,6 +20,7 @@ COMMANDS = {
     "run.stop": "workbench stop {run}",
     "run.tune": "workbench tune {run} {fields}",
     "wb.attach": "workbench status {run}",
+    "wb.attach.delete": "workbench delete {run}",
     "wb.attach.fork": "workbench fork {run}",
     "wb.attach.checkpoints": "workbench checkpoints {run}",
     "wb.attach.rescue": "workbench rescue {run} {fields}",

@@ -8,13 +8,14 @@ A run's configuration is a `RunConfig` that holds the configuration of its algor
 from __future__ import annotations
 
 from workbench.config.hyperparameters import ALGORITHMS, LearningConfig, R2D2Config, VTraceConfig
-from workbench.config.run import NETWORKS, REPLAY_S, RunConfig
+from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig
 from workbench.config.settings import Setting, setting, settings, unknown_field
 
 __all__ = [
     "ALGORITHMS",
     "NETWORKS",
     "REPLAY_S",
+    "WEIGHT_FIELDS",
     "LearningConfig",
     "R2D2Config",
     "RunConfig",

@@ -16,6 +16,11 @@ NETWORKS = (
     "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
+# Fields on which weights depend: a fork cannot change them.
+WEIGHT_FIELDS = (
+    "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "network", "lstm_size",
+    "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
+)  # fmt: skip
 LISTING = "run.hyperparameters lists the fields that can be changed."
 REPLAY_S = 1800.0  # enough to write a large replay to a slow disk
 
@@ -154,10 +159,19 @@ class RunConfig:
             if name not in fields:
                 raise unknown_field(name, fields, LISTING)
             if not fields[name].live:
-                call = "scale" if name == "actors" else "fork"
-                raise NotLive(f"{name} is fixed once a run has started. Call run.{call}({name}={changes[name]!r:.100}) "
-                              f"instead. {LISTING}")
+                raise NotLive(f"{name} is fixed once a run has started. {self._remedy(fields[name], changes[name])} "
+                              f"{LISTING}")
         return self.replaced(**changes)
+
+    def _remedy(self, field: Setting, value: Any) -> str:
+        """The call that changes a fixed field. Raises WrongType or OutOfBounds if no call takes the value."""
+        name = field.name
+        if name not in ("network", "opponent", "wrappers"):  # which may be code, a run or a checkpoint
+            field.check(value)
+        if name not in WEIGHT_FIELDS or value == self.value(name):
+            return f"Call run.{'scale' if name == 'actors' else 'fork'}({name}={value!r:.100}) instead."
+        arguments = f"{value!r:.100}" if name == "environment" else f"{self.environment!r}, {name}={value!r:.100}"
+        return f"Its weights would not fit another one: start a new run, wb.launch({arguments})."
 
     def ending_warm_up(self, changes: dict[str, Any], updates: int) -> dict[str, Any]:
         """`changes` of live fields; a new learning rate ends a warm-up that is still going on after `updates`, so that

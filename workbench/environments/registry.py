@@ -20,7 +20,7 @@ from workbench.config import RunConfig, Setting
 from workbench.environments.adapters.adapt import check_spreadable, vector_by_id, vector_of
 from workbench.environments.adapters.rendering import drawing
 from workbench.environments.adapters.wrapping import Factory, Wrapped
-from workbench.environments.atari.vector import AtariVector, atari_options
+from workbench.environments.atari.vector import AtariVector, atari_options, is_playable
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.families import family_of, importing, package_of
 from workbench.errors import InvalidInput, MissingPackage, UnknownName
@@ -238,8 +238,11 @@ def _spec(name: str) -> Any:
     if short in registry or (importing(short) and short in registry):
         return registry[short]
     _require_package(name, name)
-    raise UnknownName.among("environment", name, [*registry, *_factories],
-                            "Your own class goes to launch(...) itself, or to register_environment.")
+    ids = [known for known, spec in registry.items() if not _is_atari(spec) or is_playable(spec.kwargs)]
+    atari = {known.removeprefix("ALE/"): known for known in ids if known.startswith("ALE/")}
+    games = {word: known for short, known in atari.items() for word in (short, short[:-3], short[:-3].lower())}
+    raise UnknownName.among("environment", name, [*ids, *_factories],
+                            "Your own class goes to launch(...) itself, or to register_environment.", games)
 
 
 def known_ids() -> Mapping[str, Any]:

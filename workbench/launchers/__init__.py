@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 
+from workbench import imports
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.launchers.contract import Launched, Launcher, Resources
@@ -27,7 +29,8 @@ def by_name(name: str) -> Launcher:
 def checked(launcher: Launcher, config: RunConfig) -> Launcher:
     """The launcher, if it can start a run of that configuration.
 
-    Raises what `Launcher.check` raises, and OutOfBounds for a GPU that the torch of this machine cannot use.
+    Raises what `Launcher.check` raises, OutOfBounds for a GPU that the torch of this machine cannot use, and
+    MissingPackage for an XLA device without torch_xla.
     """
     if config.address is not None and config.launcher != "ray":
         raise InvalidInput(f"address={config.address!r} is of a Ray cluster, and launcher={config.launcher!r} uses "
@@ -36,4 +39,6 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
         raise OutOfBounds("device='cuda', but the torch that is installed here is built for CPUs alone. Install a "
                           "build for your GPU, or choose device='cpu' or 'auto'.")
     launcher.check(config)
+    if config.device in ("xla", "tpu") and config.launcher != "ray" and importlib.util.find_spec("torch_xla") is None:
+        raise imports.missing_xla(config.device)
     return launcher

@@ -282,12 +282,21 @@ def create(
             run.write(name=name, **record)
         return RunDirectory(folder / name)
     except FileExistsError:
-        raise RunExists(f"there is a run {name!r} already. Choose another name, or wb.resume({name!r}).") from None
+        raise RunExists(f"there is a run {name!r} already. Choose another name, or wb.resume({name!r})."
+                        f"{_freeing(folder / name)}") from None
     except WorkbenchError:
         raise
     except OSError as error:
         raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error.strerror}. Set WORKBENCH_HOME "
                               "to a folder that can be written and has room.") from None
+
+
+def _freeing(path: Path) -> str:
+    """How to free the name of a run that failed, in a sentence; "" of another run."""
+    with suppress(WorkbenchError):
+        if RunDirectory(path).read()["state"] == "failed":
+            return f" That run failed: wb.attach({path.name!r}).delete() frees its name."
+    return ""
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import REPLAY_S, RunConfig, Setting, unknown_field
+from workbench.config import REPLAY_S, WEIGHT_FIELDS, RunConfig, Setting, unknown_field
 from workbench.errors import InvalidInput, RunExists, RunNotAlive
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
@@ -31,12 +31,7 @@ from workbench.running.starting import (
 if TYPE_CHECKING:
     from workbench.running.handle import Run
 
-# Fields on which weights depend, and further ones on which stored unrolls depend.
-_WEIGHTS = (
-    "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "network", "lstm_size",
-    "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
-)  # fmt: skip
-_UNROLLS = ("unroll_length", "burn_in")
+_UNROLLS = ("unroll_length", "burn_in")  # fields on which stored unrolls depend, beside those of weights
 
 
 def forked(
@@ -128,7 +123,7 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
         if changes[name] == before.value(name):
             continue
         what = f"{name} cannot change from {before.value(name)!r} to {changes[name]!r} in a fork"
-        if name in _WEIGHTS:
+        if name in WEIGHT_FIELDS:
             raise InvalidInput(f"{what}: the weights would not fit, or mean something else. Start a new run; "
                                "wb.launch(..., checkpoint=...) takes the weights alone where they fit.")
         if replay and name in _UNROLLS:

@@ -132,7 +132,8 @@ class Run:
     def events(self) -> pd.DataFrame:
         """The run's events, oldest first: time, kind, message, frames, steps, updates, time_s, data.
 
-        An event before the first status of a resumed learner has no frames, steps and updates.
+        An event before the first status of a resumed learner has no frames, steps and updates. Pandas cuts long
+        messages when it prints; `pd.set_option("display.max_colwidth", None)` shows them whole.
         """
         import pandas as pd
 

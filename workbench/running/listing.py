@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from workbench import imports, rundir
-from workbench.errors import MissingPackage, RunNotFound, StorageFailed
+from workbench.errors import MissingPackage, RunNotFound, StorageFailed, checked_arguments
 from workbench.metrics.status_facts import FACTS
 from workbench.running.connection import stored_status
 from workbench.tables import Columns, Table, duration
@@ -64,6 +64,7 @@ class Runs(Table[RunSummary]):
             display(bundle, raw=True)  # type: ignore[no-untyped-call, unused-ignore]
 
 
+@checked_arguments(state="Choose among the rows: [row for row in wb.runs() if row.state == 'training'].")
 def runs() -> Runs:
     """A table of all runs, newest first; `runs()["name"]` is the row of one. Dead runs are in it: it reads only files.
 

@@ -102,10 +102,10 @@ def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
 def _label(factory: Any) -> str:
     """The name of a class or function in lists."""
     if not callable(factory):
+        remedy = (". Give the class or a function, not an environment that exists already."
+                  if hasattr(factory, "step") else ", such as 'CartPole-v1' or a class.")
         raise InvalidInput(
-            f"environment={factory!r} must be a name or something that makes an environment, not a "
-            f"{type(factory).__name__}. Give the class or a function, not an environment that exists already."
-        )
+            f"environment={factory!r:.100} must be a name or something that makes an environment{remedy}")
     return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
 
 

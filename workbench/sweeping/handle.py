@@ -18,6 +18,7 @@ from workbench.errors import (
     RunNotAlive,
     RunNotFound,
     WaitTimeout,
+    checked_arguments,
 )
 from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
@@ -232,6 +233,7 @@ class Sweep:
         """The last 4,000 bytes of its process's log."""
         return tail(self._folder.log, _LOG_BYTES)
 
+    @checked_arguments(seconds="timeout_s=60 raises WaitTimeout after a minute; the sweep goes on.")
     def wait(self, *, timeout_s: float | None = None, progress: bool | None = None) -> SweepStatus:
         """Wait until the sweep has ended, and return its status. An interrupt leaves the sweep alone.
 
@@ -264,6 +266,7 @@ class Sweep:
 
     # --- steering -----------------------------------------------------------------------------------------------
 
+    @checked_arguments()
     def stop(self, *, timeout_s: float | None = None) -> SweepStatus:
         """Stop the sweep and its runs, each with a checkpoint that `resume` continues from. Returns the final status.
 
@@ -297,6 +300,7 @@ class Sweep:
                         run.stop(timeout_s=timeout_s)
             self._folder.write(state="stopped")
 
+    @checked_arguments()
     def resume(
         self, *, trials: int | None = None, parallel: int | None = None, trust_code: bool = False
     ) -> Sweep:

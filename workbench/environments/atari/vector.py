@@ -56,6 +56,11 @@ class AtariOptions:
         validate(self)
 
 
+def is_playable(registered: dict[str, Any]) -> bool:
+    """Whether an id with these registered keyword arguments skips a fixed number of frames."""
+    return registered.get("frameskip") in (1, FRAMES_PER_STEP)
+
+
 def atari_options(registered: dict[str, Any], options: dict[str, Any]) -> AtariOptions:
     """`options` as AtariOptions, with the id's registered keyword arguments as defaults.
 
@@ -63,7 +68,7 @@ def atari_options(registered: dict[str, Any], options: dict[str, Any]) -> AtariO
     frame skip is random (the old `Pong-v0`, `Pong-v4`).
     """
     check_known(AtariOptions, options, "Atari option")
-    if registered.get("frameskip") not in (1, FRAMES_PER_STEP):
+    if not is_playable(registered):
         raise InvalidInput(
             f"this id of {registered.get('game')} skips a random number of frames; use an id that starts with ALE/."
         )

@@ -197,11 +197,7 @@ def _package(kind: str) -> Any:
     try:
         return importlib.import_module("torch_xla")
     except ModuleNotFoundError as error:
-        raise MissingPackage(f"device={kind!r} needs torch_xla, which is not installed. {_remedy()}") from error
+        raise imports.missing_xla(kind) from error
     except (ImportError, OSError) as error:  # built for another torch
-        raise MissingPackage(f"torch_xla does not fit torch {torch.__version__}: {error}. {_remedy()}") from error
-
-
-def _remedy() -> str:
-    return (f"It needs a Python environment of its own (docs/tpu.md), with the workbench and: "
-            f"{imports.pip_install('tpu')}. Or choose another device.")
+        remedy = imports.xla_remedy()
+        raise MissingPackage(f"torch_xla does not fit torch {torch.__version__}: {error}. {remedy}") from error
