@@ -111,7 +111,7 @@ def test_both_halves_of_the_side_panel_are_there_once_it_is_installed(wheel: Pat
 
     what = [str(wheel)] if how == "wheel" else ["--no-build-isolation", "--editable", str(CHECKOUT)]
     says("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", *what)
-    assert re.search(r"rl-workbench v\S+ .*enabled.*OK", says("-m", "jupyterlab.labextensions", "list"))
+    assert re.search(r"workbench v\S+ .*enabled.*OK", says("-m", "jupyterlab.labextensions", "list"))
     assert re.search(r"workbench\.widgets\.side_panel.*enabled",
                      says("-m", "jupyter_server.extension.serverextension", "list"))
 
