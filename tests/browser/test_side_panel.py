@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.driver import CURRENT, Browser, Notebook, Server
+from tests.browser.driver import Browser, Notebook, Server
 from tests.conftest import CALM, eventually
 from tests.widgets import swept
 from workbench import rundir
@@ -63,7 +63,7 @@ def do(panel: Locator, name: str, action: str, *, sure: bool = False) -> None:
 def close_tab(notebook: Notebook) -> None:
     """Close the tab that is in front, and wait until its kernel is gone."""
     sessions = len(notebook.server.ask("GET", "/api/sessions"))
-    notebook.page.evaluate(f"() => {CURRENT}.close()")
+    notebook.page.locator("#jp-main-dock-panel .lm-TabBar-tab.jp-mod-current .lm-TabBar-tabCloseIcon").click()
     eventually(lambda: len(notebook.server.ask("GET", "/api/sessions")) == sessions - 1, what="a kernel less")
 
 
