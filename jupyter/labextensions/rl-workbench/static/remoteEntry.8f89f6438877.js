@@ -331,13 +331,14 @@ ${lines[kind]}`;
       if (Notification.permission !== "granted") return "ask";
       return localStorage.getItem(CHOICE) === "off" ? "off" : "on";
     }
-    /** Asks for the permission, or switches it on and off. Only ever called by a person's click. */
-    async toggle() {
-      if (this.permission === "ask") {
+    /** Asks for the permission, or switches it on and off. Only ever called by a person's click.
+     * @param {string} shown  the permission that the person saw; the browser's settings may have changed it since */
+    async toggle(shown) {
+      if (shown === "ask") {
         await Notification.requestPermission();
         localStorage.removeItem(CHOICE);
       } else {
-        localStorage.setItem(CHOICE, this.permission === "on" ? "off" : "on");
+        localStorage.setItem(CHOICE, shown === "on" ? "off" : "on");
       }
       this.changed();
     }
@@ -618,7 +619,7 @@ ${lines[kind]}`;
       this.rows = /* @__PURE__ */ new Map();
       this.chosen = /* @__PURE__ */ new Set();
       this.compare = button("Compare", "", () => this.openComparison([...this.chosen]));
-      this.bell = button("", "wb-bell", () => void news.toggle());
+      this.bell = button("", "wb-bell", () => void news.toggle(this.bell.dataset.shown ?? ""));
       this.choice = element(
         "select",
         { "aria-label": "Which runs to list" },
@@ -743,9 +744,10 @@ ${lines[kind]}`;
       ] : state ? [element("p", {}, `None is ${FILTERS.get(this.filter)}.`)] : []);
     }
     drawNews() {
-      const [text, title] = BELLS[this.news.permission];
-      Object.assign(this.bell, { textContent: text, title, disabled: ["blocked", "none"].includes(this.news.permission) });
-      this.bell.setAttribute("aria-pressed", String(this.news.permission === "on"));
+      const { permission } = this.news, [text, title] = BELLS[permission];
+      Object.assign(this.bell, { textContent: text, title, disabled: ["blocked", "none"].includes(permission) });
+      this.bell.dataset.shown = permission;
+      this.bell.setAttribute("aria-pressed", String(permission === "on"));
       this.pieces.hidden = !this.news.items.length;
       this.pieces.replaceChildren(...this.news.items.map((item) => element(
         "li",
