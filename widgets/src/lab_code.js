@@ -96,10 +96,13 @@ export class Tabs {
 
   /** Makes a console that is one of ours a plain view, and fills it. @param {any} panel */
   adopt(panel) {
-    const context = panel.console.sessionContext, shown = shownBy(context.path);
+    const { path } = panel.console.sessionContext, shown = shownBy(path);
     if (!shown) return;
     panel.addClass("wb-tab");
+    panel.disposed.connect(() => void this.end(path));  // whatever the application's settings say of kernels
     panel.title.icon = this.icon;
+    panel.node.tabIndex = -1;
+    panel.onActivateRequest = () => panel.node.focus();  // its prompt, which would take the focus, is not shown
     panel.node.setAttribute("aria-label", `RL Workbench: ${shown.names.join(" and ")}`);
     const notice = document.createElement("div");
     notice.className = "wb-tab-notice";
@@ -107,6 +110,12 @@ export class Tabs {
     notice.textContent = `Starting a kernel to show ${shown.names.join(" and ")} …`;
     panel.node.append(notice);
     void this.fill(panel, code(shown.kind, shown.names), notice);
+  }
+
+  /** Ends the session at that path, with its kernel, if there is one. @param {string} path */
+  async end(path) {
+    const sessions = this.app.serviceManager.sessions, session = await sessions.findByPath(path);
+    if (session) await sessions.shutdown(session.id);
   }
 
   /** @param {any} panel @param {string} source @param {HTMLElement} notice */

@@ -72,13 +72,14 @@ export class News {
     return localStorage.getItem(CHOICE) === "off" ? "off" : "on";
   }
 
-  /** Asks for the permission, or switches it on and off. Only ever called by a person's click. */
-  async toggle() {
-    if (this.permission === "ask") {
+  /** Asks for the permission, or switches it on and off. Only ever called by a person's click.
+   * @param {string} shown  the permission that the person saw; the browser's settings may have changed it since */
+  async toggle(shown) {
+    if (shown === "ask") {
       await Notification.requestPermission();
       localStorage.removeItem(CHOICE);
     } else {
-      localStorage.setItem(CHOICE, this.permission === "on" ? "off" : "on");
+      localStorage.setItem(CHOICE, shown === "on" ? "off" : "on");
     }
     this.changed();
   }

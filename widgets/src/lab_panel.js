@@ -38,7 +38,7 @@ export class SidePanel {
     this.chosen = new Set();
 
     this.compare = button("Compare", "", () => this.openComparison([...this.chosen]));
-    this.bell = button("", "wb-bell", () => void news.toggle());
+    this.bell = button("", "wb-bell", () => void news.toggle(this.bell.dataset.shown ?? ""));
     this.choice = element("select", { "aria-label": "Which runs to list" },
       ...[...FILTERS].map(([value, text]) => element("option", { value }, text)));
     this.choice.addEventListener("change", () => {
@@ -162,9 +162,10 @@ export class SidePanel {
   }
 
   drawNews() {
-    const [text, title] = BELLS[this.news.permission];
-    Object.assign(this.bell, { textContent: text, title, disabled: ["blocked", "none"].includes(this.news.permission) });
-    this.bell.setAttribute("aria-pressed", String(this.news.permission === "on"));
+    const { permission } = this.news, [text, title] = BELLS[permission];
+    Object.assign(this.bell, { textContent: text, title, disabled: ["blocked", "none"].includes(permission) });
+    this.bell.dataset.shown = permission;
+    this.bell.setAttribute("aria-pressed", String(permission === "on"));
     this.pieces.hidden = !this.news.items.length;
     this.pieces.replaceChildren(...this.news.items.map((item) => element(
       "li", { class: item.bad ? "wb-piece wb-bad" : "wb-piece", title: item.body },

@@ -85,7 +85,8 @@ function start(app, { notebooks, tracker, palette }, { notebook, widgets, icons,
 
 /** The number of unread news on the sidebar's icon. @param {any} widget @param {number} count @param {boolean} bad */
 function badge(widget, count, bad) {
-  widget.title.dataset = count ? { "wb-news": String(count), "wb-bad": String(bad) } : {};
+  const { "wb-news": _, "wb-bad": __, ...others } = widget.title.dataset;  // JupyterLab keeps the tab's id there
+  widget.title.dataset = count ? { ...others, "wb-news": String(count), "wb-bad": String(bad) } : others;
   const noun = count === 1 ? "piece" : "pieces";
   widget.title.caption = `RL Workbench: runs and sweeps${count ? ` (${count} ${noun} of news)` : ""}`;
 }
