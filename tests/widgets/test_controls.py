@@ -177,3 +177,57 @@ def test_what_is_shown_meanwhile_does_not_answer_what_was_asked_for() -> None:
     assert control.pending == 1 and control.field.value == "0.002"
     control.failed("the run is dead")
     assert control.pending == 0 and control.field.value == "0.0003"
+
+
+def refused(name: str = "learning_rate") -> tuple[Control, Asked]:
+    """A control with an error under it."""
+    control, asked = controlled(r2d2(name))
+    control.field.value = "1e9"
+    assert "out of bounds" in control.message.value and asked.all == []
+    return control, asked
+
+
+def test_an_error_goes_when_the_field_is_corrected() -> None:
+    control, asked = refused()
+    control.field.value = "0.002"
+    assert control.message.value == "" and asked.all == [("learning_rate", 0.002)]
+
+
+def test_an_error_goes_when_the_slider_is_moved() -> None:
+    control, _ = refused()
+    control.slider.value = 3e-4
+    assert control.message.value == ""
+
+
+def test_an_error_goes_when_the_field_is_cleared_and_the_value_in_force_returns() -> None:
+    control, asked = refused("discount")
+    control.field.value = ""
+    assert control.message.value == "" and control.field.value == "0.997" and asked.all == []
+
+
+def test_an_error_goes_when_the_value_in_force_is_committed_once_more() -> None:
+    control, asked = refused()
+    control.field._handle_custom_msg({"event": "submit"}, [])  # as a page sends it at Enter
+    assert control.message.value == "" and asked.all == []
+
+
+def test_an_error_goes_when_an_undo_is_asked_for() -> None:
+    control, _ = refused()
+    control.undo.click()
+    assert control.message.value == ""
+
+
+def test_an_error_goes_when_the_value_changes_elsewhere() -> None:
+    control, _ = refused()
+    control.show(1e-4)
+    assert control.message.value, "nothing has changed"
+    control.show(3e-4)
+    assert control.message.value == ""
+
+
+def test_a_late_answer_removes_no_error_that_came_after_its_request() -> None:
+    control, _ = controlled(r2d2("learning_rate"))
+    control.field.value = "0.002"
+    control.field.value = "-1"
+    control.succeeded(0.002)
+    assert "out of bounds" in control.message.value

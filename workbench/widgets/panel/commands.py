@@ -98,9 +98,10 @@ class PanelCommands:
         def execute() -> None:
             change = self._run.undo(name)
             self.view.changes.say("")
+            for control in self.view.controls.values():
+                control.say("")
             for field, value in change["new"].items():
                 self.view.controls[field].show(value)
-                self.view.controls[field].say("")
                 self.view.notes.say(f"{field}: {as_text(change['old'][field])} → {as_text(value)} (undo)")
 
         self._submit(execute, self.view.changes.say if name is None else self.view.controls[name].say)

@@ -84,26 +84,30 @@ class Control:
         self.field.observe(self._typed, names="value")
         if self.slider is not None:
             self.slider.observe(self._slid, names="value")
-        self.undo.on_click(lambda _: undo(name))
+        if isinstance(self.field, ipywidgets.Text):  # Enter after a text that is shown already is no change of value
+            self.field.on_msg(self._committed)
+        self.undo.on_click(lambda _: self._undo(undo))
 
     def show(self, value: Any) -> None:
-        """Show `value` as the one in force, unless a requested value has no answer yet."""
+        """Show `value` as the one in force, unless a requested value has no answer yet; an error of before goes."""
+        if value != self.value:
+            self.say("")
         self.value = value
         if not self.pending:
             self._mirror()
 
     def succeeded(self, value: Any) -> None:
-        """A request was granted: show `value` as the one in force, and no error."""
+        """A request was granted: show `value` as the one in force."""
         self.value = value
-        self._answered("")
+        self._answered()
 
     def failed(self, message: str) -> None:
         """A request was refused: show the error under the control, and the value in force."""
-        self._answered(message)
-
-    def _answered(self, message: str) -> None:
-        self.pending = max(0, self.pending - 1)
         self.say(message)
+        self._answered()
+
+    def _answered(self) -> None:
+        self.pending = max(0, self.pending - 1)
         if not self.pending:  # else a newer request is on its way
             self._mirror()
 
@@ -129,16 +133,27 @@ class Control:
         if self._mirroring:
             return
         try:
-            value = parsed(self.setting, change["new"])
+            self._request(self._entered(change["new"]))
         except OutOfBounds as error:
             self.say(str(error))
             self._mirror()
-        else:
-            self._request(value)
+
+    def _entered(self, text: str | bool) -> Any:
+        """The value of what was typed; an empty field stands for the value in force."""
+        empty = isinstance(text, str) and not text.strip() and self.setting.kind is not str
+        return self.value if empty and not self.setting.optional else parsed(self.setting, text)
+
+    def _committed(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        if content.get("event") == "submit":
+            self.say("")
+
+    def _undo(self, undo: OnUndo) -> None:
+        self.say("")
+        undo(self.setting.name)
 
     def _request(self, value: Any) -> None:
+        self.say("")
         if value == self.value and not self.pending:  # the same value in another notation
-            self.say("")
             self._mirror()
             return
         self.pending += 1
@@ -204,7 +219,8 @@ def _field(setting: Setting, styles: SharedStyles) -> Any:
     if setting.choices:
         options = [*setting.choices, "none"] if setting.optional else setting.choices
         return styles.widget(ipywidgets.Dropdown, css, options=options, **common)
-    return styles.widget(ipywidgets.Text, css, continuous_update=False, **common)
+    empty = "none" if setting.optional else "unchanged"  # panel.css hides an old error while this is shown
+    return styles.widget(ipywidgets.Text, css, continuous_update=False, placeholder=empty, **common)
 
 
 def _slider(setting: Setting, styles: SharedStyles) -> Any:
