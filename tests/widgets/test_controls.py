@@ -9,7 +9,10 @@ import ipywidgets
 import pytest
 
 from workbench.config import RunConfig, Setting
-from workbench.widgets.panel.controls import Control, as_text, highest, lowest
+from workbench.config.settings import GROUPS, in_groups
+from workbench.tables import readable, typed_number
+from workbench.widgets.panel.control_grid import ControlGrid
+from workbench.widgets.panel.controls import Control, SharedStyles, as_text, highest, lowest
 
 LIVE = [
     pytest.param(setting, id=f"{algorithm}-{name}")
@@ -47,9 +50,9 @@ def test_it_shows_its_value_and_says_what_it_is(setting: Setting) -> None:
     for part in (setting.name, setting.help, setting.unit, setting.source, f"default {as_text(setting.default)}"):
         assert part in said
     label = control.field.description
-    assert label.startswith(setting.name) and (not setting.unit or f"({setting.unit})" in label)
+    assert label.startswith(setting.title) and (not setting.unit or f"({setting.unit})" in label)
     if setting.low is not None:
-        assert f"from {setting.low:g} to {setting.high:g}" in said
+        assert f"from {as_text(setting.low)} to {as_text(setting.high)}" in said and "e+" not in said
     assert asked.all == []
 
 
@@ -231,3 +234,65 @@ def test_a_late_answer_removes_no_error_that_came_after_its_request() -> None:
     control.field.value = "-1"
     control.succeeded(0.002)
     assert "out of bounds" in control.message.value
+
+
+@pytest.mark.parametrize("setting", LIVE)
+def test_every_live_field_has_a_group(setting: Setting) -> None:
+    assert setting.group in GROUPS
+
+
+@pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
+def test_the_learning_rate_comes_first_and_prices_stand_with_the_system(algorithm: str) -> None:
+    groups = in_groups(RunConfig.build("CartPole-v1", algorithm=algorithm).all_settings())
+    assert list(groups) == [group for group in GROUPS if group in groups]
+    assert next(iter(groups["learning"])) == "learning_rate" and "price_per_hour" in groups["system"]
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (10_000_000, "10 M"), (1e6, "1 M"), (10**13, "10 T"), (12_345_678, "12,345,678"), (2500, "2500"), (6e-4, "0.0006"),
+    (-1e12, "-1 T"), (65_536, "65,536"), (12_345.6, "12345.6"), (True, "True"), (math.inf, "inf"),
+    (10**400, "1" + "0" * 400),
+])
+def test_a_number_is_written_as_people_read_it_and_as_it_can_be_typed(value: float, text: str) -> None:
+    assert readable(value) == text
+    if value is not True and abs(value) < 1e300:
+        assert typed_number(text) == value
+
+
+def test_names_are_written_for_people() -> None:
+    fields = RunConfig.build("CartPole-v1").all_settings()
+    assert [fields[name].title for name in ("lambda_", "learning_rate", "batch_timeout_ms")] == [
+        "lambda (λ)", "learning rate", "batch timeout (ms)"]
+
+
+def grid(**values: Any) -> tuple[ControlGrid, dict[str, Control]]:
+    config = RunConfig.build("CartPole-v1", **values)
+    controls = {name: controlled(setting, config.value(name))[0]
+                for name, setting in config.all_settings().items() if setting.live}
+    shown = ControlGrid(config.all_settings(), controls, SharedStyles())
+    shown.show(())
+    return shown, controls
+
+
+def visible(controls: dict[str, Control]) -> list[str]:
+    return [name for name, control in controls.items() if "workbench-hidden" not in control.view._dom_classes]
+
+
+@pytest.mark.parametrize(("words", "names"), [
+    ("learning_rate", ["learning_rate", "warmup_updates"]), ("λ", ["lambda_"]), ("no such field", []),
+])
+def test_a_search_leaves_the_fields_with_these_words(words: str, names: list[str]) -> None:
+    shown, controls = grid()
+    assert visible(controls) == list(controls)
+    shown.search.value = words
+    assert visible(controls) == names
+    shown.search.value = ""
+    assert visible(controls) == list(controls)
+
+
+def test_a_switch_leaves_the_fields_that_were_changed() -> None:
+    shown, controls = grid(entropy_cost=0.02)
+    shown.changed_only.value = True
+    assert visible(controls) == ["entropy_cost"]
+    shown.show(["discount"])
+    assert visible(controls) == ["discount", "entropy_cost"]

@@ -10,13 +10,14 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import ipywidgets
 
 from workbench.config import Setting
 from workbench.errors import OutOfBounds
-from workbench.tables import typed_number
+from workbench.tables import readable, typed_number
 
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
 OnUndo = Callable[[str], None]  # gets the name of the field whose last change is undone; likewise
@@ -58,7 +59,6 @@ class Control:
             setting.
         slider: None where the setting has no bounds.
         undo: undoes the last change; disabled where there is none.
-        message: the error, if any.
         pending: number of requested values without an answer yet.
     """
 
@@ -67,7 +67,7 @@ class Control:
     ) -> None:
         self.setting, self.value, self._on_request = setting, value, on_request
         self.pending, self._mirroring = 0, False
-        styles = styles or SharedStyles()
+        self._styles = styles = styles or SharedStyles()
         self.field = _field(setting, styles)
         self.slider = _slider(setting, styles)
         name = setting.name
@@ -75,9 +75,7 @@ class Control:
             ipywidgets.Button, f"workbench-undo-{name}", icon="undo", tooltip=f"undo the last change of {name}",
             disabled=True, layout=styles.layout(width="32px"),
         )
-        self.message = styles.widget(ipywidgets.HTML, "workbench-error", f"workbench-error-{name}",
-                                     layout=styles.layout(width="100%", margin="0"))
-        row = [widget for widget in (self.field, self.slider, self.undo, self.message) if widget is not None]
+        row = [widget for widget in (self.field, self.slider, self.undo) if widget is not None]
         self.view = ipywidgets.Box(row, layout=styles.layout(width="475px", max_width="100%", flex_flow="row wrap"))
         self.view.add_class(f"workbench-control-{name}")
         self.show(value)
@@ -87,6 +85,14 @@ class Control:
         if isinstance(self.field, ipywidgets.Text):  # Enter after a text that is shown already is no change of value
             self.field.on_msg(self._committed)
         self.undo.on_click(lambda _: self._undo(undo))
+
+    @cached_property
+    def message(self) -> Any:
+        """The error, if any; made with the first one, since most controls never have any."""
+        message = self._styles.widget(ipywidgets.HTML, "workbench-error", f"workbench-error-{self.setting.name}",
+                                      layout=self._styles.layout(width="100%", margin="0"))
+        self.view.children = (*self.view.children, message)
+        return message
 
     def show(self, value: Any) -> None:
         """Show `value` as the one in force, unless a requested value has no answer yet; an error of before goes."""
@@ -113,7 +119,8 @@ class Control:
 
     def say(self, message: str) -> None:
         """Show an error under the control; "": none."""
-        self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
+        if message or "message" in vars(self):
+            self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
 
     def _mirror(self) -> None:
         self._mirroring = True
@@ -160,16 +167,11 @@ class Control:
         self._on_request(self.setting.name, value)
 
 
-def label(setting: Setting) -> str:
-    """Name and unit."""
-    return f"{setting.name} ({setting.unit})" if setting.unit else setting.name
-
-
 def description(setting: Setting) -> str:
     """The help of a setting, with its bounds, default and source."""
     lines = [f"{setting.name}: {setting.help}"]
     if setting.low is not None and setting.high is not None:
-        lines.append(f"from {setting.low:g} to {setting.high:g} {setting.unit}".rstrip())
+        lines.append(f"from {as_text(setting.low)} to {as_text(setting.high)} {setting.unit}".rstrip())
     elif setting.unit:
         lines.append(f"in {setting.unit}")
     if setting.choices:
@@ -182,7 +184,9 @@ def description(setting: Setting) -> str:
 
 def as_text(value: Any) -> str:
     """A value as the field shows it."""
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return "none"
+    return readable(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def parsed(setting: Setting, text: str | bool) -> Any:
@@ -211,7 +215,7 @@ def highest(slider: Any) -> float:
 
 def _field(setting: Setting, styles: SharedStyles) -> Any:
     tooltip = "tooltip" if "tooltip" in ipywidgets.Text.class_trait_names() else "description_tooltip"  # 8 | 7
-    common: dict[str, Any] = {"description": label(setting), tooltip: description(setting)}
+    common: dict[str, Any] = {"description": setting.title, tooltip: description(setting)}
     css = f"workbench-field-{setting.name}"
     if setting.kind is bool:  # its label stands behind the box
         return styles.widget(ipywidgets.Checkbox, css, indent=False, layout=styles.layout(width="305px"), **common)

@@ -16,6 +16,7 @@ from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
 from workbench.widgets.panel.banner import Banner, Rescuable
 from workbench.widgets.panel.buttons import Buttons, Notes
+from workbench.widgets.panel.control_grid import ControlGrid
 from workbench.widgets.panel.controls import Control, SharedStyles
 from workbench.widgets.panel.next_steps import NextSteps, OnDisk
 from workbench.widgets.panel.snapshot import Snapshot
@@ -60,6 +61,7 @@ class PanelView:
             field: Control(setting, config.value(field), callbacks.change, undo=callbacks.take_back, styles=styles)
             for field, setting in config.all_settings().items() if setting.live or field == "actors"
         }
+        self.grid = ControlGrid(config.all_settings(), self.controls, styles)
         self.axis = ipywidgets.ToggleButtons(
             options=AXES, description="charts over", tooltips=[f"all charts over {axis}" for axis in AXES],
             style={"button_width": "auto"},
@@ -74,14 +76,13 @@ class PanelView:
 
     def _layout(self) -> Any:
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
-        wrapping = {"flex_flow": "row wrap"}
-        tuning = [control.view for name, control in self.controls.items() if name != "actors"]
-        self._steering = ipywidgets.HBox([self.buttons.view, self.controls["actors"].view], layout=wrapping)
+        steering = [self.buttons.view, self.controls["actors"].view]
+        self._steering = ipywidgets.HBox(steering, layout={"flex_flow": "row wrap"})
         self._steering.add_class("workbench-steering")
         box = ipywidgets.VBox([
             style, self.gone, self.headline, self.banner.view,
             self.progress, self.facts, self._steering, self.next_steps.view, self.notes.box, self.axis, self.charts,
-            _section("hyperparameters", "Live hyperparameters", ipywidgets.Box(tuning, layout=wrapping)),
+            _section("hyperparameters", "Live hyperparameters", self.grid.view),
             _section("actors", "Actors", self.actor_table.view),
             _section("history", "History of changes", self.changes.view),
         ])
@@ -107,6 +108,7 @@ class PanelView:
             if control.value != (value := now.config.value(name)) and not control.pending:
                 control.show(value)
             control.undo.disabled = name not in undoable
+        self.grid.show({change.name for change in self.changes.all})
         return newest
 
     def draw(self, now: Snapshot) -> None:
