@@ -42,8 +42,8 @@ class ControlGrid:
         self._filter()
 
     def _group(self, group: str, names: Collection[str], styles: SharedStyles) -> Any:
-        heading = styles.widget(ipywidgets.HTML, value=f"<h4>{(group or 'other').capitalize()}</h4>")
-        heading.layout = styles.layout(width="100%")
+        heading = styles.widget(ipywidgets.HTML, value=f"<h4>{(group or 'other').capitalize()}</h4>",
+                                layout=styles.layout(width="100%"))
         row = styles.layout(flex_flow="row wrap")
         box = ipywidgets.Box([heading, *(self._controls[name].view for name in names)], layout=row)
         box.add_class("workbench-group")
