@@ -296,3 +296,33 @@ def test_a_switch_leaves_the_fields_that_were_changed() -> None:
     assert visible(controls) == ["entropy_cost"]
     shown.show(["discount"])
     assert visible(controls) == ["discount", "entropy_cost"]
+
+
+def test_a_logarithmic_slider_reaches_a_decade_around_the_value_in_force_and_names_its_ends() -> None:
+    control, asked = controlled(r2d2("learning_rate"), 2e-3)
+    assert (lowest(control.slider), highest(control.slider)) == pytest.approx((2e-4, 2e-2))
+    assert control.slider.description == "0.0002 … 0.02" and control.slider.readout
+    control.show(1e-2)
+    assert highest(control.slider) == pytest.approx(2e-2), "the value lies within the range"
+    control.show(1e-7)
+    assert (lowest(control.slider), highest(control.slider)) == pytest.approx((1e-8, 1e-6))
+    control.show(0.9)
+    assert (lowest(control.slider), highest(control.slider)) == pytest.approx((0.09, 1.0))
+    control.show(0.0)
+    assert control.slider.value == pytest.approx(0.09) and asked.all == []
+
+
+def test_a_slider_at_its_end_goes_on_from_there_once_the_value_holds() -> None:
+    control, asked = controlled(r2d2("learning_rate"))
+    control.slider.value = 1e-3
+    assert asked.all == [("learning_rate", 1e-3)] and highest(control.slider) == pytest.approx(1e-3)
+    control.succeeded(1e-3)
+    assert highest(control.slider) == pytest.approx(1e-2) and asked.all == [("learning_rate", 1e-3)]
+    control.field.value = "0.5"
+    assert asked.all[-1] == ("learning_rate", 0.5), "the field takes any value within the bounds"
+
+
+@pytest.mark.parametrize("setting", [live for live in LIVE if controlled(live.values[0])[0].slider is not None])
+def test_no_slider_asks_before_it_is_let_go(setting: Setting) -> None:
+    slider = controlled(setting)[0].slider
+    assert slider.continuous_update is False and " … " in slider.description and "e+" not in slider.description

@@ -22,7 +22,8 @@ from workbench.tables import readable, typed_number
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
 OnUndo = Callable[[str], None]  # gets the name of the field whose last change is undone; likewise
 
-_DECADES = 3.0  # a logarithmic slider reaches this far on both sides of the default; the field takes any value
+_DECADES = 1.0  # a logarithmic slider reaches this far on both sides of the value in force; the field takes any value
+_EDGE = 0.1  # decades; at a value this near to an end, the slider moves on to the decades around that value
 _WIDEST_LINEAR = 100.0  # over a wider range, a linear slider is too coarse
 _LABEL = {"description_width": "205px"}
 
@@ -127,9 +128,17 @@ class Control:
         try:
             self.field.value = self.value if self.setting.kind is bool else as_text(self.value)
             if self.slider is not None and self.value is not None:
-                self.slider.value = min(max(self.value, lowest(self.slider)), highest(self.slider))
+                self._place_slider(self.slider)
         finally:
             self._mirroring = False
+
+    def _place_slider(self, slider: Any) -> None:
+        with slider.hold_sync():  # in one message, so that the page never shows a value between two ranges
+            if isinstance(slider, ipywidgets.FloatLogSlider) and self.value > 0:
+                place = math.log10(self.value)
+                if not slider.min + _EDGE <= place <= slider.max - _EDGE:
+                    _set_range(slider, *_decades_around(place, self.setting))
+            slider.value = min(max(self.value, lowest(slider)), highest(slider))
 
     def _slid(self, change: dict[str, Any]) -> None:
         if not self._mirroring:
@@ -228,19 +237,40 @@ def _field(setting: Setting, styles: SharedStyles) -> Any:
 
 
 def _slider(setting: Setting, styles: SharedStyles) -> Any:
+    """A slider whose description names its ends; the page shows its value while it is dragged (panel.css)."""
     if setting.kind not in (int, float) or setting.low is None or setting.high is None or setting.optional:
         return None
-    common = dict(continuous_update=False, readout=False, layout=styles.layout(width="115px"))
-    css = f"workbench-slider-{setting.name}"
+    kind: type
     if setting.scale == "log" and setting.default > 0:
-        middle = math.log10(setting.default)
-        low = math.log10(setting.low) if setting.low > 0 else -math.inf
-        ends = max(middle - _DECADES, low), min(middle + _DECADES, math.log10(setting.high))
-        return styles.widget(ipywidgets.FloatLogSlider, css, value=setting.default, min=ends[0], max=ends[1],
-                             step=0.01, **common)
-    if setting.high - setting.low > _WIDEST_LINEAR:
+        low, high = _decades_around(math.log10(setting.default), setting)
+        kind, how = ipywidgets.FloatLogSlider, {"value": setting.default, "step": 0.01, "readout_format": ".3g"}
+    elif setting.high - setting.low > _WIDEST_LINEAR:
         return None
-    if setting.kind is int:
-        return styles.widget(ipywidgets.IntSlider, css, min=int(setting.low), max=int(setting.high), **common)
-    return styles.widget(ipywidgets.FloatSlider, css, min=setting.low, max=setting.high,
-                         step=(setting.high - setting.low) / 1000, **common)
+    elif setting.kind is int:
+        low, high = int(setting.low), int(setting.high)
+        kind, how = ipywidgets.IntSlider, {}
+    else:
+        low, high = setting.low, setting.high
+        kind, how = ipywidgets.FloatSlider, {"step": (high - low) / 1000, "readout_format": ".3g"}
+    slider = styles.widget(kind, f"workbench-slider-{setting.name}", continuous_update=False, min=low, max=high,
+                           layout=styles.layout(width="115px"), **how)
+    slider.description = _ends(slider)
+    return slider
+
+
+def _decades_around(place: float, setting: Setting) -> tuple[float, float]:
+    """The ends of a logarithmic slider around the value 10^`place`, within the bounds of the setting."""
+    assert setting.low is not None and setting.high is not None
+    lowest_place = math.log10(setting.low) if setting.low > 0 else -math.inf
+    return max(place - _DECADES, lowest_place), min(place + _DECADES, math.log10(setting.high))
+
+
+def _set_range(slider: Any, low: float, high: float) -> None:
+    if low > slider.max:
+        slider.max = high  # the ends must never cross
+    slider.min, slider.max = low, high
+    slider.description = _ends(slider)
+
+
+def _ends(slider: Any) -> str:
+    return " … ".join(as_text(float(f"{end:.2g}")) for end in (lowest(slider), highest(slider)))
