@@ -14,6 +14,7 @@ from workbench.widgets.charts.live import LiveCharts
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
+from workbench.widgets.panel.advice import AdviceLine
 from workbench.widgets.panel.banner import Banner, Rescuable
 from workbench.widgets.panel.buttons import Buttons, Notes
 from workbench.widgets.panel.control_grid import ControlGrid
@@ -28,6 +29,7 @@ class PanelCallbacks(Protocol):
 
     def press(self, command: str) -> None: ...
     def change(self, name: str, value: Any) -> None: ...
+    def apply(self, name: str, value: Any) -> None: ...
     def take_back(self, name: str | None) -> None: ...
     def redraw(self) -> None: ...
     def resumed(self) -> None: ...
@@ -55,6 +57,7 @@ class PanelView:
         self.gone = _html("gone")  # which the page shows once the kernel is gone
         self._trend, self._seen = "", set[str]()
         self.buttons, self.notes = Buttons(callbacks.press), Notes()
+        self.advice = AdviceLine(callbacks.apply)
         self.next_steps = NextSteps(run, on_resume=callbacks.resumed)
         styles = SharedStyles()
         self.controls = {
@@ -80,8 +83,8 @@ class PanelView:
         self._steering = ipywidgets.HBox(steering, layout={"flex_flow": "row wrap"})
         self._steering.add_class("workbench-steering")
         box = ipywidgets.VBox([
-            style, self.gone, self.headline, self.banner.view,
-            self.progress, self.facts, self._steering, self.next_steps.view, self.notes.box, self.axis, self.charts,
+            style, self.gone, self.headline, self.banner.view, self.progress, self.facts, self._steering,
+            self.advice.view, self.next_steps.view, self.notes.box, self.axis, self.charts,
             _section("hyperparameters", "Live hyperparameters", self.grid.view),
             _section("actors", "Actors", self.actor_table.view),
             _section("history", "History of changes", self.changes.view),
@@ -99,6 +102,7 @@ class PanelView:
         self._seen |= facts.known(now)
         self.facts.value = facts.facts(now, trend=self._trend, seen=self._seen)
         self.buttons.show(now.status.state)
+        self.advice.show(now)
         self.next_steps.show(ended=now.ended)
         self._steering.layout.display = "none" if now.ended else ""
         self.actor_table.show(now.status)
