@@ -122,11 +122,22 @@ def counted(count: int | str, nouns: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number as people read it: 950, 12,400, 1.25 M."""
+    """A number as people read it: 950, 12,400, 1.25 M, 10 T."""
     value = float(value)
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:,.4g} M" if abs(value) < 1e9 else f"{value / 1e9:,.4g} G"
+    for scale, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= scale:
+            return f"{value / scale:,.4g} {letter}"
     return f"{value:,.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"
+
+
+def readable(value: float) -> str:
+    """A number as `typed_number` reads it back: 0.0006, 2500, 12,345, 10 M; a fraction to 6 digits."""
+    if 10_000 <= abs(value) < 1e15:
+        short = number(value)
+        if typed_number(short) == value:
+            return short
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def typed_number(text: str) -> float:

@@ -129,6 +129,59 @@ def test_a_slider_changes_the_run(panel: Panel, run: Run) -> None:
     expect(panel.field("learning_rate")).to_have_value(shown)
 
 
+@pytest.mark.full
+def test_a_slider_shows_its_value_while_it_is_dragged_and_changes_nothing_before(panel: Panel, run: Run) -> None:
+    panel.unfold("hyperparameters")
+    slider, mouse, before = panel.part("slider-learning_rate"), panel.notebook.page.mouse, changes_of(run)
+    rate, readout = run.config.value("learning_rate"), slider.locator(".widget-readout")
+    expect(slider).to_contain_text("…")
+    expect(readout).to_be_hidden()
+    slider.scroll_into_view_if_needed()
+    handle = slider.locator(".noUi-touch-area").bounding_box()
+    assert handle is not None
+    x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x - 25, y, steps=5)
+    expect(readout).to_be_visible()
+    shown = float(readout.inner_text())
+    assert rate / 4 < shown < rate and changes_of(run) == before
+    mouse.up()
+    eventually(lambda: run.config.value("learning_rate") == pytest.approx(shown, rel=0.01), what="tuned at the end")
+    expect(readout).to_be_hidden()
+    panel.press("undo-learning_rate")
+    eventually(lambda: run.config.value("learning_rate") == rate, what="undone")
+
+
+def test_an_error_goes_when_the_field_is_emptied_or_committed_again(panel: Panel, run: Run) -> None:
+    panel.unfold("hyperparameters")
+    error = panel.part("error-discount")
+    for settle in (lambda: panel.field("discount").fill(""), lambda: panel.type("discount", "0.99")):
+        panel.type("discount", "1.5")
+        expect(error).to_contain_text("out of bounds")
+        settle()
+        expect(error).to_be_hidden()
+    expect(panel.field("discount")).to_have_value("0.99")
+
+
+@pytest.mark.full
+def test_a_search_leaves_few_fields(panel: Panel) -> None:
+    panel.unfold("hyperparameters")
+    search = panel.part("search").locator("input")
+    search.fill("lambda")
+    expect(panel.part("field-discount")).to_be_hidden()
+    expect(panel.part("field-lambda_")).to_be_visible()
+    expect(panel.part("group").filter(visible=True)).to_have_count(1)
+    search.fill("")
+    expect(panel.part("field-discount")).to_be_visible()
+
+
+@pytest.mark.full
+def test_the_undo_of_actors_stands_beside_their_field(panel: Panel) -> None:
+    field, undo = panel.field("actors").bounding_box(), panel.part("undo-actors").bounding_box()
+    assert field and undo and 0 <= undo["x"] - (field["x"] + field["width"]) < 15
+
+
 def test_a_wrong_value_is_refused_under_its_field(panel: Panel, run: Run) -> None:
     panel.unfold("hyperparameters")
     before = run.config.value("learning_rate")

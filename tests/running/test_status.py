@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 from workbench.config import RunConfig
+from workbench.config.settings import GROUPS
 from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus, RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.running.tuning import hyperparameters
@@ -89,4 +90,6 @@ def test_the_table_of_live_fields_shows_bounds_of_every_kind() -> None:
     rows = {line.split()[0]: line for line in repr(table).splitlines()}
     assert "True | False" in rows["save_replay"] and "None" not in rows["save_replay"]
     assert "0.001 to 1000" in rows["replay_ratio"]
-    assert "1 to 1e+07" in rows["target_update_period"]
+    assert "1 to 10 M" in rows["target_update_period"]
+    groups = [row.group for row in table]
+    assert table[0].name == "learning_rate" and groups == sorted(groups, key=GROUPS.index)

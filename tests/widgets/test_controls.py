@@ -9,7 +9,10 @@ import ipywidgets
 import pytest
 
 from workbench.config import RunConfig, Setting
-from workbench.widgets.panel.controls import Control, as_text, highest, lowest
+from workbench.config.settings import GROUPS, in_groups
+from workbench.tables import readable, typed_number
+from workbench.widgets.panel.control_grid import ControlGrid
+from workbench.widgets.panel.controls import Control, SharedStyles, as_text, highest, lowest
 
 LIVE = [
     pytest.param(setting, id=f"{algorithm}-{name}")
@@ -47,9 +50,9 @@ def test_it_shows_its_value_and_says_what_it_is(setting: Setting) -> None:
     for part in (setting.name, setting.help, setting.unit, setting.source, f"default {as_text(setting.default)}"):
         assert part in said
     label = control.field.description
-    assert label.startswith(setting.name) and (not setting.unit or f"({setting.unit})" in label)
+    assert label.startswith(setting.title) and (not setting.unit or f"({setting.unit})" in label)
     if setting.low is not None:
-        assert f"from {setting.low:g} to {setting.high:g}" in said
+        assert f"from {as_text(setting.low)} to {as_text(setting.high)}" in said and "e+" not in said
     assert asked.all == []
 
 
@@ -177,3 +180,149 @@ def test_what_is_shown_meanwhile_does_not_answer_what_was_asked_for() -> None:
     assert control.pending == 1 and control.field.value == "0.002"
     control.failed("the run is dead")
     assert control.pending == 0 and control.field.value == "0.0003"
+
+
+def refused(name: str = "learning_rate") -> tuple[Control, Asked]:
+    """A control with an error under it."""
+    control, asked = controlled(r2d2(name))
+    control.field.value = "1e9"
+    assert "out of bounds" in control.message.value and asked.all == []
+    return control, asked
+
+
+def test_an_error_goes_when_the_field_is_corrected() -> None:
+    control, asked = refused()
+    control.field.value = "0.002"
+    assert control.message.value == "" and asked.all == [("learning_rate", 0.002)]
+
+
+def test_an_error_goes_when_the_slider_is_moved() -> None:
+    control, _ = refused()
+    control.slider.value = 3e-4
+    assert control.message.value == ""
+
+
+def test_an_error_goes_when_the_field_is_cleared_and_the_value_in_force_returns() -> None:
+    control, asked = refused("discount")
+    control.field.value = ""
+    assert control.message.value == "" and control.field.value == "0.997" and asked.all == []
+
+
+def test_an_error_goes_when_the_value_in_force_is_committed_once_more() -> None:
+    control, asked = refused()
+    control.field._handle_custom_msg({"event": "submit"}, [])  # as a page sends it at Enter
+    assert control.message.value == "" and asked.all == []
+
+
+def test_an_error_goes_when_an_undo_is_asked_for() -> None:
+    control, _ = refused()
+    control.undo.click()
+    assert control.message.value == ""
+
+
+def test_an_error_goes_when_the_value_changes_elsewhere() -> None:
+    control, _ = refused()
+    control.show(1e-4)
+    assert control.message.value, "nothing has changed"
+    control.show(3e-4)
+    assert control.message.value == ""
+
+
+def test_a_late_answer_removes_no_error_that_came_after_its_request() -> None:
+    control, _ = controlled(r2d2("learning_rate"))
+    control.field.value = "0.002"
+    control.field.value = "-1"
+    control.succeeded(0.002)
+    assert "out of bounds" in control.message.value
+
+
+@pytest.mark.parametrize("setting", LIVE)
+def test_every_live_field_has_a_group(setting: Setting) -> None:
+    assert setting.group in GROUPS
+
+
+@pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
+def test_the_learning_rate_comes_first_and_prices_stand_with_the_system(algorithm: str) -> None:
+    groups = in_groups(RunConfig.build("CartPole-v1", algorithm=algorithm).all_settings())
+    assert list(groups) == [group for group in GROUPS if group in groups]
+    assert next(iter(groups["learning"])) == "learning_rate" and "price_per_hour" in groups["system"]
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (10_000_000, "10 M"), (1e6, "1 M"), (10**13, "10 T"), (12_345_678, "12,345,678"), (2500, "2500"), (6e-4, "0.0006"),
+    (-1e12, "-1 T"), (65_536, "65,536"), (12_345.6, "12345.6"), (True, "True"), (math.inf, "inf"),
+    (10**400, "1" + "0" * 400),
+])
+def test_a_number_is_written_as_people_read_it_and_as_it_can_be_typed(value: float, text: str) -> None:
+    assert readable(value) == text
+    if value is not True and abs(value) < 1e300:
+        assert typed_number(text) == value
+
+
+def test_names_are_written_for_people() -> None:
+    fields = RunConfig.build("CartPole-v1").all_settings()
+    assert [fields[name].title for name in ("lambda_", "learning_rate", "batch_timeout_ms")] == [
+        "lambda (λ)", "learning rate", "batch timeout (ms)"]
+
+
+def grid(**values: Any) -> tuple[ControlGrid, dict[str, Control]]:
+    config = RunConfig.build("CartPole-v1", **values)
+    controls = {name: controlled(setting, config.value(name))[0]
+                for name, setting in config.all_settings().items() if setting.live}
+    shown = ControlGrid(config.all_settings(), controls, SharedStyles())
+    shown.show(())
+    return shown, controls
+
+
+def visible(controls: dict[str, Control]) -> list[str]:
+    return [name for name, control in controls.items() if "workbench-hidden" not in control.view._dom_classes]
+
+
+@pytest.mark.parametrize(("words", "names"), [
+    ("learning_rate", ["learning_rate", "warmup_updates"]), ("λ", ["lambda_"]), ("no such field", []),
+])
+def test_a_search_leaves_the_fields_with_these_words(words: str, names: list[str]) -> None:
+    shown, controls = grid()
+    assert visible(controls) == list(controls)
+    shown.search.value = words
+    assert visible(controls) == names
+    shown.search.value = ""
+    assert visible(controls) == list(controls)
+
+
+def test_a_switch_leaves_the_fields_that_were_changed() -> None:
+    shown, controls = grid(entropy_cost=0.02)
+    shown.changed_only.value = True
+    assert visible(controls) == ["entropy_cost"]
+    shown.show(["discount"])
+    assert visible(controls) == ["discount", "entropy_cost"]
+
+
+def test_a_logarithmic_slider_reaches_a_decade_around_the_value_in_force_and_names_its_ends() -> None:
+    control, asked = controlled(r2d2("learning_rate"), 2e-3)
+    assert (lowest(control.slider), highest(control.slider)) == pytest.approx((2e-4, 2e-2))
+    assert control.slider.description == "0.0002 … 0.02" and control.slider.readout
+    control.show(1e-2)
+    assert highest(control.slider) == pytest.approx(2e-2), "the value lies within the range"
+    control.show(1e-7)
+    assert (lowest(control.slider), highest(control.slider)) == pytest.approx((1e-8, 1e-6))
+    control.show(0.9)
+    assert (lowest(control.slider), highest(control.slider)) == pytest.approx((0.09, 1.0))
+    control.show(0.0)
+    assert control.slider.value == pytest.approx(0.09) and asked.all == []
+
+
+def test_a_slider_at_its_end_goes_on_from_there_once_the_value_holds() -> None:
+    control, asked = controlled(r2d2("learning_rate"))
+    control.slider.value = 1e-3
+    assert asked.all == [("learning_rate", 1e-3)] and highest(control.slider) == pytest.approx(1e-3)
+    control.succeeded(1e-3)
+    assert highest(control.slider) == pytest.approx(1e-2) and asked.all == [("learning_rate", 1e-3)]
+    control.field.value = "0.5"
+    assert asked.all[-1] == ("learning_rate", 0.5), "the field takes any value within the bounds"
+
+
+@pytest.mark.parametrize("setting", [live for live in LIVE if controlled(live.values[0])[0].slider is not None])
+def test_no_slider_asks_before_it_is_let_go(setting: Setting) -> None:
+    slider = controlled(setting)[0].slider
+    assert slider.continuous_update is False and " … " in slider.description and "e+" not in slider.description

@@ -352,6 +352,17 @@ def test_an_undo_leaves_alone_what_a_person_asked_for_after_it(
     assert control.pending == 0 and control.field.value == "0.002"
 
 
+def test_an_undo_removes_errors_of_before(steered: tuple[RunPanel, dict[str, threading.Event]]) -> None:
+    panel, may = steered
+    panel.controls["discount"].field.value = "1.5"
+    assert panel.controls["discount"].message.value
+    panel.parts.changes.undo.disabled = False
+    panel.parts.changes.undo.click()
+    may["undo"].set()
+    eventually(lambda: "(undo)" in log(panel))
+    assert panel.controls["discount"].message.value == ""
+
+
 def test_a_closed_panel_leaves_nothing_in_the_browser(directory: RunDirectory) -> None:
     RunPanel(Run(directory)).close()  # what all panels share is there from now on
     before = set(open_models)

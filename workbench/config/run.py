@@ -42,18 +42,19 @@ class RunConfig:
     groups_per_actor: int = setting(2, "groups in flight per actor: one steps while the others wait for actions",
                                     unit="groups", low=1, high=64, source="Sample Factory's double buffering")
     total_frames: int = setting(10_000_000, "frames after which the run finishes", unit="frames", low=1, high=10**13,
-                                live=True)
+                                live=True, group="stop rules")
     max_hours: float | None = setting(None, "hours after which the run finishes, pauses included; None: no limit",
-                                      unit="h", low=1e-4, high=1e6, live=True)
+                                      unit="h", low=1e-4, high=1e6, live=True, group="stop rules")
     price_per_hour: float = setting(0.0, "price of what the run lives on, in any currency", unit="per hour", low=0.0,
-                                    high=1e9, live=True)
+                                    high=1e9, live=True, group="system")
     max_cost: float | None = setting(None, "cost at which the run finishes, in the currency of price_per_hour; None: "
-                                     "no limit", low=1e-6, high=1e12, live=True)
+                                     "no limit", low=1e-6, high=1e12, live=True, group="stop rules")
     target_return: float | None = setting(
         None, "mean return at which the run finishes: of the last 100 episodes, 20 at least, of environments that "
-        "evaluate, if any do; None: it goes on", low=-1e12, high=1e12, live=True)
+        "evaluate, if any do; None: it goes on", low=-1e12, high=1e12, live=True, group="stop rules")
     patience_frames: int | None = setting(None, "frames without a higher mean return after which the run finishes; "
-                                          "None: it goes on", unit="frames", low=1, high=10**13, live=True)
+                                          "None: it goes on", unit="frames", low=1, high=10**13,
+                                          live=True, group="stop rules")
     opponent: str | None = setting(None, "checkpoint that plays some agents of every game and does not learn, or the "
                                    "run whose newest one does; None: all agents learn")
     opponent_agents: int = setting(0, "agents of each game that the opponent plays, its last ones; 0: half of them",
@@ -78,23 +79,23 @@ class RunConfig:
                                      high=1e5)
     actor_memory_limit_gb: float = setting(
         0.0, "memory beyond which an actor is ended and started anew, for environments that leak; 0: where the machine "
-        "has none left", unit="GB", low=0.0, high=1e5, live=True)
+        "has none left", unit="GB", low=0.0, high=1e5, live=True, group="system")
     step_timeout_s: float = setting(600.0, "time without a step after which an actor is ended and started anew; "
-                                    "0: never", unit="s", low=0.0, high=1e6, live=True)
+                                    "0: never", unit="s", low=0.0, high=1e6, live=True, group="system")
     precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware has it",
                              choices=("auto", "fp32", "bf16"))
     max_batch: int = setting(0, "largest inference batch; 0: half of the environments", unit="environments", low=0,
-                             high=65_536, live=True, source="SEED utils.py: num_envs // 2")
+                             high=65_536, live=True, group="system", source="SEED utils.py: num_envs // 2")
     batch_timeout_ms: float = setting(5.0, "longest that a partial inference batch waits for more", unit="ms", low=0.0,
-                                      high=10_000.0, live=True)
+                                      high=10_000.0, live=True, group="system")
     learner_threads: int = setting(0, "threads of training on a CPU; 0: chosen by the machine", unit="threads", low=0,
                                    high=256)
     actor_threads: int = setting(1, "threads that step the environments of one actor", unit="threads", low=1, high=256)
     actor_processes: int = setting(1, "processes that step the environments of each group of an actor, where those are "
                                    "slow and written in Python; 1: the actor's own", unit="processes",
                                    low=1, high=4096)
-    checkpoint_interval_s: float = setting(600.0, "time between checkpoints", unit="s", low=1.0, high=1e7, live=True,
-                                           scale="log", source="SEED: 1800 s")
+    checkpoint_interval_s: float = setting(600.0, "time between checkpoints", unit="s", low=1.0, high=1e7,
+                                           live=True, group="system", scale="log", source="SEED: 1800 s")
     keep_checkpoints: int = setting(10, "automatic checkpoints kept; those asked for are always kept",
                                     unit="checkpoints", low=1, high=100_000)
     exact_resume_updates: int = setting(

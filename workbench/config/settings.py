@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
 from workbench.errors import OutOfBounds, UnknownName, WrongType
 
+GROUPS = ("learning", "exploration", "loss", "stop rules", "system")  # of live fields, in the order of tables
+_UNIT_IN_NAME = re.compile(r"_(s|ms|gb)$")
 _IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", dict: "a dict"}
 
 
@@ -25,6 +28,8 @@ class Setting:
         low, high: inclusive bounds of a number, or None.
         choices: allowed values of a string, or ().
         live: whether `tune` may change it while the run learns.
+        group: of GROUPS, which a live field stands with; "" for others.
+        words: its name in a panel where that is not `name` in words.
         scale: "log" where a slider should be logarithmic, else "linear".
         optional: whether None is allowed.
     """
@@ -41,6 +46,14 @@ class Setting:
     scale: str = "linear"
     source: str = ""
     optional: bool = False
+    group: str = ""
+    words: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name and unit for people, such as "batch timeout (ms)"."""
+        name = self.words or _UNIT_IN_NAME.sub("", self.name).replace("_", " ")
+        return f"{name} ({self.unit})" if self.unit else name
 
     def check(self, value: Any) -> Any:
         """`value` in the field's type. Raises WrongType or OutOfBounds with the name, the value and the bounds."""
@@ -114,6 +127,15 @@ def settings(config: type) -> dict[str, Setting]:
             field.name, _KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
         )
     return by_name
+
+
+def in_groups(live: Mapping[str, Setting]) -> dict[str, dict[str, Setting]]:
+    """The live ones of these settings by group and name, in the order of GROUPS; fields without a group come last."""
+    groups: dict[str, dict[str, Setting]] = {group: {} for group in (*GROUPS, "")}
+    for name, field in live.items():
+        if field.live:
+            groups[field.group][name] = field
+    return {group: fields for group, fields in groups.items() if fields}
 
 
 def check_known(config: type, names: Iterable[str], what: str) -> None:

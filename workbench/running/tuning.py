@@ -12,9 +12,10 @@ from types import NoneType
 from typing import Any
 
 from workbench.config import RunConfig
+from workbench.config.settings import in_groups
 from workbench.errors import InvalidInput
 from workbench.running.connection import Control
-from workbench.tables import Columns, Table
+from workbench.tables import Columns, Table, readable
 
 _KINDS = ("tune", "scale")
 _COMMAND_S = 40.0  # as of `Run.tune`
@@ -35,10 +36,12 @@ class Hyperparameter:
     choices: tuple[str, ...] = ()
     optional: bool = False
     kind: str = "float"
+    group: str = ""
 
 
 _HYPERPARAMETER_COLUMNS: Columns = {
     "name": lambda row: row.name,
+    "group": lambda row: row.group,
     "value": lambda row: _short(row.value),
     "default": lambda row: _short(row.default),
     "bounds": lambda row: _bounds(row),
@@ -48,14 +51,13 @@ _HYPERPARAMETER_COLUMNS: Columns = {
 
 
 def hyperparameters(config: RunConfig) -> Table[Hyperparameter]:
-    """The live fields of a configuration with their present values."""
+    """The live fields of a configuration with their present values, by group."""
     rows = [
         Hyperparameter(
             name, config.value(name), setting.default, setting.low, setting.high, setting.unit, setting.scale,
-            setting.help, setting.choices, setting.optional, setting.kind.__name__,
+            setting.help, setting.choices, setting.optional, setting.kind.__name__, group,
         )
-        for name, setting in config.all_settings().items()
-        if setting.live
+        for group, fields in in_groups(config.all_settings()).items() for name, setting in fields.items()
     ]  # fmt: skip
     return Table(rows, _HYPERPARAMETER_COLUMNS, empty="no live fields")
 
@@ -69,7 +71,7 @@ def _bounds(row: Hyperparameter) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return readable(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from workbench.learner.metrics.meters import Sums
 from workbench.learner.run_state import RunState
 from workbench.learner.training.data_parallel import Learners
 from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics.bottleneck import limit
 from workbench.metrics.collapse import judged_by
 from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
 from workbench.rundir import RunDirectory
@@ -113,16 +114,17 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: 
 
 def hint(parts: Mapping[str, float], *, on_cpu: bool, idle_cores: float = 0.0, threads: int = 1) -> str:
     """A sentence about the bottleneck and what may help; it suggests another thread only if a core is idle."""
-    if parts["training"] >= 0.8:
+    limiting = limit(parts)
+    if limiting == "training":
         remedy = "a GPU" if on_cpu else "a larger batch_size"
         room = f"; {idle_cores:.1f} cores are idle: learner_threads={threads + 1} may help"
         return (f"training {parts['training']:.0%} of the time: {remedy} or a smaller network would help most"
                 f"{room if on_cpu and idle_cores >= _WHOLE_CORE else ''}")
-    if parts["environments"] >= 0.7:
+    if limiting == "environments":
         return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
-    if parts["inference"] >= 0.7:
+    if limiting == "inference":
         return f"inference works {parts['inference']:.0%} of the time: a larger max_batch would help"
-    if parts["batch_wait"] >= 0.5 > parts["queue_blocked"]:
+    if limiting == "batch_wait":
         return f"groups wait {parts['batch_wait']:.0%} of the time for batches to fill: lower batch_timeout_ms"
     return f"training {parts['training']:.0%} of the time, waiting for unrolls {parts['training_wait']:.0%}"
 

@@ -79,6 +79,17 @@ class PanelCommands:
 
     def change(self, name: str, value: Any) -> None:
         """Change a live field, or "actors"."""
+        self._change(name, value, self.view.controls[name].failed)
+
+    def apply(self, name: str, value: Any) -> None:
+        """Change a field as the panel advises; an error is in the log, since the field's section may be closed."""
+
+        def show_error(message: str) -> None:
+            self.view.notes.say(f"{name}: {message}", bad=True, of=name)
+
+        self._change(name, value, show_error)
+
+    def _change(self, name: str, value: Any, show_error: Callable[[str], None]) -> None:
         control = self.view.controls[name]
 
         def execute() -> None:
@@ -90,7 +101,7 @@ class PanelCommands:
             control.succeeded(value)
             self.view.notes.say(f"{name}: {as_text(before)} → {as_text(value)}")
 
-        self._submit(execute, control.failed)
+        self._submit(execute, show_error)
 
     def take_back(self, name: str | None) -> None:
         """Undo the last change of a field; None: the last change of any field."""
@@ -98,9 +109,10 @@ class PanelCommands:
         def execute() -> None:
             change = self._run.undo(name)
             self.view.changes.say("")
+            for control in self.view.controls.values():
+                control.say("")
             for field, value in change["new"].items():
                 self.view.controls[field].show(value)
-                self.view.controls[field].say("")
                 self.view.notes.say(f"{field}: {as_text(change['old'][field])} → {as_text(value)} (undo)")
 
         self._submit(execute, self.view.changes.say if name is None else self.view.controls[name].say)

@@ -10,18 +10,20 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import ipywidgets
 
 from workbench.config import Setting
 from workbench.errors import OutOfBounds
-from workbench.tables import typed_number
+from workbench.tables import readable, typed_number
 
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
 OnUndo = Callable[[str], None]  # gets the name of the field whose last change is undone; likewise
 
-_DECADES = 3.0  # a logarithmic slider reaches this far on both sides of the default; the field takes any value
+_DECADES = 1.0  # a logarithmic slider reaches this far on both sides of the value in force; the field takes any value
+_EDGE = 0.1  # decades; at a value this near to an end, the slider moves on to the decades around that value
 _WIDEST_LINEAR = 100.0  # over a wider range, a linear slider is too coarse
 _LABEL = {"description_width": "205px"}
 
@@ -58,7 +60,6 @@ class Control:
             setting.
         slider: None where the setting has no bounds.
         undo: undoes the last change; disabled where there is none.
-        message: the error, if any.
         pending: number of requested values without an answer yet.
     """
 
@@ -67,7 +68,7 @@ class Control:
     ) -> None:
         self.setting, self.value, self._on_request = setting, value, on_request
         self.pending, self._mirroring = 0, False
-        styles = styles or SharedStyles()
+        self._styles = styles = styles or SharedStyles()
         self.field = _field(setting, styles)
         self.slider = _slider(setting, styles)
         name = setting.name
@@ -75,50 +76,69 @@ class Control:
             ipywidgets.Button, f"workbench-undo-{name}", icon="undo", tooltip=f"undo the last change of {name}",
             disabled=True, layout=styles.layout(width="32px"),
         )
-        self.message = styles.widget(ipywidgets.HTML, "workbench-error", f"workbench-error-{name}",
-                                     layout=styles.layout(width="100%", margin="0"))
-        row = [widget for widget in (self.field, self.slider, self.undo, self.message) if widget is not None]
+        row = [widget for widget in (self.field, self.slider, self.undo) if widget is not None]
         self.view = ipywidgets.Box(row, layout=styles.layout(width="475px", max_width="100%", flex_flow="row wrap"))
         self.view.add_class(f"workbench-control-{name}")
         self.show(value)
         self.field.observe(self._typed, names="value")
         if self.slider is not None:
             self.slider.observe(self._slid, names="value")
-        self.undo.on_click(lambda _: undo(name))
+        if isinstance(self.field, ipywidgets.Text):  # Enter after a text that is shown already is no change of value
+            self.field.on_msg(self._committed)
+        self.undo.on_click(lambda _: self._undo(undo))
+
+    @cached_property
+    def message(self) -> Any:
+        """The error, if any; made with the first one, since most controls never have any."""
+        message = self._styles.widget(ipywidgets.HTML, "workbench-error", f"workbench-error-{self.setting.name}",
+                                      layout=self._styles.layout(width="100%", margin="0"))
+        self.view.children = (*self.view.children, message)
+        return message
 
     def show(self, value: Any) -> None:
-        """Show `value` as the one in force, unless a requested value has no answer yet."""
+        """Show `value` as the one in force, unless a requested value has no answer yet; an error of before goes."""
+        if value != self.value:
+            self.say("")
         self.value = value
         if not self.pending:
             self._mirror()
 
     def succeeded(self, value: Any) -> None:
-        """A request was granted: show `value` as the one in force, and no error."""
+        """A request was granted: show `value` as the one in force."""
         self.value = value
-        self._answered("")
+        self._answered()
 
     def failed(self, message: str) -> None:
         """A request was refused: show the error under the control, and the value in force."""
-        self._answered(message)
-
-    def _answered(self, message: str) -> None:
-        self.pending = max(0, self.pending - 1)
         self.say(message)
+        self._answered()
+
+    def _answered(self) -> None:
+        self.pending = max(0, self.pending - 1)
         if not self.pending:  # else a newer request is on its way
             self._mirror()
 
     def say(self, message: str) -> None:
         """Show an error under the control; "": none."""
-        self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
+        if message or "message" in vars(self):
+            self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
 
     def _mirror(self) -> None:
         self._mirroring = True
         try:
             self.field.value = self.value if self.setting.kind is bool else as_text(self.value)
             if self.slider is not None and self.value is not None:
-                self.slider.value = min(max(self.value, lowest(self.slider)), highest(self.slider))
+                self._place_slider(self.slider)
         finally:
             self._mirroring = False
+
+    def _place_slider(self, slider: Any) -> None:
+        with slider.hold_sync():  # in one message, so that the page never shows a value between two ranges
+            if isinstance(slider, ipywidgets.FloatLogSlider) and self.value > 0:
+                place = math.log10(self.value)
+                if not slider.min + _EDGE <= place <= slider.max - _EDGE:
+                    _set_range(slider, *_decades_around(place, self.setting))
+            slider.value = min(max(self.value, lowest(slider)), highest(slider))
 
     def _slid(self, change: dict[str, Any]) -> None:
         if not self._mirroring:
@@ -129,32 +149,38 @@ class Control:
         if self._mirroring:
             return
         try:
-            value = parsed(self.setting, change["new"])
+            self._request(self._entered(change["new"]))
         except OutOfBounds as error:
             self.say(str(error))
             self._mirror()
-        else:
-            self._request(value)
+
+    def _entered(self, text: str | bool) -> Any:
+        """The value of what was typed; an empty field stands for the value in force."""
+        empty = isinstance(text, str) and not text.strip() and self.setting.kind is not str
+        return self.value if empty and not self.setting.optional else parsed(self.setting, text)
+
+    def _committed(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        if content.get("event") == "submit":
+            self.say("")
+
+    def _undo(self, undo: OnUndo) -> None:
+        self.say("")
+        undo(self.setting.name)
 
     def _request(self, value: Any) -> None:
+        self.say("")
         if value == self.value and not self.pending:  # the same value in another notation
-            self.say("")
             self._mirror()
             return
         self.pending += 1
         self._on_request(self.setting.name, value)
 
 
-def label(setting: Setting) -> str:
-    """Name and unit."""
-    return f"{setting.name} ({setting.unit})" if setting.unit else setting.name
-
-
 def description(setting: Setting) -> str:
     """The help of a setting, with its bounds, default and source."""
     lines = [f"{setting.name}: {setting.help}"]
     if setting.low is not None and setting.high is not None:
-        lines.append(f"from {setting.low:g} to {setting.high:g} {setting.unit}".rstrip())
+        lines.append(f"from {as_text(setting.low)} to {as_text(setting.high)} {setting.unit}".rstrip())
     elif setting.unit:
         lines.append(f"in {setting.unit}")
     if setting.choices:
@@ -167,7 +193,9 @@ def description(setting: Setting) -> str:
 
 def as_text(value: Any) -> str:
     """A value as the field shows it."""
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return "none"
+    return readable(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def parsed(setting: Setting, text: str | bool) -> Any:
@@ -196,7 +224,7 @@ def highest(slider: Any) -> float:
 
 def _field(setting: Setting, styles: SharedStyles) -> Any:
     tooltip = "tooltip" if "tooltip" in ipywidgets.Text.class_trait_names() else "description_tooltip"  # 8 | 7
-    common: dict[str, Any] = {"description": label(setting), tooltip: description(setting)}
+    common: dict[str, Any] = {"description": setting.title, tooltip: description(setting)}
     css = f"workbench-field-{setting.name}"
     if setting.kind is bool:  # its label stands behind the box
         return styles.widget(ipywidgets.Checkbox, css, indent=False, layout=styles.layout(width="305px"), **common)
@@ -204,23 +232,45 @@ def _field(setting: Setting, styles: SharedStyles) -> Any:
     if setting.choices:
         options = [*setting.choices, "none"] if setting.optional else setting.choices
         return styles.widget(ipywidgets.Dropdown, css, options=options, **common)
-    return styles.widget(ipywidgets.Text, css, continuous_update=False, **common)
+    empty = "none" if setting.optional else "unchanged"  # panel.css hides an old error while this is shown
+    return styles.widget(ipywidgets.Text, css, continuous_update=False, placeholder=empty, **common)
 
 
 def _slider(setting: Setting, styles: SharedStyles) -> Any:
+    """A slider whose description names its ends; the page shows its value while it is dragged (panel.css)."""
     if setting.kind not in (int, float) or setting.low is None or setting.high is None or setting.optional:
         return None
-    common = dict(continuous_update=False, readout=False, layout=styles.layout(width="115px"))
-    css = f"workbench-slider-{setting.name}"
+    kind: type
     if setting.scale == "log" and setting.default > 0:
-        middle = math.log10(setting.default)
-        low = math.log10(setting.low) if setting.low > 0 else -math.inf
-        ends = max(middle - _DECADES, low), min(middle + _DECADES, math.log10(setting.high))
-        return styles.widget(ipywidgets.FloatLogSlider, css, value=setting.default, min=ends[0], max=ends[1],
-                             step=0.01, **common)
-    if setting.high - setting.low > _WIDEST_LINEAR:
+        low, high = _decades_around(math.log10(setting.default), setting)
+        kind, how = ipywidgets.FloatLogSlider, {"value": setting.default, "step": 0.01, "readout_format": ".3g"}
+    elif setting.high - setting.low > _WIDEST_LINEAR:
         return None
-    if setting.kind is int:
-        return styles.widget(ipywidgets.IntSlider, css, min=int(setting.low), max=int(setting.high), **common)
-    return styles.widget(ipywidgets.FloatSlider, css, min=setting.low, max=setting.high,
-                         step=(setting.high - setting.low) / 1000, **common)
+    elif setting.kind is int:
+        low, high = int(setting.low), int(setting.high)
+        kind, how = ipywidgets.IntSlider, {}
+    else:
+        low, high = setting.low, setting.high
+        kind, how = ipywidgets.FloatSlider, {"step": (high - low) / 1000, "readout_format": ".3g"}
+    slider = styles.widget(kind, f"workbench-slider-{setting.name}", continuous_update=False, min=low, max=high,
+                           layout=styles.layout(width="115px"), **how)
+    slider.description = _ends(slider)
+    return slider
+
+
+def _decades_around(place: float, setting: Setting) -> tuple[float, float]:
+    """The ends of a logarithmic slider around the value 10^`place`, within the bounds of the setting."""
+    assert setting.low is not None and setting.high is not None
+    lowest_place = math.log10(setting.low) if setting.low > 0 else -math.inf
+    return max(place - _DECADES, lowest_place), min(place + _DECADES, math.log10(setting.high))
+
+
+def _set_range(slider: Any, low: float, high: float) -> None:
+    if low > slider.max:
+        slider.max = high  # the ends must never cross
+    slider.min, slider.max = low, high
+    slider.description = _ends(slider)
+
+
+def _ends(slider: Any) -> str:
+    return " … ".join(as_text(float(f"{end:.2g}")) for end in (lowest(slider), highest(slider)))

@@ -14,8 +14,10 @@ from workbench.widgets.charts.live import LiveCharts
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
+from workbench.widgets.panel.advice import AdviceLine
 from workbench.widgets.panel.banner import Banner, Rescuable
 from workbench.widgets.panel.buttons import Buttons, Notes
+from workbench.widgets.panel.control_grid import ControlGrid
 from workbench.widgets.panel.controls import Control, SharedStyles
 from workbench.widgets.panel.next_steps import NextSteps, OnDisk
 from workbench.widgets.panel.snapshot import Snapshot
@@ -27,6 +29,7 @@ class PanelCallbacks(Protocol):
 
     def press(self, command: str) -> None: ...
     def change(self, name: str, value: Any) -> None: ...
+    def apply(self, name: str, value: Any) -> None: ...
     def take_back(self, name: str | None) -> None: ...
     def redraw(self) -> None: ...
     def resumed(self) -> None: ...
@@ -54,12 +57,14 @@ class PanelView:
         self.gone = _html("gone")  # which the page shows once the kernel is gone
         self._trend, self._seen = "", set[str]()
         self.buttons, self.notes = Buttons(callbacks.press), Notes()
+        self.advice = AdviceLine(callbacks.apply)
         self.next_steps = NextSteps(run, on_resume=callbacks.resumed)
         styles = SharedStyles()
         self.controls = {
             field: Control(setting, config.value(field), callbacks.change, undo=callbacks.take_back, styles=styles)
             for field, setting in config.all_settings().items() if setting.live or field == "actors"
         }
+        self.grid = ControlGrid(config.all_settings(), self.controls, styles)
         self.axis = ipywidgets.ToggleButtons(
             options=AXES, description="charts over", tooltips=[f"all charts over {axis}" for axis in AXES],
             style={"button_width": "auto"},
@@ -74,14 +79,13 @@ class PanelView:
 
     def _layout(self) -> Any:
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
-        wrapping = {"flex_flow": "row wrap"}
-        tuning = [control.view for name, control in self.controls.items() if name != "actors"]
-        self._steering = ipywidgets.HBox([self.buttons.view, self.controls["actors"].view], layout=wrapping)
+        steering = [self.buttons.view, self.controls["actors"].view]
+        self._steering = ipywidgets.HBox(steering, layout={"flex_flow": "row wrap"})
         self._steering.add_class("workbench-steering")
         box = ipywidgets.VBox([
-            style, self.gone, self.headline, self.banner.view,
-            self.progress, self.facts, self._steering, self.next_steps.view, self.notes.box, self.axis, self.charts,
-            _section("hyperparameters", "Live hyperparameters", ipywidgets.Box(tuning, layout=wrapping)),
+            style, self.gone, self.headline, self.banner.view, self.progress, self.facts, self._steering,
+            self.advice.view, self.next_steps.view, self.notes.box, self.axis, self.charts,
+            _section("hyperparameters", "Live hyperparameters", self.grid.view),
             _section("actors", "Actors", self.actor_table.view),
             _section("history", "History of changes", self.changes.view),
         ])
@@ -98,6 +102,7 @@ class PanelView:
         self._seen |= facts.known(now)
         self.facts.value = facts.facts(now, trend=self._trend, seen=self._seen)
         self.buttons.show(now.status.state)
+        self.advice.show(now)
         self.next_steps.show(ended=now.ended)
         self._steering.layout.display = "none" if now.ended else ""
         self.actor_table.show(now.status)
@@ -107,6 +112,7 @@ class PanelView:
             if control.value != (value := now.config.value(name)) and not control.pending:
                 control.show(value)
             control.undo.disabled = name not in undoable
+        self.grid.show({change.name for change in self.changes.all})
         return newest
 
     def draw(self, now: Snapshot) -> None:

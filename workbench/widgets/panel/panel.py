@@ -14,6 +14,8 @@ CSS classes of the widgets; NAME is a field such as learning_rate:
     workbench-toggle-hyperparameters, -toggle-actors, -toggle-history (open and close a section)
     workbench-control-NAME (a row) with workbench-field-NAME, workbench-slider-NAME, workbench-undo-NAME and
     workbench-error-NAME; NAME is "actors" for the number of actors, which stands with the buttons
+    workbench-search and workbench-changed-only (leave some fields), workbench-group (a heading and its fields)
+    workbench-advice with workbench-apply (sets the field that it names)
     workbench-actor-table, workbench-undo-last, workbench-history
 """
 

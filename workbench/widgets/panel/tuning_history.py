@@ -72,7 +72,7 @@ def table(changes: Sequence[Change]) -> str:
     """Changes as an HTML table, newest first."""
     if not changes:
         return '<div class="workbench-quiet">No changes since the launch.</div>'
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("time", "frames", "what", "from", "to", ""))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("time", "frames", "what", "from", "to", "note"))
     rows = "".join(map(_row, reversed(changes[-MOST:])))
     caption = f"the last {MOST} of {len(changes)} changes" if len(changes) > MOST else "changes, newest first"
     return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
