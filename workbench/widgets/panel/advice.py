@@ -129,8 +129,8 @@ class AdviceLine:
     def _draw(self, latest: Advice | None, name: str) -> None:
         self._advice = latest
         sentence = html.escape(latest.sentence) if latest else ""
-        fork = f" <code>{html.escape(_fork(latest, name))}</code>" if latest and not latest.live else ""
-        self._text.value = sentence and f'<div title="{sentence}">{sentence}{fork}</div>'
+        fork = f"<code>{html.escape(_fork(latest, name))}</code>" if latest and not latest.live else ""
+        self._text.value = sentence and f'<div title="{sentence}"><span>{sentence}</span>{fork}</div>'
         live = latest is not None and latest.live
         self.apply.layout.visibility = "visible" if live else "hidden"
         if latest is not None and live:
