@@ -17,11 +17,12 @@ export function general(value, digits) {
 }
 
 /**
- * A number as people read it: 950, 12,400, 1.25 M.
+ * A number as people read it: 950, 12,400, 1.25 M, 10 T.
  * @param {number} value
  */
 export function number(value) {
   const size = Math.abs(value);
+  if (size >= 1e12) return `${grouped(general(value / 1e12, 4))} T`;
   if (size >= 1e9) return `${grouped(general(value / 1e9, 4))} G`;
   if (size >= 1e6) return `${grouped(general(value / 1e6, 4))} M`;
   return size >= 100 || Number.isInteger(value) ? grouped(whole(value)) : general(value, 3);

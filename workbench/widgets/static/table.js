@@ -21,6 +21,7 @@ function general(value, digits) {
 }
 function number(value) {
   const size = Math.abs(value);
+  if (size >= 1e12) return `${grouped(general(value / 1e12, 4))} T`;
   if (size >= 1e9) return `${grouped(general(value / 1e9, 4))} G`;
   if (size >= 1e6) return `${grouped(general(value / 1e6, 4))} M`;
   return size >= 100 || Number.isInteger(value) ? grouped(whole(value)) : general(value, 3);
