@@ -20,7 +20,8 @@ from tests.conftest import SMALL, eventually, processes_of
 from workbench.__main__ import main
 from workbench.cli import lessons
 from workbench.cli.parser import APART
-from workbench.cli.values import all_settings, option, parse_value
+from workbench.cli.values import option, parse_value
+from workbench.config.signatures import all_settings
 from workbench.errors import WrongType
 from workbench.widgets.panel.controls import parsed
 

@@ -10,7 +10,7 @@ import pytest
 
 from workbench.environments import sketches
 from workbench.environments.sketches import Sketch, sketch_of
-from workbench.trajectory import Array
+from workbench.trajectory import Array, EnvironmentSpec
 
 NAMES = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1", "Pendulum-v1")
 
@@ -34,8 +34,12 @@ def _state(environment: gymnasium.Env[Any, Any]) -> list[float]:
     return [float(value) for value in cast("Any", environment.unwrapped).state]
 
 
+def spec(name: str, shape: tuple[int, ...]) -> EnvironmentSpec:
+    return EnvironmentSpec(name, shape, "float32", 2)
+
+
 def sketch(name: str) -> Sketch:
-    made = sketch_of(name, gymnasium.spec(name).make().observation_space.shape[0])  # type: ignore[index]
+    made = sketch_of(spec(name, gymnasium.spec(name).make().observation_space.shape))  # type: ignore[arg-type]
     assert made is not None
     return made
 
@@ -94,8 +98,8 @@ def test_what_is_drawn_is_where_the_pose_says() -> None:
 
 
 def test_an_environment_of_another_name_or_with_other_numbers_is_not_drawn() -> None:
-    assert sketch_of("Hopper-v5", 11) is None and sketch_of("CartPole-v1", 5) is None
-    assert sketch_of("testing/CartPole-v1", 4) is None
+    assert sketch_of(spec("Hopper-v5", (11,))) is None and sketch_of(spec("CartPole-v1", (5,))) is None
+    assert sketch_of(spec("testing/CartPole-v1", (4,))) is None
 
 
 def test_a_number_that_is_none_ends_nothing() -> None:

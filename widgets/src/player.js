@@ -4,6 +4,7 @@
 // steps about twice a second and plays them a little later, at the speed at which they happened.
 import { ink } from "./canvas.js";
 import { bytes, inflated, rows } from "./columns.js";
+import { Contact } from "./contact.js";
 import { commandOf, controls } from "./controls.js";
 import { element } from "./elements.js";
 import { Screen } from "./screen.js";
@@ -13,8 +14,6 @@ import { Track } from "./track.js";
 import { WhatIf } from "./whatif.js";
 
 const LONGEST_JUMP_S = 0.25; // of the clock between two pictures: a page that was hidden goes on where it was
-const SILENCE_S = 4; // without news, a live view asks
-const HEARD_S = 10; // how often it says that it is looked at
 const SLOW_S = 2; // to answer a request
 
 /** @typedef {import("./controls.js").Command} Command */
@@ -35,7 +34,7 @@ class Player {
     this.arrivals = [];
     this.queue = Promise.resolve();
     this.closed = this.over = false;
-    this.heard = this.told = performance.now(); // from Python, and to it
+    this.contact = new Contact(model, this.id);
     this.drawing = 0;
     this.drawn = ""; // the steps on the screens; "": draw anew
     this.then = 0;
@@ -47,7 +46,7 @@ class Player {
     }, this.live);
     this.tracks = element("div", { class: "wb-tracks" });
     this.whatif = model.get("mode") !== "rollouts" ? null : new WhatIf({ // another future needs a kernel
-      tell: content => this.#tell({ ...content, view: this.id }), redraw: () => this.draw(),
+      tell: content => this.contact.tell({ ...content, view: this.id }), redraw: () => this.draw(),
     });
     this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the kernel …");
     this.root = element("div", { class: "wb-player", tabIndex: 0, role: "group", "aria-label": model.get("label"), "data-lm-suppress-shortcuts": "true" },
@@ -64,7 +63,7 @@ class Player {
     const resized = new ResizeObserver(() => this.draw());
     resized.observe(this.root);
     const unwatch = watchTheme(() => this.draw());
-    const ask = this.live ? setInterval(() => this.#ask(), 1000) : 0;
+    const ask = this.live ? setInterval(() => this.over || this.contact.ask(), 1000) : 0;
     this.cleanUp = () => {
       this.closed = true;
       this.model.off("msg:custom", receive);
@@ -76,30 +75,7 @@ class Player {
       this.whatif?.close();
       this.screens.forEach(screen => screen.close());
     };
-    this.#tell({ type: "hello", view: this.id });
-  }
-
-  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
-  #tell(content) {
-    try {
-      this.model.send(content);
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  /** A live view asks for news where none came, and says now and then that somebody looks. */
-  #ask() {
-    if (document.hidden || this.over) return;
-    const now = performance.now();
-    if (now - this.heard > SILENCE_S * 1000) {
-      this.heard = now;
-      this.#tell({ type: "pull", view: this.id });
-    } else if (now - this.told > HEARD_S * 1000) {
-      this.told = now;
-      this.#tell({ type: "seen" });
-    }
+    this.contact.tell({ type: "hello", view: this.id });
   }
 
   /**
@@ -164,7 +140,7 @@ class Player {
    * @param {ArrayBuffer[]} buffers
    */
   async #arrived({ header, chunks, note, over }, buffers) {
-    this.heard = performance.now();
+    this.contact.hear();
     this.over = over;
     if (!header) return this.#say(note || "Waiting for the first step …");
     if (!this.screens[0]) {
@@ -337,7 +313,7 @@ class Player {
     this.slow = window.setTimeout(() => {
       told.textContent = `the kernel is busy; the ${what.format} is written as soon as it is free …`;
     }, SLOW_S * 1000);
-    if (this.#tell({ type: "save", view: this.id, ...what })) return;
+    if (this.contact.tell({ type: "save", view: this.id, ...what })) return;
     this.#saved({ index: what.index, text: "not saved: the kernel has gone", error: true });
   }
 

@@ -2,14 +2,13 @@
 // workbench/widgets/episodes/wall.py.
 import { cleared, ink } from "./canvas.js";
 import { bytes, inflated, rows } from "./columns.js";
+import { Contact } from "./contact.js";
 import { element } from "./elements.js";
 import { asPicture } from "./frames.js";
 import { drawSketch, ratioOf } from "./sketch.js";
 import { bars, extent } from "./scales.js";
 import { look, watchTheme } from "./theme.js";
 
-const SILENCE_S = 4; // without news, it asks
-const HEARD_S = 10; // how often it says that somebody looks
 const WIDTH = 132; // CSS pixels of a picture
 const MOST_BARS = 12;
 
@@ -80,7 +79,7 @@ class Wall {
     this.sketch = null;
     /** @type {[number, number][]} */
     this.ranges = [];
-    this.heard = this.told = performance.now();
+    this.contact = new Contact(model, this.id);
     this.over = this.closed = false;
     this.queue = Promise.resolve();
     this.title = element("div", { class: "wb-title" });
@@ -94,7 +93,7 @@ class Wall {
     };
     model.on("msg:custom", receive);
     const unwatch = watchTheme(() => this.draw([...this.tiles.values()]));
-    const ask = setInterval(() => this.#ask(), 1000);
+    const ask = setInterval(() => this.over || this.contact.ask(), 1000);
     this.cleanUp = () => {
       this.closed = true;
       model.off("msg:custom", receive);
@@ -106,30 +105,15 @@ class Wall {
 
   /** A kernel that restarts or has gone takes nothing. @param {object} content */
   #tell(content) {
-    try {
-      this.model.send(content);
-    } catch {
-      this.note.textContent = "The kernel has gone.";
-      this.note.hidden = false;
-    }
-  }
-
-  #ask() {
-    if (document.hidden || this.over) return;
-    const now = performance.now();
-    if (now - this.heard > SILENCE_S * 1000) {
-      this.heard = now;
-      this.#tell({ type: "pull", view: this.id });
-    } else if (now - this.told > HEARD_S * 1000) {
-      this.told = now;
-      this.#tell({ type: "seen" });
-    }
+    if (this.contact.tell(content)) return;
+    this.note.textContent = "The kernel has gone.";
+    this.note.hidden = false;
   }
 
   /** @param {any} content @param {ArrayBuffer[]} buffers */
   async receive(content, [packed]) {
     if (content.type !== "wall" || (content.view && content.view !== this.id)) return;
-    this.heard = performance.now();
+    this.contact.hear();
     this.over = content.over;
     this.#lay(content.envs);
     this.title.textContent = content.title;

@@ -20,7 +20,6 @@ from workbench.cli import lessons
 from workbench.cli.parser import APART, Parser, add_run_options, add_version
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.cli.values import (
-    all_settings,
     changes_of,
     json_or_text,
     option,
@@ -30,6 +29,7 @@ from workbench.cli.values import (
 )
 from workbench.cli.wording import in_commands
 from workbench.config import settings
+from workbench.config.signatures import all_settings
 from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, RunFailed, UnknownName, WorkbenchError, printable
 from workbench.running.progress import NOTIFIER

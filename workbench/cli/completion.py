@@ -148,10 +148,10 @@ def _keywords(function: Callable[..., Any], owner: Any) -> list[str]:
     config = getattr(owner, "config", None) if hasattr(owner, "hyperparameters") else None
     if config is None:
         return names
-    from workbench.config.signatures import fields
+    from workbench.config.signatures import all_settings
 
-    own = config.all_settings()
-    return [name for name in names if name in own or name not in fields()]
+    foreign = all_settings().keys() - config.all_settings().keys()  # of other algorithms
+    return [name for name in names if name not in foreign]
 
 
 def _texts(call: Call, function: Callable[..., Any], owner: Any) -> list[str]:
@@ -185,10 +185,10 @@ def _choices(keyword: str) -> list[str]:
     """The texts that a field, or an argument of `launch`, may be."""
     from workbench import launchers
     from workbench.config import NETWORKS
-    from workbench.config.signatures import fields
+    from workbench.config.signatures import all_settings
 
     known = {"network": NETWORKS, "launcher": launchers.LAUNCHERS}
-    setting = fields().get(keyword)
+    setting = all_settings().get(keyword)
     return list(known.get(keyword) or (setting.choices if setting else ()))
 
 

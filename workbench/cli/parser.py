@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from workbench import __version__
-from workbench.cli.values import all_settings, option, option_help
+from workbench.cli.values import option, option_help
 from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.config.signatures import all_settings
 from workbench.errors import nearest
 
 # Settings without an option that is made from them.

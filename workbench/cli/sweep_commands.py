@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.values import all_settings, parse_value
+from workbench.cli.values import parse_value
 from workbench.config import Setting, unknown_field
+from workbench.config.signatures import all_settings
 from workbench.errors import InvalidInput, printable
 
 if TYPE_CHECKING:

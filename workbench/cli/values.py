@@ -12,14 +12,6 @@ from workbench.errors import InvalidInput, OutOfBounds, WorkbenchError
 from workbench.tables import typed_number
 
 
-def all_settings() -> dict[str, Setting]:
-    """The settings of runs and of all algorithms, by flat name."""
-    known = dict(settings(RunConfig))
-    for algorithm in ALGORITHMS.values():
-        known.update(settings(algorithm))
-    return known
-
-
 def option(name: str) -> str:
     """The option of a setting: learning_rate is --learning-rate."""
     return "--" + name.strip("_").replace("_", "-")

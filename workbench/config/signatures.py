@@ -25,7 +25,7 @@ _LONGEST = 120  # characters of a line of keywords.py
 _LONGEST_HELP = 58  # characters of a table's line
 
 
-def fields(*, live: bool = False) -> dict[str, Setting]:
+def all_settings(*, live: bool = False) -> dict[str, Setting]:
     """The settings of a run and of every algorithm by name, or only the live ones; vtrace's where several have one."""
     every: dict[str, Setting] = {}
     for config in (*ALGORITHMS.values(), RunConfig):
@@ -41,7 +41,7 @@ def with_fields(*, live: bool = False, also: Iterable[str] = ()) -> Callable[[F]
         live: only the live ones, and `also`; their defaults are those of the run, so the signature has none.
     """
     def decorate(function: F) -> F:
-        shown = {name: field for name, field in fields().items()
+        shown = {name: field for name, field in all_settings().items()
                  if name not in ARGUMENTS and (field.live or not live or name in also)}
         signature = inspect.signature(function)
         kept = [parameter for parameter in signature.parameters.values()
@@ -104,11 +104,11 @@ from __future__ import annotations
 from typing import Any, TypedDict
 '''
     classes = [
-        _typed_dict("LiveFields", "TypedDict", "Fields that can change while a run learns.", fields(live=True)),
+        _typed_dict("LiveFields", "TypedDict", "Fields that can change while a run learns.", all_settings(live=True)),
         _typed_dict("ResumeFields", "LiveFields", "Fields that can change when a run is resumed.",
-                    {"actors": fields()["actors"]}),
+                    {"actors": all_settings()["actors"]}),
         _typed_dict("RunFields", "ResumeFields", "All fields of a run but those that are arguments.",
-                    {name: field for name, field in fields().items()
+                    {name: field for name, field in all_settings().items()
                      if not field.live and name not in (*ARGUMENTS, "actors")}),
     ]
     return head + "".join(classes)
@@ -123,4 +123,4 @@ def _typed_dict(name: str, bases: str, text: str, shown: dict[str, Setting]) -> 
 
 if __name__ == "__main__":
     _KEYWORDS.write_text(generated(), encoding="utf-8")
-    print(f"{_KEYWORDS} has {len(fields())} fields.")
+    print(f"{_KEYWORDS} has {len(all_settings())} fields.")

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from workbench.trajectory import Array
+from workbench.trajectory import Array, EnvironmentSpec
 
 Role = Literal["line", "data", "mark"]  # ground and outlines; the moving body; its moving part, or the goal
 _COLOURS: dict[Role, str] = {"line": "#808080", "data": "#0072b2", "mark": "#d55e00"}
@@ -54,10 +54,11 @@ class Sketch(NamedTuple):
         return {"box": self.box, "shapes": [shape._asdict() for shape in self.shapes]}
 
 
-def sketch_of(name: str, entries: int) -> Sketch | None:
-    """The sketch of an environment such as CartPole-v1 with that many entries, or None."""
-    sketch = _SKETCHES.get(name.rpartition("-")[0])
-    return sketch if sketch is not None and len(sketch.names) == entries else None
+def sketch_of(spec: EnvironmentSpec) -> Sketch | None:
+    """The sketch of an environment such as CartPole-v1 with as many numbers as the sketch names, or None."""
+    sketch = _SKETCHES.get(spec.name.rpartition("-")[0])
+    shape = None if sketch is None or spec.parts else (len(sketch.names),)
+    return sketch if shape == spec.observation_shape else None
 
 
 def draw(sketch: Sketch, observation: Array) -> Array:

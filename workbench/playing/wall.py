@@ -103,7 +103,7 @@ def _cells(part: dict[str, Any]) -> list[Cell]:
     spec = EnvironmentSpec.from_json(part["environment"])
     steps = columns.unpack(part["columns"], zlib.decompress(base64.b64decode(part["packed"])))
     seen = steps["observation"]
-    sketch = sketch_of(spec.name, seen.shape[1]) if seen.ndim == 2 and not spec.parts else None
+    sketch = sketch_of(spec)
     poses = None if sketch is None else sketch.poses(seen)
     pictures = observations.on_page(seen, parts=spec.parts).values
     return [

@@ -102,8 +102,7 @@ class Watching:
             return Look(life, answer["first"], note=why_nothing(answer))
         names, packed = answer["action_names"], base64.b64decode(answer["packed"])
         spec = _spec(answer)
-        shape = next(column["shape"] for column in answer["columns"] if column["name"] == "observation")
-        sketch = sketch_of(spec.name, shape[1]) if len(shape) == 2 and not spec.parts else None
+        sketch = sketch_of(spec)
         entries, table, packed = _drawable(answer["columns"], packed, spec.parts, sketch)
         return Look(life, answer["first"], answer["steps"], answer["missed"], answer["kind"], names, spec.actions,
                     entries, sketch, table, packed)

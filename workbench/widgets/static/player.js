@@ -51,6 +51,43 @@ function inflated(packed) {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 }
 
+// src/contact.js
+var SILENCE_S = 4;
+var HEARD_S = 10;
+var Contact = class {
+  /** @param {{send(content: object): void}} model @param {string} view */
+  constructor(model, view) {
+    this.model = model;
+    this.view = view;
+    this.heard = this.told = performance.now();
+  }
+  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
+  tell(content) {
+    try {
+      this.model.send(content);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+  /** News have come. */
+  hear() {
+    this.heard = performance.now();
+  }
+  /** Called once a second: asks for news where none came, and says now and then that somebody looks. */
+  ask() {
+    if (document.hidden) return;
+    const now = performance.now();
+    if (now - this.heard > SILENCE_S * 1e3) {
+      this.heard = now;
+      this.tell({ type: "pull", view: this.view });
+    } else if (now - this.told > HEARD_S * 1e3) {
+      this.told = now;
+      this.tell({ type: "seen" });
+    }
+  }
+};
+
 // src/elements.js
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -1266,8 +1303,6 @@ var short = (value) => Number(value.toPrecision(5));
 
 // src/player.js
 var LONGEST_JUMP_S = 0.25;
-var SILENCE_S = 4;
-var HEARD_S = 10;
 var SLOW_S = 2;
 var Player = class {
   /**
@@ -1283,7 +1318,7 @@ var Player = class {
     this.arrivals = [];
     this.queue = Promise.resolve();
     this.closed = this.over = false;
-    this.heard = this.told = performance.now();
+    this.contact = new Contact(model, this.id);
     this.drawing = 0;
     this.drawn = "";
     this.then = 0;
@@ -1297,7 +1332,7 @@ var Player = class {
     this.tracks = element("div", { class: "wb-tracks" });
     this.whatif = model.get("mode") !== "rollouts" ? null : new WhatIf({
       // another future needs a kernel
-      tell: (content) => this.#tell({ ...content, view: this.id }),
+      tell: (content) => this.contact.tell({ ...content, view: this.id }),
       redraw: () => this.draw()
     });
     this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the kernel …");
@@ -1321,7 +1356,7 @@ var Player = class {
     const resized = new ResizeObserver(() => this.draw());
     resized.observe(this.root);
     const unwatch = watchTheme(() => this.draw());
-    const ask = this.live ? setInterval(() => this.#ask(), 1e3) : 0;
+    const ask = this.live ? setInterval(() => this.over || this.contact.ask(), 1e3) : 0;
     this.cleanUp = () => {
       this.closed = true;
       this.model.off("msg:custom", receive);
@@ -1333,28 +1368,7 @@ var Player = class {
       this.whatif?.close();
       this.screens.forEach((screen) => screen.close());
     };
-    this.#tell({ type: "hello", view: this.id });
-  }
-  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
-  #tell(content) {
-    try {
-      this.model.send(content);
-      return true;
-    } catch {
-      return false;
-    }
-  }
-  /** A live view asks for news where none came, and says now and then that somebody looks. */
-  #ask() {
-    if (document.hidden || this.over) return;
-    const now = performance.now();
-    if (now - this.heard > SILENCE_S * 1e3) {
-      this.heard = now;
-      this.#tell({ type: "pull", view: this.id });
-    } else if (now - this.told > HEARD_S * 1e3) {
-      this.told = now;
-      this.#tell({ type: "seen" });
-    }
+    this.contact.tell({ type: "hello", view: this.id });
   }
   /**
    * @param {any} content
@@ -1416,7 +1430,7 @@ var Player = class {
    * @param {ArrayBuffer[]} buffers
    */
   async #arrived({ header, chunks, note, over }, buffers) {
-    this.heard = performance.now();
+    this.contact.hear();
     this.over = over;
     if (!header) return this.#say(note || "Waiting for the first step …");
     if (!this.screens[0]) {
@@ -1579,7 +1593,7 @@ var Player = class {
     this.slow = window.setTimeout(() => {
       told.textContent = `the kernel is busy; the ${what.format} is written as soon as it is free …`;
     }, SLOW_S * 1e3);
-    if (this.#tell({ type: "save", view: this.id, ...what })) return;
+    if (this.contact.tell({ type: "save", view: this.id, ...what })) return;
     this.#saved({ index: what.index, text: "not saved: the kernel has gone", error: true });
   }
   /** @param {{index: number, text: string, error: boolean}} content */

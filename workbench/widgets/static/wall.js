@@ -46,6 +46,43 @@ function inflated(packed) {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 }
 
+// src/contact.js
+var SILENCE_S = 4;
+var HEARD_S = 10;
+var Contact = class {
+  /** @param {{send(content: object): void}} model @param {string} view */
+  constructor(model, view) {
+    this.model = model;
+    this.view = view;
+    this.heard = this.told = performance.now();
+  }
+  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
+  tell(content) {
+    try {
+      this.model.send(content);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+  /** News have come. */
+  hear() {
+    this.heard = performance.now();
+  }
+  /** Called once a second: asks for news where none came, and says now and then that somebody looks. */
+  ask() {
+    if (document.hidden) return;
+    const now = performance.now();
+    if (now - this.heard > SILENCE_S * 1e3) {
+      this.heard = now;
+      this.tell({ type: "pull", view: this.view });
+    } else if (now - this.told > HEARD_S * 1e3) {
+      this.told = now;
+      this.tell({ type: "seen" });
+    }
+  }
+};
+
 // src/elements.js
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -173,8 +210,6 @@ function watchTheme(changed) {
 }
 
 // src/wall.js
-var SILENCE_S = 4;
-var HEARD_S = 10;
 var WIDTH = 132;
 var MOST_BARS = 12;
 var Tile = class {
@@ -238,7 +273,7 @@ var Wall = class {
     this.tiles = /* @__PURE__ */ new Map();
     this.sketch = null;
     this.ranges = [];
-    this.heard = this.told = performance.now();
+    this.contact = new Contact(model, this.id);
     this.over = this.closed = false;
     this.queue = Promise.resolve();
     this.title = element("div", { class: "wb-title" });
@@ -257,7 +292,7 @@ var Wall = class {
     };
     model.on("msg:custom", receive);
     const unwatch = watchTheme(() => this.draw([...this.tiles.values()]));
-    const ask = setInterval(() => this.#ask(), 1e3);
+    const ask = setInterval(() => this.over || this.contact.ask(), 1e3);
     this.cleanUp = () => {
       this.closed = true;
       model.off("msg:custom", receive);
@@ -268,28 +303,14 @@ var Wall = class {
   }
   /** A kernel that restarts or has gone takes nothing. @param {object} content */
   #tell(content) {
-    try {
-      this.model.send(content);
-    } catch {
-      this.note.textContent = "The kernel has gone.";
-      this.note.hidden = false;
-    }
-  }
-  #ask() {
-    if (document.hidden || this.over) return;
-    const now = performance.now();
-    if (now - this.heard > SILENCE_S * 1e3) {
-      this.heard = now;
-      this.#tell({ type: "pull", view: this.id });
-    } else if (now - this.told > HEARD_S * 1e3) {
-      this.told = now;
-      this.#tell({ type: "seen" });
-    }
+    if (this.contact.tell(content)) return;
+    this.note.textContent = "The kernel has gone.";
+    this.note.hidden = false;
   }
   /** @param {any} content @param {ArrayBuffer[]} buffers */
   async receive(content, [packed]) {
     if (content.type !== "wall" || content.view && content.view !== this.id) return;
-    this.heard = performance.now();
+    this.contact.hear();
     this.over = content.over;
     this.#lay(content.envs);
     this.title.textContent = content.title;

@@ -1,0 +1,41 @@
+// What a view that follows something says to the kernel: that somebody looks, and a question where nothing came.
+
+const SILENCE_S = 4; // without news, it asks
+const HEARD_S = 10; // how often it says that it is looked at
+
+export class Contact {
+  /** @param {{send(content: object): void}} model @param {string} view */
+  constructor(model, view) {
+    this.model = model;
+    this.view = view;
+    this.heard = this.told = performance.now(); // from the kernel, and to it
+  }
+
+  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
+  tell(content) {
+    try {
+      this.model.send(content);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** News have come. */
+  hear() {
+    this.heard = performance.now();
+  }
+
+  /** Called once a second: asks for news where none came, and says now and then that somebody looks. */
+  ask() {
+    if (document.hidden) return;
+    const now = performance.now();
+    if (now - this.heard > SILENCE_S * 1000) {
+      this.heard = now;
+      this.tell({ type: "pull", view: this.view });
+    } else if (now - this.told > HEARD_S * 1000) {
+      this.told = now;
+      this.tell({ type: "seen" });
+    }
+  }
+}
