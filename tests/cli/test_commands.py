@@ -23,7 +23,7 @@ from workbench.cli.parser import APART
 from workbench.cli.values import option, parse_value
 from workbench.config.signatures import all_settings
 from workbench.errors import WrongType
-from workbench.widgets.panel.controls import parsed
+from workbench.widgets.panel.tuning.controls import parsed
 
 OPTIONS = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
 

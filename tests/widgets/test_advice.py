@@ -16,9 +16,9 @@ from workbench.metrics.bottleneck import limit
 from workbench.metrics.status import RunStatus
 from workbench.running.handle import Run
 from workbench.widgets.panel import advice as module
-from workbench.widgets.panel.advice import AdviceLine, advice
 from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.panel.snapshot import Snapshot
+from workbench.widgets.panel.tuning.advice import AdviceLine, advice
 
 STATES: dict[str, dict[str, float]] = {
     "inference": {"inference": 0.86}, "batch_wait": {"batch_wait": 0.6}, "environments": {"environments": 0.9},

@@ -11,8 +11,8 @@ import pytest
 from workbench.config import RunConfig, Setting
 from workbench.config.settings import GROUPS, in_groups
 from workbench.tables import readable, typed_number
-from workbench.widgets.panel.control_grid import ControlGrid
-from workbench.widgets.panel.controls import Control, SharedStyles, as_text, highest, lowest
+from workbench.widgets.panel.tuning.control_grid import ControlGrid
+from workbench.widgets.panel.tuning.controls import Control, SharedStyles, as_text, highest, lowest
 
 LIVE = [
     pytest.param(setting, id=f"{algorithm}-{name}")

@@ -10,8 +10,8 @@ from workbench.checkpoints import Checkpoint
 from workbench.metrics.status import RunStatus
 from workbench.tables import number
 from workbench.widgets.kernel.refresher import Actions
-from workbench.widgets.panel.controls import as_text
 from workbench.widgets.panel.layout import PanelView
+from workbench.widgets.panel.tuning.controls import as_text
 
 if TYPE_CHECKING:
     from workbench.config.keywords import LiveFields

@@ -14,14 +14,14 @@ from workbench.widgets.charts.live import LiveCharts
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
-from workbench.widgets.panel.advice import AdviceLine
 from workbench.widgets.panel.banner import Banner, Rescuable
 from workbench.widgets.panel.buttons import Buttons, Notes
-from workbench.widgets.panel.control_grid import ControlGrid
-from workbench.widgets.panel.controls import Control, SharedStyles
 from workbench.widgets.panel.next_steps import NextSteps, OnDisk
 from workbench.widgets.panel.snapshot import Snapshot
-from workbench.widgets.panel.tuning_history import TuningHistory
+from workbench.widgets.panel.tuning.advice import AdviceLine
+from workbench.widgets.panel.tuning.control_grid import ControlGrid
+from workbench.widgets.panel.tuning.controls import Control, SharedStyles
+from workbench.widgets.panel.tuning.tuning_history import TuningHistory
 
 
 class PanelCallbacks(Protocol):

@@ -9,7 +9,7 @@ import ipywidgets
 
 from workbench.config import Setting
 from workbench.config.settings import in_groups
-from workbench.widgets.panel.controls import Control, SharedStyles
+from workbench.widgets.panel.tuning.controls import Control, SharedStyles
 
 _HIDDEN = "workbench-hidden"
 

@@ -16,7 +16,7 @@ from workbench.metrics import History
 from workbench.running.tuning import Change, last
 from workbench.running.tuning import changes as changes_of
 from workbench.tables import number
-from workbench.widgets.panel.controls import as_text
+from workbench.widgets.panel.tuning.controls import as_text
 
 MOST = 100  # changes in the table
 
