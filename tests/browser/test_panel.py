@@ -243,6 +243,7 @@ def test_four_charts_are_shown_and_the_sections_of_others_stay_as_they_are(panel
     section = panel.part("charts-section").filter(has_text="System")
     expect(section.locator("canvas")).to_have_count(0)
     section.locator("> summary").click()
+    section.locator(".workbench-card").first.scroll_into_view_if_needed()  # a card is drawn once it is seen
     expect(section.locator("canvas").first).to_be_visible()
     before = panel.charts()
     eventually(lambda: panel.charts() != before, what="a refresh")
