@@ -3,10 +3,15 @@
     python benchmarks/throughput.py [--rounds 3] [--seconds 15] [--environment ALE/Pong-v5] [--precision auto]
                                     [--envs 16] [--warm-up-updates 15] [--write]
 
-Each part is measured alone, on one core, in a process of its own: (a) stepping the environments of one actor with
-random actions, (b) the network's inference at the run's batch size, (c) training updates on unrolls of the run's
-shape. (d) is the whole system: processes, gRPC, batching, unrolls, metrics. Parts and system take turns for several
-rounds; medians count. On C cores that share all work the parts allow C / (1/a + 1/b + 1/c) steps/s.
+Each part is measured on one core, in a process of its own: (a) stepping the environments of one actor with random
+actions, (b) the network's inference at the run's batch size, (c) training updates on unrolls of the run's shape. (d) is
+the whole system: processes, transport, batching, unrolls, metrics. On C cores that share all work the parts allow
+C / (1/a + 1/b + 1/c) steps/s.
+
+That is the yardstick twice: by the parts alone, and by the parts side by side, as they are in a run, where they share
+caches and memory and slow each other without exchanging a word. Side by side, half the cores step environments while
+the other half computes: once inference, once training; (a) is then its mean over the times that the two take. Parts and
+system take turns for several rounds; medians count.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +40,9 @@ WARM_UP_UPDATES = 15
 PATIENCE_S = 1800.0  # for a warm-up, or the next update, on a slow machine
 
 
-def rate(work: Callable[[], int], seconds: float) -> float:
-    """Steps per second of `work`, which returns how many it did; a tenth of the time warms up."""
+def rate(work: Callable[[], int], seconds: float, start: Callable[[], object] = int) -> float:
+    """Steps per second of `work`, which returns how many it did, after `start`; a tenth of the time warms up."""
+    start()
     for limit in (seconds / 10, seconds):
         done, started = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - started) < limit:
@@ -49,7 +56,7 @@ def ratio_cells(mine: list[float], base: list[float], *, median: str = ".2f", en
     return f"{statistics.median(ratios):{median}} | {min(ratios):{ends}} to {max(ratios):{ends}}"
 
 
-def environments_alone(config: RunConfig, seconds: float) -> float:
+def environments_alone(config: RunConfig, seconds: float, start: Callable[[], object] = int) -> float:
     """Steps/s of one actor's groups in turn with random actions, on one core."""
     import numpy as np
 
@@ -67,7 +74,7 @@ def environments_alone(config: RunConfig, seconds: float) -> float:
             group.step(random.integers(0, group.spec.num_actions, count))
         return count * len(groups)
 
-    return rate(work, seconds)
+    return rate(work, seconds, start)
 
 
 def spec_of(config: RunConfig):
@@ -78,7 +85,7 @@ def spec_of(config: RunConfig):
     return one.spec
 
 
-def inference_alone(config: RunConfig, seconds: float) -> float:
+def inference_alone(config: RunConfig, seconds: float, start: Callable[[], object] = int) -> float:
     """Steps/s of the network at the run's inference batch, on one thread."""
     import torch
 
@@ -100,10 +107,10 @@ def inference_alone(config: RunConfig, seconds: float) -> float:
             copied(*inputs)
         return batch
 
-    return rate(work, seconds)
+    return rate(work, seconds, start)
 
 
-def training_alone(config: RunConfig, seconds: float) -> float:
+def training_alone(config: RunConfig, seconds: float, start: Callable[[], object] = int) -> float:
     """Steps/s of whole updates (collate, loss, backward, optimizer), on one thread."""
     import torch
 
@@ -122,7 +129,7 @@ def training_alone(config: RunConfig, seconds: float) -> float:
         trainer.update(algorithms.collate(unrolls), config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
         return hyper.batch_size * hyper.unroll_length
 
-    return rate(work, seconds)
+    return rate(work, seconds, start)
 
 
 def random_unrolls(config: RunConfig, spec, network) -> list:
@@ -175,18 +182,52 @@ def trained_steps_per_second(run: Any, seconds: float, *, after: int) -> float:
 
 PARTS = {"environments": environments_alone, "inference": inference_alone, "training": training_alone,
          "system": whole_system}
+READY = "ready\n"
+TITLES = {
+    "environments": "(a) environments alone, one core", "inference": "(b) inference alone, one core",
+    "training": "(c) training alone, one core", "allowed": "(a), (b) and (c) allow together, alone",
+    "beside environments": "(a) beside inference and training, one core",
+    "beside inference": "(b) beside environments, one core", "beside training": "(c) beside environments, one core",
+    "beside allowed": "(a), (b) and (c) allow together, side by side", "system": "(d) whole system, all cores",
+}
 
 
-def measure(part: str, given: argparse.Namespace) -> float:
-    """Steps/s of one part, in a process of its own."""
-    command = [sys.executable, __file__, "--part", part, "--environment", given.environment, "--seconds",
-               str(given.seconds), "--precision", given.precision, "--envs", str(given.envs), "--warm-up-updates",
-               str(given.warm_up_updates)]
+def measure(parts: list[str], given: argparse.Namespace) -> list[float]:
+    """Steps/s of parts that work at the same time, each in a process of its own."""
     from workbench.supervisor.hosts.host import variables
 
     environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    return float(json.loads(done.stdout.splitlines()[-1]))
+    words = ["--environment", given.environment, "--seconds", str(given.seconds), "--precision", given.precision,
+             "--envs", str(given.envs), "--warm-up-updates", str(given.warm_up_updates)]
+    with ExitStack() as stack:
+        processes = []
+        for part in parts:
+            process = subprocess.Popen([sys.executable, __file__, "--part", part, *words], env=environment, text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            stack.callback(process.kill)
+            processes.append(stack.enter_context(process))
+        for process in processes:  # they are built at different speeds, and start together
+            if READY not in iter(process.stdout.readline, ""):
+                raise SystemExit(f"{' '.join(process.args)} ended before it was ready")
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        lines = [process.communicate()[0].splitlines() for process in processes]
+        for process in processes:
+            if process.returncode:
+                raise SystemExit(f"{' '.join(process.args)} ended with {process.returncode}")
+        return [float(json.loads(text[-1])) for text in lines]
+
+
+def side_by_side(given: argparse.Namespace) -> dict[str, float]:
+    """Steps/s and core of each part beside others: half the cores step environments, the other half computes."""
+    pairs = max(1, len(os.sched_getaffinity(0)) // 2)
+    rates, environments = {}, {}
+    for part in ("inference", "training"):
+        measured = measure(["environments"] * pairs + [part] * pairs, given)
+        environments[part], rates[part] = statistics.mean(measured[:pairs]), statistics.mean(measured[pairs:])
+    took = {part: 1 / value for part, value in rates.items()}  # seconds of a step, by which its neighbours count
+    return {"environments": sum(took.values()) / sum(took[part] / environments[part] for part in took), **rates}
 
 
 def hardware() -> str:
@@ -199,25 +240,28 @@ def hardware() -> str:
     return f"{model}, {len(os.sched_getaffinity(0))} cores, no GPU used"
 
 
+def allowed(rates: dict[str, float]) -> float:
+    """Steps/s of the whole machine if nothing but the parts had to be done."""
+    return len(os.sched_getaffinity(0)) / sum(1 / rates[part] for part in ("environments", "inference", "training"))
+
+
 def report(config: RunConfig, rounds: dict[str, list[float]], given: argparse.Namespace) -> str:
-    """The table, as Markdown."""
-    cores = len(os.sched_getaffinity(0))
+    """The table, as Markdown; `rounds` has the steps/s of each round for each column of `TITLES`."""
     frames = spec_of(config).frames_per_step
     median = {part: statistics.median(values) for part, values in rounds.items()}
-    allowed = cores / sum(1 / median[part] for part in ("environments", "inference", "training"))
-    titles = {"environments": "(a) environments alone, one core", "inference": "(b) inference alone, one core",
-              "training": "(c) training alone, one core", "system": f"(d) whole system, {cores} cores"}
-    rows = [f"| {titles[part]} | {median[part]:,.0f} | {median[part] * frames:,.0f} | "
-            f"{min(rounds[part]):,.0f} to {max(rounds[part]):,.0f} |" for part in PARTS]
+    rows = [f"| {title} | {median[part]:,.0f} | {median[part] * frames:,.0f} | "
+            f"{min(rounds[part]):,.0f} to {max(rounds[part]):,.0f} |" for part, title in TITLES.items()]
     hyper = config.hyperparameters
+    shares = {name: statistics.median(d / most for d, most in zip(rounds["system"], rounds[name], strict=True))
+              for name in ("allowed", "beside allowed")}
     return "\n".join([
         f"`python benchmarks/throughput.py --rounds {given.rounds} --seconds {given.seconds:g} "
         f"--environment {config.environment} --precision {given.precision} --envs {given.envs}`", "",
         f"{hardware()}; {config.actors} actors x {config.envs_per_actor} environments in {config.groups_per_actor} "
         f"groups, unroll {hyper.unroll_length}, batch {hyper.batch_size}; median of {given.rounds} rounds.", "",
-        "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|", *rows,
-        f"| (a), (b) and (c) allow together on {cores} cores | {allowed:,.0f} | {allowed * frames:,.0f} | |", "",
-        f"**(d) / allowed = {median['system'] / allowed:.0%}**", "",
+        "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|", *rows, "",
+        f"**(d) is {shares['beside allowed']:.0%} of what the parts allow side by side, and {shares['allowed']:.0%} of "
+        "what they allow alone** (medians of each round's ratio).", "",
     ])
 
 
@@ -242,17 +286,36 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     return given
 
 
+def one_round(given: argparse.Namespace) -> dict[str, float]:
+    """Steps/s of everything in `TITLES`."""
+    alone = {part: measure([part], given)[0] for part in ("environments", "inference", "training")}
+    beside = side_by_side(given)
+    return {**alone, "allowed": allowed(alone), **{f"beside {part}": value for part, value in beside.items()},
+            "beside allowed": allowed(beside), "system": measure(["system"], given)[0]}
+
+
+def one_part(given: argparse.Namespace) -> float:
+    """Steps/s of the part that this process is for, once it is told to start."""
+    def start() -> None:
+        print(READY, end="", flush=True)
+        sys.stdin.readline()
+
+    if given.part == "system":
+        start()
+        return whole_system(given.config, given.seconds, warm_up_updates=given.warm_up_updates)
+    return PARTS[given.part](given.config, given.seconds, start)
+
+
 def main() -> None:
     given = arguments()
     if given.part:
-        more = {"warm_up_updates": given.warm_up_updates} if given.part == "system" else {}
-        print(json.dumps(PARTS[given.part](given.config, given.seconds, **more)))
+        print(json.dumps(one_part(given)))
         return
-    rounds: dict[str, list[float]] = {part: [] for part in PARTS}
+    rounds: dict[str, list[float]] = {part: [] for part in TITLES}
     for number in range(given.rounds):
-        for part in PARTS:
-            rounds[part].append(measure(part, given))
-            print(f"round {number + 1}: {part} {rounds[part][-1]:,.0f} steps/s", file=sys.stderr, flush=True)
+        for part, value in one_round(given).items():
+            rounds[part].append(value)
+            print(f"round {number + 1}: {TITLES[part]} {value:,.0f} steps/s", file=sys.stderr, flush=True)
     table = report(given.config, rounds, given)
     print(table)
     if given.write:
