@@ -103,6 +103,13 @@ def test_a_value_of_another_type_is_an_error_that_speaks_of_types(changes: dict[
     assert isinstance(refusal.value, OutOfBounds) and isinstance(refusal.value, TypeError)
 
 
+def test_a_configuration_shows_the_call_that_builds_it_and_nothing_of_its_defaults() -> None:
+    config = RunConfig.build("CartPole-v1", algorithm="r2d2", actors=3, learning_rate=1e-3)
+    assert config.changed == {"actors": 3, "learning_rate": 1e-3}
+    assert repr(config) == "RunConfig.build('CartPole-v1', algorithm='r2d2', learning_rate=0.001, actors=3)"
+    assert eval(repr(config)) == config
+
+
 def test_a_fixed_field_comes_with_the_call_that_changes_it_and_not_with_all_live_ones() -> None:
     config = RunConfig.build("CartPole-v1")
     with pytest.raises(NotLive) as refusal:

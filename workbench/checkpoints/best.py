@@ -46,7 +46,9 @@ def standing(checkpoint: Checkpoint) -> Standing | None:
     if not isinstance(judged, dict):
         return None
     by, mean, episodes = (judged.get(name) for name in ("by", "mean", "episodes"))
-    if by not in JUDGED or not is_number(mean) or type(episodes) is not int or episodes < LEAST_EPISODES:
+    if not is_number(mean) or type(episodes) is not int or episodes < LEAST_EPISODES:
+        return None
+    if not isinstance(by, str) or by not in JUDGED:
         return None
     return Standing(by, float(mean), min(episodes, 100))
 

@@ -25,7 +25,7 @@ LISTING = "run.hyperparameters lists the fields that can be changed."
 REPLAY_S = 1800.0  # enough to write a large replay to a slow disk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunConfig:
     """Everything that defines a run, except code typed in a notebook cell."""
 
@@ -193,6 +193,17 @@ class RunConfig:
         """The value of the field with that flat name."""
         holder = self.hyperparameters if hasattr(self.hyperparameters, name) else self
         return getattr(holder, name)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The values that differ from the algorithm's defaults, by flat name."""
+        defaults = RunConfig.build(self.environment, algorithm=self.algorithm)
+        return {name: self.value(name) for name in self.all_settings() if self.value(name) != defaults.value(name)}
+
+    def __repr__(self) -> str:
+        """The call that builds it; all fields that it leaves out have their defaults."""
+        fields = "".join(f", {name}={value!r}" for name, value in {"algorithm": self.algorithm, **self.changed}.items())
+        return f"RunConfig.build({self.environment!r}{fields})"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` is its inverse."""

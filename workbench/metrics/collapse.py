@@ -16,20 +16,22 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from workbench.metrics.status import Course, LearnerStatus, judged_mean
+from workbench.metrics.status import Course, JudgedBy, LearnerStatus, judged_mean
 
 EPISODES = 100  # behind a mean that counts: right after a resume there are fewer
 LOST, MISSED = 2 / 3, 1 / 3  # of the rise: more than this begins a collapse, less than this ends one
 
 
-def judged_by(*, evaluates: bool, scored: bool) -> str:
+def judged_by(*, evaluates: bool, scored: bool) -> JudgedBy:
     """The name of the mean by which a run is judged.
 
     Args:
         evaluates: whether any environment does.
         scored: whether its episodes have scores.
     """
-    return f"{'evaluation' if evaluates else 'episode'}_{'score' if scored else 'return'}"
+    if evaluates:
+        return "evaluation_score" if scored else "evaluation_return"
+    return "episode_score" if scored else "episode_return"
 
 
 def followed(course: Course, status: LearnerStatus) -> Course:

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from itertools import islice
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from workbench.metrics.status_facts import FACTS, exact
 from workbench.tables import duration, number, plain
 
-JUDGED = ("episode_return", "episode_score", "evaluation_return", "evaluation_score")  # means of a status
+JudgedBy = Literal["", "episode_return", "episode_score", "evaluation_return", "evaluation_score"]  # means of a status
+JUDGED = get_args(JudgedBy)[1:]
 _ALIVE = ("starting", "training", "paused", "stopping")
 _LARGEST = 2.0**63
 _MOST = 4096  # actors, or parts of anything
@@ -67,6 +68,8 @@ def _read(kind: Any, value: Any) -> Any:
         return parts_from_json(inner[0], value)
     if origin is tuple and isinstance(value, list):
         return tuple(part for part in (_read(inner[0], part) for part in value[:_MOST]) if part is not _ODD)
+    if origin is Literal:
+        return value if value in inner else _ODD
     kinds = inner if origin is types.UnionType else (kind,)
     fits = type(value) in kinds or _ALSO.get(type(value)) in kinds
     return value if fits and (not isinstance(value, int | float) or abs(value) <= _LARGEST) else _ODD
@@ -163,7 +166,7 @@ class LearnerStatus(Plain):
     evaluation_episodes: int = 0
     episode_score: float | None = None
     evaluation_score: float | None = None
-    judged_by: str = ""
+    judged_by: JudgedBy = ""
     judged_spread: float | None = None
     policy_lag: float | None = None
     learning_rate: float | None = None
@@ -188,7 +191,7 @@ class LearnerStatus(Plain):
 
 def judged_mean(status: LearnerStatus) -> tuple[float | None, int]:
     """The mean by which a run is judged, and the episodes behind it; (None, 0) without one."""
-    if status.judged_by not in JUDGED:
+    if not status.judged_by:
         return None, 0
     episodes = status.evaluation_episodes if status.judged_by.startswith("evaluation") else status.episodes_in_mean
     return getattr(status, status.judged_by), episodes or 0
@@ -308,7 +311,7 @@ class RunStatus(LearnerStatus, Spent, Course):
 
     def collapse_in(self, form: Callable[[float], str]) -> str:
         """The same with another form of numbers."""
-        if not self.collapsed or self.best_mean is None or self.judged_by not in JUDGED:
+        if not self.collapsed or self.best_mean is None or not self.judged_by:
             return ""
         (mean, _), best, fact = judged_mean(self), self.best_mean, FACTS[self.judged_by]
         shares = mean is not None and best > 0 <= mean  # of a return below 0 there is no share

@@ -192,12 +192,10 @@ def _taken(events: Sequence[Mapping[str, Any]]) -> list[Change]:
 
 def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping[str, Any]]) -> str:
     """Python that launches such a run and repeats its changes."""
-    defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
     fields = {"algorithm": config.algorithm, "seed": config.seed}
     if record.get("preset"):
         fields["preset"] = "none"  # its values follow as fields
-    fields |= {name: config.value(name) for name in config.all_settings()
-               if name not in (*fields, "environment", "wrappers") and config.value(name) != defaults.value(name)}
+    fields |= {name: value for name, value in config.changed.items() if name not in (*fields, "wrappers")}
     kinds = [kind for kind in ("environment", "network") if record.get("code", {}).get(kind)]
     lines = [f"# {' and '.join(kinds)} typed in a cell: give your own code again"] if kinds else []
     lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
