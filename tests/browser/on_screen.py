@@ -21,6 +21,7 @@ _CUT_OFF = """root => { const edge = root.closest('.jp-OutputArea-output').getBo
     if (['auto', 'scroll'].includes(getComputedStyle(at).overflowX)) return true; return false; };
   return [...root.querySelectorAll('*')].filter(one => one.checkVisibility() &&
     one.getBoundingClientRect().width && one.getBoundingClientRect().right > edge + 1 && !scrolls(one))
+    .concat([...root.querySelectorAll('.workbench-fact')].filter(one => one.scrollWidth > one.clientWidth))
     .map(one => one.outerHTML.slice(0, 120)) }"""
 
 # Controls without a name that a screen reader could say.
@@ -94,7 +95,7 @@ class Panel:
             arg=self.part("charts").first.element_handle())
 
     def cut_off(self) -> list[str]:
-        """What sticks out of the cell's output to the right."""
+        """What sticks out of the cell's output to the right, and facts that are not whole."""
         found: list[str] = self.root.evaluate(_CUT_OFF)
         return found
 

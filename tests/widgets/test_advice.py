@@ -15,7 +15,7 @@ from workbench.errors import RunNotAlive
 from workbench.metrics.bottleneck import limit
 from workbench.metrics.status import RunStatus
 from workbench.running.handle import Run
-from workbench.widgets.panel import advice as module
+from workbench.widgets.panel.tuning import advice as module
 from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.panel.snapshot import Snapshot
 from workbench.widgets.panel.tuning.advice import AdviceLine, advice
@@ -63,9 +63,18 @@ def test_there_is_none_where_nothing_helps_or_nothing_moves() -> None:
     assert advice(now(STATES[""])) is None and advice(now({})) is None
     assert advice(now(STATES["inference"], state="paused")) is None
     assert advice(now(STATES["inference"], state="stopped")) is None
-    assert advice(now(STATES["training"], device="cpu")) is None
     assert advice(now(STATES["batch_wait"], batch_timeout_ms=0.1)) is None
     assert advice(now(STATES["training"], batch_size=4096)) is None, "the field has a bound"
+
+
+def test_what_no_field_mends_is_said_without_a_button() -> None:
+    status = RunStatus("pong", "training", bottleneck=STATES["training"], device="cpu",
+                       hint="training 95% of the time: a GPU or a smaller network would help most")
+    line = AdviceLine(lambda *_: pytest.fail("there is nothing to apply"))
+    line.show(Snapshot("pong", RunConfig.build("CartPole-v1"), status))
+    assert "<span>Training 95% of the time: a GPU or a smaller network would help most.</span>" in line._text.value
+    assert "<code>" not in line._text.value and line.apply.layout.visibility == "hidden"
+    line.apply.click()
 
 
 def test_a_live_remedy_is_applied_and_one_that_is_not_is_a_line_to_copy() -> None:

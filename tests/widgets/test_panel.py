@@ -132,7 +132,7 @@ def test_the_state_is_said_in_plain_words(directory: RunDirectory) -> None:
         assert held
         now = snapshot.read(directory)
         assert now.status.state == "training"
-        assert snapshot.reason(now) == "training 80% of the time"
+        assert snapshot.reason(now) == "", "what limits it stands in the line of advice"
         said = snapshot.sentence(now)
     for part in ("307,200 of 10 M frames (3.1%)", "5,000 frames/s (1,250 steps/s)", "120 episodes", "mean return -20",
                  "policy lag 1.4 updates", "about 32 min left"):

@@ -98,12 +98,11 @@ def sentence(snapshot: Snapshot) -> str:
 
 
 def reason(snapshot: Snapshot) -> str:
-    """Why the run is in its state, or what slows it down; "" without a reason."""
+    """Why the run is in its state, or what is wrong with it; "" without a reason."""
     status = snapshot.status
     if status.error:
         return status.error.strip().splitlines()[0]
-    parts = [status.reason, status.warning, silence(snapshot) or (status.hint if status.state == "training" else "")]
-    return " · ".join(part for part in parts if part)
+    return " · ".join(part for part in (status.reason, status.warning, silence(snapshot)) if part)
 
 
 def silence(snapshot: Snapshot) -> str:

@@ -1,6 +1,7 @@
 """One sentence about what limits a run's speed, with a button that applies the remedy, or the line that forks with it.
 
 A remedy is a live field, or the number of actors, where that can help; else a field of which a new run would profit.
+Where no field helps, the sentence says what would.
 The line keeps its place, so that nothing below moves, and its advice for some seconds, since the shares of time change
 each second.
 
@@ -17,6 +18,7 @@ from typing import Any
 
 import ipywidgets
 
+from workbench.config import RunConfig
 from workbench.metrics.bottleneck import limit
 from workbench.tables import readable
 from workbench.widgets.panel.buttons import button
@@ -32,14 +34,19 @@ class Advice:
 
     Attributes:
         sentence: what limits the run, why, and what would help.
-        field: the name of the field to change.
+        field: the name of the field to change; "": none would help.
         live: whether the run can change it; else a fork can.
     """
 
     sentence: str
-    field: str
-    value: float
+    field: str = ""
+    value: float = 0.0
     live: bool = True
+
+    def possible(self, config: RunConfig) -> bool:
+        """Whether the field, if there is one, may have the value."""
+        high = config.all_settings()[self.field].high if self.field else self.value
+        return high is not None and self.value <= high
 
 
 def advice(now: Snapshot) -> Advice | None:
@@ -49,8 +56,7 @@ def advice(now: Snapshot) -> Advice | None:
     if limiting not in _REMEDIES:
         return None
     latest = _REMEDIES[limiting](now, f"{parts[limiting]:.0%} of the time")
-    high = now.config.all_settings()[latest.field].high if latest else None
-    return None if latest is None or high is None or latest.value > high else latest
+    return latest if latest is not None and latest.possible(now.config) else None
 
 
 def _of_inference(now: Snapshot, share: str) -> Advice:
@@ -84,7 +90,7 @@ def _of_environments(now: Snapshot, share: str) -> Advice:
 
 def _of_training(now: Snapshot, share: str) -> Advice | None:
     if now.status.device in ("", "cpu"):
-        return None  # a GPU would help, as the headline says, and no field
+        return Advice(f"{now.status.hint[0].upper()}{now.status.hint[1:]}.") if now.status.hint else None
     return Advice(
         f"The network is trained {share}, so acting waits for it. Larger updates use the {now.status.device} device "
         "better; batch_size is fixed in a run, but a fork would go on from here with it:",
@@ -129,15 +135,16 @@ class AdviceLine:
     def _draw(self, latest: Advice | None, name: str) -> None:
         self._advice = latest
         sentence = html.escape(latest.sentence) if latest else ""
-        fork = f"<code>{html.escape(_fork(latest, name))}</code>" if latest and not latest.live else ""
+        line = _fork(latest, name) if latest and latest.field and not latest.live else ""
+        fork = line and f"<code>{html.escape(line)}</code>"
         self._text.value = sentence and f'<div title="{sentence}"><span>{sentence}</span>{fork}</div>'
-        live = latest is not None and latest.live
+        live = latest is not None and bool(latest.field) and latest.live
         self.apply.layout.visibility = "visible" if live else "hidden"
         if latest is not None and live:
             self.apply.tooltip = f"set {latest.field} to {readable(latest.value)}; the history can undo it"
 
     def _press(self) -> None:
-        if self._advice is not None and self._advice.live:
+        if self._advice is not None and self._advice.field and self._advice.live:
             self._kept_until = 0.0
             self._on_apply(self._advice.field, self._advice.value)
 
