@@ -15,7 +15,8 @@ from tests.widgets import swept
 from workbench.running.handle import Run
 from workbench.running.launch import launch
 
-NARROW = 600  # pixels
+WIDE, NARROW = 1400, 600  # pixels
+TALL = 5000  # pixels, in which every widget is seen whole: of what is not seen, nobody can tell the contrast
 SETTLED_MS = 2000  # until colours have faded from one theme to the other, and the page is laid out anew
 ROLLOUT, PANEL, RUNS, INSPECTOR, PLAYER, WALL, COMPARE, ENDED, SWEEP = range(9)
 CELLS = [
@@ -44,6 +45,7 @@ def run() -> Iterator[Run]:
 def notebook(open_notebook, pong: Run, run: Run) -> Notebook:
     swept.by_hand("reached-sweep")
     opened: Notebook = open_notebook(CELLS)
+    opened.page.set_viewport_size({"width": WIDE, "height": TALL})
     opened.run(ROLLOUT)
     return opened
 
@@ -93,18 +95,32 @@ def test_no_view_keeps_anybody_out(notebook: Notebook, view: str) -> None:
 
 
 @pytest.mark.full
+def test_the_side_panel_keeps_nobody_out(notebook: Notebook) -> None:
+    notebook.page.locator(".lm-TabBar-tab[data-id='rl-workbench-runs']").click()
+    try:
+        root = notebook.page.get_by_role("region", name="RL Workbench: runs and sweeps")
+        expect(root.locator("li").first).to_be_visible()
+        wrong = both_themes(notebook, root)
+    finally:
+        notebook.page.locator(".lm-TabBar-tab[data-id='rl-workbench-runs']").click()
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.full
 def test_a_panel_can_be_used_in_a_narrow_page(notebook: Notebook, browser: Browser) -> None:
     panel, page = unfolded(notebook, PANEL), browser.page
-    wide = page.viewport_size
-    assert wide is not None
-    notebook.command("application:toggle-left-area")
-    try:
-        page.set_viewport_size({"width": NARROW, "height": wide["height"]})
-        page.wait_for_timeout(SETTLED_MS)
-        wrong = panel.cut_off()
-    finally:
-        page.set_viewport_size(wide)
+    aside = page.locator("#jp-left-stack").is_visible()
+    if aside:
         notebook.command("application:toggle-left-area")
+    page.set_viewport_size({"width": NARROW, "height": TALL})
+    try:
+        page.wait_for_timeout(SETTLED_MS)
+        wrong = panel.cut_off() + barriers(panel.root)
+    finally:
+        page.set_viewport_size({"width": WIDE, "height": TALL})
+        if aside:
+            notebook.command("application:toggle-left-area")
+        page.wait_for_timeout(SETTLED_MS)
     assert not wrong, "\n".join(wrong)
 
 
@@ -112,9 +128,10 @@ def test_a_panel_can_be_used_in_a_narrow_page(notebook: Notebook, browser: Brows
 def test_a_fault_would_be_seen(notebook: Notebook) -> None:
     root = shown(notebook, PANEL)
     root.evaluate("""root => root.insertAdjacentHTML('beforeend',
-      '<div id="planted"><button></button><button tabindex="-1">no key</button></div>')""")
+      `<div id="planted"><button></button><button tabindex="-1">no key</button>
+       <p style="color: #bbb; background: #fff">hard to read</p></div>`)""")
     try:
         kinds = {one.partition(":")[0] for one in barriers(root)}
     finally:
         root.evaluate("root => root.querySelector('#planted').remove()")
-    assert kinds == {"button-name", "only by pointer"}
+    assert kinds == {"button-name", "only by pointer", "color-contrast"}

@@ -15,9 +15,9 @@ from workbench.errors import RunNotAlive
 from workbench.metrics.bottleneck import limit
 from workbench.metrics.status import RunStatus
 from workbench.running.handle import Run
-from workbench.widgets.panel.tuning import advice as module
 from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.panel.snapshot import Snapshot
+from workbench.widgets.panel.tuning import advice as module
 from workbench.widgets.panel.tuning.advice import AdviceLine, advice
 
 STATES: dict[str, dict[str, float]] = {

@@ -117,6 +117,7 @@ export class Card {
     } catch (error) {
       this.fail(error);
     }
+    this.plot.tabIndex = this.plot.scrollWidth > this.plot.clientWidth ? 0 : -1; // arrows scroll it
     return first && !this.failed;
   }
 

@@ -217,6 +217,7 @@ var Card = class {
     } catch (error) {
       this.fail(error);
     }
+    this.plot.tabIndex = this.plot.scrollWidth > this.plot.clientWidth ? 0 : -1;
     return first && !this.failed;
   }
   async embed() {
