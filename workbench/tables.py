@@ -131,13 +131,12 @@ def number(value: float) -> str:
 
 
 def readable(value: float) -> str:
-    """A number as `typed_number` reads it back: 0.0006, 2500, 12,345, 10 M; a fraction to 6 digits."""
+    """A number as `typed_number` reads it back, to the last digit: 0.0006, 2500, 12,345, 10 M."""
     if 10_000 <= abs(value) < 1e15:
         short = number(value)
-        if typed_number(short) == value:
-            return short
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return short if typed_number(short) == value else f"{value:,}"
+    short = f"{value:g}"
+    return short if float(short) == value else str(value)
 
 
 def typed_number(text: str) -> float:

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.driver import DARK, LIGHT, Browser, Notebook
-from tests.browser.on_screen import Panel, actor_row, busy_until, end_cell, rich_outputs
+from tests.browser.on_screen import Panel, actor_row, busy_until, end_cell, pictures, rich_outputs
 from tests.conftest import CALM, eventually
 from workbench.running.handle import Run, attach
 
@@ -465,6 +465,11 @@ def test_a_run_that_ended_leaves_a_picture(notebook: Notebook, panel: Panel, run
     first, *_ = rich_outputs(notebook.save(), PANEL)
     assert first["image/png"] and "stopped" in first["text/html"] and "wb.resume(" in first["text/html"]
     assert "application/vnd.jupyter.widget-view+json" not in first
+    notebook.output(PANEL).locator(".workbench-play").click()
+    game = notebook.output(PANEL).locator(".wb-game")
+    expect(game).to_be_visible()
+    before = pictures(game)
+    eventually(lambda: pictures(game) != before, what="a game that goes on")
 
 
 @pytest.mark.full

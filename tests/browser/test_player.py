@@ -263,3 +263,15 @@ def test_the_end_of_the_run_is_said(notebook: Notebook, pong: Run) -> None:
     pong.stop()
     expect(notebook.output(WALL).locator(".wb-note")).to_contain_text("pong is stop")
     expect(view.locator(".wb-note")).not_to_be_empty()
+
+
+@pytest.mark.full
+def test_live_views_whose_kernel_has_gone_say_so(notebook: Notebook, pong: Run) -> None:
+    for cell in (ROLLOUT, WATCH, WALL):  # the first one resumes the run
+        notebook.run(cell)
+    expect(notebook.output(WALL).locator(".wb-tile").first).to_be_visible()
+    expect(notebook.output(WATCH).locator(".wb-where")).to_contain_text("step")
+    notebook.server.end_kernels()
+    for cell in (WATCH, WALL):
+        expect(notebook.output(cell).locator(".wb-note")).to_contain_text("kernel has gone")
+    pong.stop()

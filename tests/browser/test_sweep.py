@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.driver import Notebook
 from tests.browser.on_screen import pictures
+from tests.conftest import eventually
 from tests.widgets import swept
 
 
@@ -46,3 +47,11 @@ def test_one_click_shows_the_best_run(notebook: Notebook, view: Locator) -> None
     expect(view.locator(".workbench-panel")).to_contain_text("by-hand-1")
     view.locator("tr[data-key='by-hand-1']").get_by_role("button", name="Hide by-hand-1").click()
     expect(view.locator(".workbench-panel")).to_have_count(0)
+
+
+@pytest.mark.full
+def test_a_view_whose_kernel_has_gone_says_so(notebook: Notebook, view: Locator) -> None:
+    said = "root => getComputedStyle(root, '::before').content"
+    assert "kernel" not in view.evaluate(said)
+    notebook.server.end_kernels()
+    eventually(lambda: "kernel has gone" in view.evaluate(said), what="a word about the kernel")

@@ -17,6 +17,8 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
+from tests.test_checkpoints import save
+from tests.widgets import recorded
 from workbench import checkpoints, rundir
 from workbench.errors import (
     AccessDenied,
@@ -107,6 +109,22 @@ def test_a_copy_is_never_replaced_by_another_run_of_its_name(home: Path, drive: 
     eventually(lambda: "has another run of that name" in colab.kept(other.path).get("error", ""))
     assert kept == [path.read_bytes() for path in sorted((drive / other.name).rglob("*")) if path.is_file()]
     other.stop()
+
+
+def test_the_best_checkpoint_is_kept_and_comes_back_beside_the_newest(home: Path, tmp_path: Path) -> None:
+    run, drive = recorded.vtrace("collapsed"), tmp_path / "drive"
+    for frames, mean in ((100, 5.0), (200, 90.0), (300, 8.0), (400, 7.0), (500, 6.0)):
+        save(run.checkpoints, frames, judged={"by": "episode_return", "mean": mean, "episodes": 100})
+        assert mirror.copy(run, drive) == frames
+    kept = drive / run.name / "checkpoints"
+    assert [one.frames for one in checkpoints.every(kept)] == [200, 400, 500]
+    shutil.rmtree(run.path)
+    colab.restored(run.name, drive)
+    assert [one.frames for one in checkpoints.every(run.checkpoints)] == [200, 500]
+    shutil.rmtree(run.path)
+    next((kept / "000000000200").glob("*.safetensors")).write_bytes(b"half of it")
+    colab.restored(run.name, drive)
+    assert [one.frames for one in checkpoints.every(run.checkpoints)] == [500]
 
 
 class Typed(gymnasium.Env):

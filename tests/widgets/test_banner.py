@@ -136,6 +136,22 @@ def test_a_run_without_a_checkpoint_has_nothing_to_rescue(tmp_path: Path, monkey
     panel.close()
 
 
+def test_a_run_that_ended_after_a_collapse_has_a_button_that_rescues_it(
+    panel: RunPanel, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, kept = panel.parts.next_steps, []
+    told(directory, state="stopped", **COLLAPSED | {"collapsed": False})
+    panel.refresh()
+    assert steps.view.layout.display == "" and steps.all["rescue-run"].layout.display == "none"
+    told(directory, state="stopped", **COLLAPSED)
+    panel.refresh()
+    assert steps.all["rescue-run"].layout.display == ""
+    monkeypatch.setattr(Run, "rescue", lambda run, **fields: kept.append(fields) or Rescued.rescue(run))
+    steps.all["rescue-run"].click()
+    eventually(lambda: "wb.compare([&#x27;pong&#x27;, &#x27;pong-fork-1&#x27;])" in steps.notes.view.value)
+    assert kept == [{"progress": False}]
+
+
 def test_a_saved_picture_has_the_line_to_copy(directory: RunDirectory) -> None:
     assert "rescue" not in static_render.page(dashboard.read(directory), "")
     told(directory, **COLLAPSED)

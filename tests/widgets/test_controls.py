@@ -12,7 +12,7 @@ from workbench.config import RunConfig, Setting
 from workbench.config.settings import GROUPS, in_groups
 from workbench.tables import readable, typed_number
 from workbench.widgets.panel.tuning.control_grid import ControlGrid
-from workbench.widgets.panel.tuning.controls import Control, SharedStyles, as_text, highest, lowest
+from workbench.widgets.panel.tuning.controls import ERROR_S, Control, SharedStyles, as_text, highest, lowest
 
 LIVE = [
     pytest.param(setting, id=f"{algorithm}-{name}")
@@ -97,6 +97,18 @@ def test_a_slider_asks_within_the_bounds_wherever_it_is_moved(setting: Setting) 
                                   "checkpoint_interval_s"])
 def test_a_field_marked_logarithmic_has_a_logarithmic_slider(name: str) -> None:
     assert isinstance(controlled(r2d2(name))[0].slider, ipywidgets.FloatLogSlider)
+
+
+def test_a_linear_slider_of_fractions_reaches_a_tenth_of_the_bounds_around_its_value() -> None:
+    control, asked = controlled(r2d2("discount"), 0.5)
+    assert (control.slider.min, control.slider.max) == pytest.approx((0.4, 0.6))
+    control.slider.value = 0.6
+    assert asked.all == [("discount", 0.6)]
+    control.succeeded(0.6)
+    assert (control.slider.min, control.slider.max) == pytest.approx((0.5, 0.7))
+    control.show(1.0)
+    assert (control.slider.min, control.slider.max, control.slider.value) == pytest.approx((0.9, 1.0, 1.0))
+    assert control.slider.description == "0.9 … 1"
 
 
 def test_yes_or_no_is_a_checkbox_that_returns_to_what_is_in_force() -> None:
@@ -226,6 +238,15 @@ def test_an_error_goes_when_the_value_changes_elsewhere() -> None:
     assert control.message.value, "nothing has changed"
     control.show(3e-4)
     assert control.message.value == ""
+
+
+def test_an_error_goes_after_a_while() -> None:
+    control, _ = refused()
+    control.follow(control.value)
+    assert control.message.value
+    control._said_at -= ERROR_S
+    control.follow(control.value)
+    assert not control.message.value
 
 
 def test_a_late_answer_removes_no_error_that_came_after_its_request() -> None:

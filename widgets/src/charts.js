@@ -250,9 +250,9 @@ class Charts {
     }
   }
 
-  /** Tell the panel around the charts whether its kernel has gone (panel.css). @param {boolean} lost */
+  /** Tell the view around the charts whether its kernel has gone (panel.css, charts.css). @param {boolean} lost */
   mark(lost) {
-    this.grid.closest(".workbench-panel")?.classList.toggle("workbench-lost", lost);
+    this.grid.closest(".workbench-panel, .workbench-sweep")?.classList.toggle("workbench-lost", lost);
   }
 
   close() {

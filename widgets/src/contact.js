@@ -2,12 +2,18 @@
 
 const SILENCE_S = 4; // without news, it asks
 const HEARD_S = 10; // how often it says that it is looked at
+const GONE = "This page's kernel has gone, and the view stands still. Run the cell again.";
 
 export class Contact {
-  /** @param {{send(content: object): void}} model @param {string} view */
-  constructor(model, view) {
+  /**
+   * @param {{send(content: object): void}} model
+   * @param {string} view
+   * @param {(text: string) => void} lost  shows why nothing moves
+   */
+  constructor(model, view, lost) {
     this.model = model;
     this.view = view;
+    this.lost = lost;
     this.heard = this.told = performance.now(); // from the kernel, and to it
   }
 
@@ -17,6 +23,7 @@ export class Contact {
       this.model.send(content);
       return true;
     } catch {
+      this.lost(GONE);
       return false;
     }
   }

@@ -34,7 +34,7 @@ class Player {
     this.arrivals = [];
     this.queue = Promise.resolve();
     this.closed = this.over = false;
-    this.contact = new Contact(model, this.id);
+    this.contact = new Contact(model, this.id, text => this.#say(text));
     this.drawing = 0;
     this.drawn = ""; // the steps on the screens; "": draw anew
     this.then = 0;

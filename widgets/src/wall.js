@@ -79,7 +79,7 @@ class Wall {
     this.sketch = null;
     /** @type {[number, number][]} */
     this.ranges = [];
-    this.contact = new Contact(model, this.id);
+    this.contact = new Contact(model, this.id, text => this.#say(text));
     this.over = this.closed = false;
     this.queue = Promise.resolve();
     this.title = element("div", { class: "wb-title" });
@@ -100,14 +100,13 @@ class Wall {
       unwatch();
       clearInterval(ask);
     };
-    this.#tell({ type: "hello", view: this.id });
+    this.contact.tell({ type: "hello", view: this.id });
   }
 
-  /** A kernel that restarts or has gone takes nothing. @param {object} content */
-  #tell(content) {
-    if (this.contact.tell(content)) return;
-    this.note.textContent = "The kernel has gone.";
-    this.note.hidden = false;
+  /** @param {string} text */
+  #say(text) {
+    this.note.textContent = text;
+    this.note.hidden = !text;
   }
 
   /** @param {any} content @param {ArrayBuffer[]} buffers */
@@ -134,8 +133,7 @@ class Wall {
       this.draw(news);
     }
     const waiting = [...this.tiles.values()].some(tile => tile.step) ? "" : "Waiting for the first step …";
-    this.note.textContent = content.note || waiting;
-    this.note.hidden = !this.note.textContent;
+    this.#say(content.note || waiting);
   }
 
   /** Bars of one entry have the same ends in all tiles. @param {ArrayLike<number>[]} pictures @param {number[]} shape */
@@ -149,7 +147,7 @@ class Wall {
   /** @param {number[]} envs */
   #lay(envs) {
     if (envs.length === this.tiles.size && envs.every(env => this.tiles.has(env))) return;
-    this.tiles = new Map(envs.map(env => [env, this.tiles.get(env) ?? new Tile(env, () => this.#tell({ type: "open", env }))]));
+    this.tiles = new Map(envs.map(env => [env, this.tiles.get(env) ?? new Tile(env, () => this.contact.tell({ type: "open", env }))]));
     this.grid.replaceChildren(...[...this.tiles.values()].map(tile => tile.el));
   }
 

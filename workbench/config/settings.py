@@ -12,6 +12,7 @@ from types import NoneType
 from typing import Any
 
 from workbench.errors import OutOfBounds, UnknownName, WrongType
+from workbench.tables import readable
 
 GROUPS = ("learning", "exploration", "loss", "stop rules", "system")  # of live fields, in the order of tables
 _UNIT_IN_NAME = re.compile(r"_(s|ms|gb)$")
@@ -91,7 +92,8 @@ class Setting:
         high = math.inf if self.high is None else self.high
         if not low <= value <= high:  # also refuses NaN
             unit = f" {self.unit}" if self.unit else ""
-            raise OutOfBounds(f"{self.name}={value!r} is out of bounds: it must lie in [{low:g}, {high:g}]{unit}.")
+            raise OutOfBounds(f"{self.name}={value!r} is out of bounds: it must lie in "
+                              f"[{readable(low)}, {readable(high)}]{unit}.")
 
 
 def setting(default: Any, help: str, **more: Any) -> Any:

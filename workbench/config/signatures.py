@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from workbench.config.hyperparameters import ALGORITHMS
 from workbench.config.run import RunConfig
 from workbench.config.settings import Setting, settings
+from workbench.tables import readable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,7 +66,7 @@ def bounds_of(field: Setting) -> str:
         return ", ".join(map(repr, field.choices))
     if field.low is None or field.high is None:
         return "True, False" if field.kind is bool else ""
-    return f"{field.low:g} to {field.high:g}{f' {field.unit}' if field.unit else ''}"
+    return f"{readable(field.low)} to {readable(field.high)}{f' {field.unit}' if field.unit else ''}"
 
 
 def _table(shown: dict[str, Setting]) -> str:

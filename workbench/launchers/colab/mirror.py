@@ -1,9 +1,9 @@
 """Copies all that a run needs to continue to a folder that outlives its machine, such as a mounted Drive; and back.
 
-`<folder>/<name>/` holds run.json, the two newest checkpoints (without a replay, which is too large), metrics.sqlite,
-and code typed in cells. A checkpoint is written beside, verified and renamed. A Drive uploads files in any order, so
-checkpoints are verified again on the way back, and an older one replaces one that did not arrive whole. SQLite never
-works in that folder: metrics.sqlite is one consistent, closed copy, made with each checkpoint.
+`<folder>/<name>/` holds run.json, the two newest checkpoints and the best one (without a replay, which is too large),
+metrics.sqlite, and code typed in cells. A checkpoint is written beside, verified and renamed. A Drive uploads files in
+any order, so checkpoints are verified again on the way back, and an older one replaces one that did not arrive whole.
+SQLite never works in that folder: metrics.sqlite is one consistent, closed copy, made with each checkpoint.
 """
 
 from __future__ import annotations
@@ -118,8 +118,11 @@ def _copy_metrics(metrics: Path, target: Path) -> None:
 
 
 def _prune(folder: Path) -> None:
-    for checkpoint in checkpoints.every(folder)[:-KEPT]:
-        shutil.rmtree(checkpoint.path, ignore_errors=True)
+    every = checkpoints.every(folder)
+    best = checkpoints.best(every)  # it was the newest one when it was written
+    for checkpoint in every[:-KEPT]:
+        if checkpoint != best:
+            shutil.rmtree(checkpoint.path, ignore_errors=True)
 
 
 # --- back -------------------------------------------------------------------------------------------------------------
@@ -146,7 +149,11 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     record = {key: value for key, value in source.read().items() if key not in ("name", "mirrored")}
 
     def fill(run: RunDirectory) -> None:
-        checkpoints.copy(newest, run.checkpoints, without=["replay"] if "replay" in newest.groups else [])
+        best = checkpoints.best(checkpoints.every(source.checkpoints))
+        if best is not None and best != newest:
+            with suppress(CheckpointCorrupt):  # it did not arrive whole; the run goes on without it
+                checkpoints.copy(best, run.checkpoints, without=["replay"])
+        checkpoints.copy(newest, run.checkpoints, without=["replay"])
         _restore_metrics(source.metrics, run.metrics)
         _restore_opponent(source, run, opponent_code)
 

@@ -103,14 +103,13 @@ class PanelView:
         self.facts.value = facts.facts(now, trend=self._trend, seen=self._seen)
         self.buttons.show(now.status.state)
         self.advice.show(now)
-        self.next_steps.show(ended=now.ended)
+        self.next_steps.show(ended=now.ended, collapsed=now.status.collapsed)
         self._steering.layout.display = "none" if now.ended else ""
         self.actor_table.show(now.status)
         newest = self.changes.refresh()
         undoable = self.changes.undoable()
         for name, control in self.controls.items():
-            if control.value != (value := now.config.value(name)) and not control.pending:
-                control.show(value)
+            control.follow(now.config.value(name))
             control.undo.disabled = name not in undoable
         self.grid.show({change.name for change in self.changes.all})
         return newest

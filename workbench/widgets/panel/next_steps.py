@@ -9,7 +9,7 @@ from typing import Protocol
 import ipywidgets
 
 from workbench.metrics.status_facts import FACTS
-from workbench.tables import number
+from workbench.tables import number, readable
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.panel.buttons import Notes, button
@@ -19,6 +19,7 @@ STEPS = {  # what each button's label, icon and tooltip are
     "evaluate": ("Evaluate", "check", "play ten whole episodes, and say their returns"),
     "play": ("Play", "gamepad", "play by the keyboard beside the agent"),
     "fork": ("Fork", "code-fork", "start another run from its newest checkpoint"),
+    "rescue-run": ("Rescue", "life-ring", "start another run from its best checkpoint, with half the learning rate"),
 }
 
 
@@ -51,9 +52,10 @@ class NextSteps:
         self.view = ipywidgets.VBox([style, row, self.notes.box, self._place], layout={"display": "none"})
         self.view.add_class("workbench-next")
 
-    def show(self, *, ended: bool) -> None:
-        """Show the buttons if the run has ended."""
+    def show(self, *, ended: bool, collapsed: bool) -> None:
+        """Show the buttons if the run has ended; Rescue only where its return had collapsed."""
         self.view.layout.display = "" if ended else "none"
+        self.all["rescue-run"].layout.display = "" if collapsed else "none"
         if not ended:
             self._place.children = ()
 
@@ -100,7 +102,15 @@ class NextSteps:
         forked = attach(self._run.path).fork(progress=False)
         return f"{forked.name} trains. To see it: wb.attach({forked.name!r})"
 
+    def _rescue(self) -> str:
+        from workbench.running.handle import attach
+
+        rescued = attach(self._run.path).rescue(progress=False)
+        return (f"{rescued.name} trains with a learning rate of {readable(rescued.config.value('learning_rate'))}. "
+                f"To see both: wb.compare([{self._run.path.name!r}, {rescued.name!r}])")
+
 
 _TAKEN: dict[str, Callable[[NextSteps], str]] = {
     "resume-run": NextSteps._resume, "evaluate": NextSteps._evaluate, "play": NextSteps._play, "fork": NextSteps._fork,
+    "rescue-run": NextSteps._rescue,
 }

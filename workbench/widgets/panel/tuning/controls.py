@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import math
+import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -22,8 +23,11 @@ from workbench.tables import readable, typed_number
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
 OnUndo = Callable[[str], None]  # gets the name of the field whose last change is undone; likewise
 
+ERROR_S = 30.0  # a page does not say that the value in force was typed again, which would end an error, too
 _DECADES = 1.0  # a logarithmic slider reaches this far on both sides of the value in force; the field takes any value
 _EDGE = 0.1  # decades; at a value this near to an end, the slider moves on to the decades around that value
+_SHARE = 0.1  # a linear slider of fractions reaches this share of its bounds on both sides of the value in force
+_NEAR = 0.05  # of the slider; at a value this near to an end, the slider moves on, too
 _WIDEST_LINEAR = 100.0  # over a wider range, a linear slider is too coarse
 _LABEL = {"description_width": "205px"}
 
@@ -67,7 +71,7 @@ class Control:
         self, setting: Setting, value: Any, on_request: OnRequest, *, undo: OnUndo, styles: SharedStyles | None = None
     ) -> None:
         self.setting, self.value, self._on_request = setting, value, on_request
-        self.pending, self._mirroring = 0, False
+        self.pending, self._mirroring, self._said_at = 0, False, 0.0
         self._styles = styles = styles or SharedStyles()
         self.field = _field(setting, styles)
         self.slider = _slider(setting, styles)
@@ -103,6 +107,13 @@ class Control:
         if not self.pending:
             self._mirror()
 
+    def follow(self, value: Any) -> None:
+        """Called once a second with the value in force: shows it if it is another one, and no error for too long."""
+        if value != self.value and not self.pending:
+            self.show(value)
+        elif time.monotonic() - self._said_at > ERROR_S:
+            self.say("")
+
     def succeeded(self, value: Any) -> None:
         """A request was granted: show `value` as the one in force."""
         self.value = value
@@ -119,7 +130,8 @@ class Control:
             self._mirror()
 
     def say(self, message: str) -> None:
-        """Show an error under the control; "": none."""
+        """Show an error under the control, for ERROR_S at most; "": none."""
+        self._said_at = time.monotonic()
         if message or "message" in vars(self):
             self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
 
@@ -138,6 +150,10 @@ class Control:
                 place = math.log10(self.value)
                 if not slider.min + _EDGE <= place <= slider.max - _EDGE:
                     _set_range(slider, *_decades_around(place, self.setting))
+            elif isinstance(slider, ipywidgets.FloatSlider):
+                edge = _NEAR * (slider.max - slider.min)
+                if not slider.min + edge <= self.value <= slider.max - edge:
+                    _set_range(slider, *_share_around(self.value, self.setting))
             slider.value = min(max(self.value, lowest(slider)), highest(slider))
 
     def _slid(self, change: dict[str, Any]) -> None:
@@ -250,8 +266,8 @@ def _slider(setting: Setting, styles: SharedStyles) -> Any:
         low, high = int(setting.low), int(setting.high)
         kind, how = ipywidgets.IntSlider, {}
     else:
-        low, high = setting.low, setting.high
-        kind, how = ipywidgets.FloatSlider, {"step": (high - low) / 1000, "readout_format": ".3g"}
+        low, high = _share_around(setting.default, setting)
+        kind, how = ipywidgets.FloatSlider, {"step": (setting.high - setting.low) / 1000, "readout_format": ".3g"}
     slider = styles.widget(kind, f"workbench-slider-{setting.name}", continuous_update=False, min=low, max=high,
                            layout=styles.layout(width="115px"), **how)
     slider.description = _ends(slider)
@@ -263,6 +279,13 @@ def _decades_around(place: float, setting: Setting) -> tuple[float, float]:
     assert setting.low is not None and setting.high is not None
     lowest_place = math.log10(setting.low) if setting.low > 0 else -math.inf
     return max(place - _DECADES, lowest_place), min(place + _DECADES, math.log10(setting.high))
+
+
+def _share_around(value: float, setting: Setting) -> tuple[float, float]:
+    """The ends of a linear slider around a value, within the bounds of the setting."""
+    assert setting.low is not None and setting.high is not None
+    reach = _SHARE * (setting.high - setting.low)
+    return max(value - reach, setting.low), min(value + reach, setting.high)
 
 
 def _set_range(slider: Any, low: float, high: float) -> None:
