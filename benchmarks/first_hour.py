@@ -61,11 +61,13 @@ COMPLETIONS = {  # by what is typed before Tab
     "run.tune(lear": "learning_rate", 'run.metrics("episode_re': "episode_return",
 }  # fmt: skip
 
-# Of a cell's output: something is there to be seen; a picture is drawn; a panel has numbers; text in all of it.
+# Of a cell's output: something is there to be seen; a picture is drawn, once a person has scrolled to it; a panel has
+# numbers; text in all of it.
 OUTPUT = "([panel, at]) => { const cell = document.querySelectorAll(`${panel} .jp-Notebook .jp-Cell`)[at];"
 SEEN = OUTPUT + """ return [...cell.querySelectorAll('.jp-OutputArea-output')].some(one =>
   one.getBoundingClientRect().height > 10 && (one.innerText.trim() || one.querySelector('canvas,img,svg,input'))) }"""
-DRAWN = OUTPUT + """ const all = [...cell.querySelectorAll('.jp-OutputArea-output canvas')].filter(one => one.width);
+DRAWN = OUTPUT + """ cell.querySelector('.workbench-card')?.scrollIntoView({ block: 'center' });
+  const all = [...cell.querySelectorAll('.jp-OutputArea-output canvas')].filter(one => one.width);
   return all.length && all.some(one => one.getContext('2d') && one.getContext('2d').getImageData(0, 0, one.width,
     one.height).data.some((value, place) => place % 4 === 3 && value > 0)) }"""
 NUMBERS = OUTPUT + r""" const text = cell.querySelector('.workbench-panel')?.innerText ?? '';
@@ -250,7 +252,8 @@ def played(hour: Hour) -> None:
     hour.after(lambda: hour.output("rollout").locator(".wb-player").press("ArrowRight"),
                lambda: "step 1" in hour.text("rollout"), "rollout: a step by the keyboard")
     hour.shows("watch", "watch", ".wb-player canvas")
-    hour.shows("compare", "compare", "canvas, svg, img")
+    began = hour.after(lambda: hour.run("compare"), lambda: hour.is_(SEEN, "compare"), "compare: first content")
+    hour.waited(began, lambda: hour.is_(DRAWN, "compare"), "compare: there")
     hour.shows("play", "play", ".wb-game canvas")
     hour.settle("play")
     hour.run("close")
