@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.attacks import hostile
 from tests.attacks.hostile import MARK, TEXT
+from tests.browser.axe import barriers, missed_by_tab, whole
 from tests.browser.driver import Browser
 from tests.browser.on_screen import pictures
 from tests.browser.test_hostile_text import nothing_came_of_it
@@ -163,6 +165,21 @@ def test_nothing_but_the_file_is_asked_for(opened: Open, files: dict[str, Path],
     page.locator(".wb-play").click()
     eventually(lambda: all(pictures(page.locator("#charts .grid"))), what="charts")
     assert [one for one in asked if not one.startswith(("data:", "blob:"))] == [files["good"].as_uri()]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_a_shared_file_keeps_nobody_out(opened: Open, theme: Literal["dark", "light"]) -> None:
+    page = opened("good")
+    page.emulate_media(color_scheme=theme)
+    for summary in page.locator("details > summary").all():
+        summary.click()
+    try:
+        with whole(page.locator("body")):
+            findings = [*barriers(page.locator("html")), *missed_by_tab(page.locator("body"))]
+    finally:
+        page.emulate_media(color_scheme="null")
+    assert not findings, "\n".join(findings)
 
 
 @pytest.mark.full
