@@ -27,9 +27,10 @@ _FINDINGS = """async (roots, excused) => {
   const boxes = roots.map(root => root.getBoundingClientRect());
   if (boxes.some(({ top, bottom }) => top < 0 || bottom > innerHeight)) 
     throw Error(`the widget is not whole: ${JSON.stringify(boxes)}`);
-  const style = document.head.appendChild(document.createElement('style'));
-  style.textContent = `body { min-height: 100vh } .scanned { position: relative }
-    .wb-doing { position: static !important } .widget-dropdown > select { background-image: none !important }`;
+  const style = new CSSStyleSheet(); // which the policy of a shared page allows
+  style.replaceSync(`body { min-height: 100vh } .scanned { position: relative }
+    .wb-doing { position: static !important } .widget-dropdown > select { background-image: none !important }`);
+  document.adoptedStyleSheets.push(style);
   const faint = roots.flatMap(root => [...root.querySelectorAll('*')]).filter(element =>
     getComputedStyle(element).opacity < 1 && getComputedStyle(element).position === 'static');
   faint.forEach(element => element.classList.add('scanned'));
@@ -37,7 +38,7 @@ _FINDINGS = """async (roots, excused) => {
   const short = { 'color-contrast': { options: { ignoreLength: true, ignoreUnicode: false } } }; // they count
   const { violations, incomplete } = await axe.run({ include: roots }, { runOnly: tags, checks: short });
   faint.forEach(element => element.classList.remove('scanned'));
-  style.remove();
+  document.adoptedStyleSheets.pop();
   const told = (what, { id, nodes }) => nodes.map(({ html, failureSummary, any }) =>
     `${id}${what}: ${html.slice(0, 200)}: ${(failureSummary ?? any[0]?.message ?? '').replace(/\\s+/g, ' ')}`);
   return [...violations.flatMap(rule => told('', rule)),

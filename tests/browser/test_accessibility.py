@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from workbench.running.launch import launch
 NARROW = 600  # pixels
 IMPORT, PANEL, RUNS, INSPECTOR, PLAYER, WALL, COMPARE, ENDED, DEAD, SWEEP, GAME = range(11)
 CELLS = [
-    "import workbench as wb\nrun, pong = wb.attach('reached'), wb.attach('pong')", "run", "wb.runs()",
+    "import workbench as wb\nrun, pong = wb.attach('reached'), wb.attach('pong')",
+    "panel = run.dashboard()\npanel.parts.notes.say('the disk is full', bad=True)\npanel", "wb.runs()",
     "pong.checkpoints",
     "wb.rollout(pong.checkpoints[-1], seed=1, max_steps=60, saliency='gradient')", "run.watch()",
     "wb.compare(['reached', 'pong'], 'frames_per_second')", "pong.dashboard()", "wb.attach('gone').dashboard()",
@@ -99,10 +101,12 @@ def test_planted_faults_are_seen(panel: Panel) -> None:
 
 
 @pytest.mark.full
-def test_a_paused_panel_that_asks_keeps_nobody_out(notebook: Notebook, panel: Panel, run: Run) -> None:
+def test_a_paused_panel_that_asks_and_refuses_keeps_nobody_out(notebook: Notebook, panel: Panel, run: Run) -> None:
     run.pause()
     panel.shows_state("paused")
     panel.press("stop")
+    panel.type("discount", "7")
+    expect(panel.part("error-discount")).to_contain_text("7")
     try:
         findings = barriers_by_theme(notebook, panel.root)
     finally:
@@ -122,12 +126,17 @@ def test_no_view_keeps_anybody_out(notebook: Notebook, view: str) -> None:
 
 
 @pytest.mark.full
-def test_the_table_of_runs_and_a_panel_in_it_keep_nobody_out(notebook: Notebook) -> None:
+def test_the_table_of_runs_and_a_panel_in_it_keep_nobody_out(notebook: Notebook, browser_home: Path) -> None:
+    damaged = browser_home / "runs" / "damaged"
+    damaged.mkdir()
+    (damaged / "run.json").write_text("{")
     table = shown(notebook, RUNS)
+    expect(table.locator(".wb-bad").first).to_be_visible()
     table.get_by_role("button", name="Attach gone").click()
     expect(table.locator(".workbench-panel .workbench-over")).to_contain_text("dead")
     table.get_by_role("button", name="Delete pong").click()
     findings = [*barriers_by_theme(notebook, table), *missed_by_tab(table)]
+    shutil.rmtree(damaged)
     assert not findings, "\n".join(findings)
 
 
