@@ -134,9 +134,8 @@ def readable(value: float) -> str:
     """A number as `typed_number` reads it back, to the last digit: 0.0006, 2500, 12,345, 10 M."""
     if 10_000 <= abs(value) < 1e15:
         short = number(value)
-        return short if typed_number(short) == value else f"{value:,}"
-    short = f"{value:g}"
-    return short if float(short) == value else str(value)
+        return short if typed_number(short) == value else f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
 def typed_number(text: str) -> float:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import workbench as wb
+from tests.browser.axe import barriers_by_theme, missed_by_tab
 from tests.browser.driver import DARK, LIGHT, Browser, Notebook
 from tests.browser.on_screen import Panel, pictures, rich_outputs
 from tests.conftest import eventually
@@ -58,6 +59,11 @@ def test_the_banner_says_what_was_lost_and_where_the_best_checkpoint_is(panel: P
     place = banner.bounding_box()
     assert headline and progress and place
     assert headline["y"] < place["y"] < progress["y"], "directly below the headline"
+
+
+def test_it_keeps_nobody_out(panel: Panel, notebook: Notebook) -> None:
+    findings = [*barriers_by_theme(notebook, panel.root), *missed_by_tab(panel.root)]
+    assert not findings, "\n".join(findings)
 
 
 def test_it_fits_in_both_themes_and_in_a_narrow_window(panel: Panel, notebook: Notebook) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.browser.axe import barriers_by_theme, missed_by_tab
 from tests.browser.driver import Browser, Notebook, Server
 from tests.conftest import CALM, eventually
 from tests.widgets import swept
@@ -87,6 +88,14 @@ def test_everything_that_can_be_pressed_has_a_name(panel: Locator) -> None:
     for control in panel.locator("button:visible, select:visible, input:visible").all():
         name = control.get_attribute("aria-label") or control.inner_text()
         assert name.strip(), control.evaluate("node => node.outerHTML")
+
+
+@pytest.mark.full
+def test_it_keeps_nobody_out(panel: Locator, notebook: Notebook) -> None:
+    do(panel, "side-a", "Delete")
+    findings = [*barriers_by_theme(notebook, panel), *missed_by_tab(panel)]
+    row(panel, "side-a").get_by_role("button", name="Cancel").click()
+    assert not findings, "\n".join(findings)
 
 
 @pytest.mark.full

@@ -127,7 +127,7 @@ def test_tab_behind_the_package_lists_the_public_names_and_nothing_else(kernel: 
 
 @pytest.mark.parametrize(("code", "texts"), [
     ("wb.launch(", (
-        "learning_rate = 0.0006  [0 to 1]", "replay_ratio = 0.75", "unroll_length = 20  [1 to 10000 steps]")),
+        "learning_rate = 0.0006  [0 to 1]", "replay_ratio = 0.75", "unroll_length = 20  [1 to 10,000 steps]")),
     ("mine.tune(", ("entropy_cost = 0.01  [0 to 10]",)),
     ("mine.fork(", ("unroll_length = 20",)),
     ("wb.resume(", ("actors = 2  [1 to 4096 processes]",)),

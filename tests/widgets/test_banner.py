@@ -146,7 +146,7 @@ def test_a_run_that_ended_after_a_collapse_has_a_button_that_rescues_it(
     told(directory, state="stopped", **COLLAPSED)
     panel.refresh()
     assert steps.all["rescue-run"].layout.display == ""
-    monkeypatch.setattr(Run, "rescue", lambda run, **fields: kept.append(fields) or Rescued.rescue(run))
+    monkeypatch.setattr(Run, "rescue", lambda _, **fields: kept.append(fields) or Rescued.rescue(panel._run))
     steps.all["rescue-run"].click()
     eventually(lambda: "wb.compare([&#x27;pong&#x27;, &#x27;pong-fork-1&#x27;])" in steps.notes.view.value)
     assert kept == [{"progress": False}]

@@ -80,6 +80,8 @@ export class Card {
     this.chosen = {};
     this.title.textContent = figure.title;
     this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
+    if (single(figure.spec)) this.plot.removeAttribute("tabindex");
+    else this.plot.tabIndex = 0; // it scrolls, also by arrows (charts.css)
     this.plot.style.minHeight = `${single(figure.spec) ? heightOf(figure.spec) : HEIGHT}px`;
   }
 
@@ -117,7 +119,6 @@ export class Card {
     } catch (error) {
       this.fail(error);
     }
-    this.plot.tabIndex = this.plot.scrollWidth > this.plot.clientWidth ? 0 : -1; // arrows scroll it
     return first && !this.failed;
   }
 

@@ -141,7 +141,7 @@ def _card(card: Card) -> str:
         if section.title != AS_LAUNCHED:  # the configuration follows by itself, with its changes
             rows = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in section.rows)
             parts.append(f"<h3>{_text(section.title)}</h3>{_scrolling(f'<table>{rows}</table>')}")
-    parts.append(f"<h3>Again</h3><pre>{'<br>'.join(map(_text, card.code.splitlines()))}</pre>")
+    parts.append(f"<h3>Again</h3><pre tabindex=0>{'<br>'.join(map(_text, card.code.splitlines()))}</pre>")
     return f'<section id="card">{"".join(parts)}</section>'
 
 

@@ -185,6 +185,8 @@ var Card = class {
     this.chosen = {};
     this.title.textContent = figure.title;
     this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
+    if (single(figure.spec)) this.plot.removeAttribute("tabindex");
+    else this.plot.tabIndex = 0;
     this.plot.style.minHeight = `${single(figure.spec) ? heightOf(figure.spec) : HEIGHT}px`;
   }
   /** New data, with which a chart that could not be drawn is tried again. @param {Record<string, Table>} tables */
@@ -217,7 +219,6 @@ var Card = class {
     } catch (error) {
       this.fail(error);
     }
-    this.plot.tabIndex = this.plot.scrollWidth > this.plot.clientWidth ? 0 : -1;
     return first && !this.failed;
   }
   async embed() {
@@ -615,9 +616,9 @@ var Charts = class {
       this.mark(true);
     }
   }
-  /** Tell the panel around the charts whether its kernel has gone (panel.css). @param {boolean} lost */
+  /** Tell the view around the charts whether its kernel has gone (panel.css, charts.css). @param {boolean} lost */
   mark(lost) {
-    this.grid.closest(".workbench-panel")?.classList.toggle("workbench-lost", lost);
+    this.grid.closest(".workbench-panel, .workbench-sweep")?.classList.toggle("workbench-lost", lost);
   }
   close() {
     this.stop?.();

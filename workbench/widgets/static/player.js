@@ -54,11 +54,17 @@ function inflated(packed) {
 // src/contact.js
 var SILENCE_S = 4;
 var HEARD_S = 10;
+var GONE = "This page's kernel has gone, and the view stands still. Run the cell again.";
 var Contact = class {
-  /** @param {{send(content: object): void}} model @param {string} view */
-  constructor(model, view) {
+  /**
+   * @param {{send(content: object): void}} model
+   * @param {string} view
+   * @param {(text: string) => void} lost  shows why nothing moves
+   */
+  constructor(model, view, lost) {
     this.model = model;
     this.view = view;
+    this.lost = lost;
     this.heard = this.told = performance.now();
   }
   /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
@@ -67,6 +73,7 @@ var Contact = class {
       this.model.send(content);
       return true;
     } catch {
+      this.lost(GONE);
       return false;
     }
   }
@@ -1318,7 +1325,7 @@ var Player = class {
     this.arrivals = [];
     this.queue = Promise.resolve();
     this.closed = this.over = false;
-    this.contact = new Contact(model, this.id);
+    this.contact = new Contact(model, this.id, (text) => this.#say(text));
     this.drawing = 0;
     this.drawn = "";
     this.then = 0;

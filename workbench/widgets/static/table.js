@@ -167,7 +167,7 @@ function setNote(note, text, bad) {
   note.hidden = !text;
   const [first, ...rest] = text.trim().split("\n");
   const said = element("div", { role: bad ? "alert" : "status", class: bad ? "wb-bad" : "" }, first);
-  if (rest.length) said.append(element("details", {}, element("summary", {}, "details"), element("pre", {}, rest.join("\n"))));
+  if (rest.length) said.append(element("details", {}, element("summary", {}, "details"), element("pre", { tabIndex: 0 }, rest.join("\n"))));
   note.firstElementChild?.replaceChildren(...text ? [said] : []);
 }
 function setText(shown, text) {

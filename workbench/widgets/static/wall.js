@@ -49,11 +49,17 @@ function inflated(packed) {
 // src/contact.js
 var SILENCE_S = 4;
 var HEARD_S = 10;
+var GONE = "This page's kernel has gone, and the view stands still. Run the cell again.";
 var Contact = class {
-  /** @param {{send(content: object): void}} model @param {string} view */
-  constructor(model, view) {
+  /**
+   * @param {{send(content: object): void}} model
+   * @param {string} view
+   * @param {(text: string) => void} lost  shows why nothing moves
+   */
+  constructor(model, view, lost) {
     this.model = model;
     this.view = view;
+    this.lost = lost;
     this.heard = this.told = performance.now();
   }
   /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
@@ -62,6 +68,7 @@ var Contact = class {
       this.model.send(content);
       return true;
     } catch {
+      this.lost(GONE);
       return false;
     }
   }
@@ -273,7 +280,7 @@ var Wall = class {
     this.tiles = /* @__PURE__ */ new Map();
     this.sketch = null;
     this.ranges = [];
-    this.contact = new Contact(model, this.id);
+    this.contact = new Contact(model, this.id, (text) => this.#say(text));
     this.over = this.closed = false;
     this.queue = Promise.resolve();
     this.title = element("div", { class: "wb-title" });
@@ -299,13 +306,12 @@ var Wall = class {
       unwatch();
       clearInterval(ask);
     };
-    this.#tell({ type: "hello", view: this.id });
+    this.contact.tell({ type: "hello", view: this.id });
   }
-  /** A kernel that restarts or has gone takes nothing. @param {object} content */
-  #tell(content) {
-    if (this.contact.tell(content)) return;
-    this.note.textContent = "The kernel has gone.";
-    this.note.hidden = false;
+  /** @param {string} text */
+  #say(text) {
+    this.note.textContent = text;
+    this.note.hidden = !text;
   }
   /** @param {any} content @param {ArrayBuffer[]} buffers */
   async receive(content, [packed]) {
@@ -331,8 +337,7 @@ var Wall = class {
       this.draw(news);
     }
     const waiting = [...this.tiles.values()].some((tile) => tile.step) ? "" : "Waiting for the first step …";
-    this.note.textContent = content.note || waiting;
-    this.note.hidden = !this.note.textContent;
+    this.#say(content.note || waiting);
   }
   /** Bars of one entry have the same ends in all tiles. @param {ArrayLike<number>[]} pictures @param {number[]} shape */
   #widen(pictures, shape) {
@@ -344,7 +349,7 @@ var Wall = class {
   /** @param {number[]} envs */
   #lay(envs) {
     if (envs.length === this.tiles.size && envs.every((env) => this.tiles.has(env))) return;
-    this.tiles = new Map(envs.map((env) => [env, this.tiles.get(env) ?? new Tile(env, () => this.#tell({ type: "open", env }))]));
+    this.tiles = new Map(envs.map((env) => [env, this.tiles.get(env) ?? new Tile(env, () => this.contact.tell({ type: "open", env }))]));
     this.grid.replaceChildren(...[...this.tiles.values()].map((tile) => tile.el));
   }
   /** @param {Tile[]} tiles */

@@ -156,7 +156,7 @@ class Comparison:
         charts.show({"comparison": self._figure(self)})
         charts.layout = {"flex": "3 1 520px", "min_width": "0"}
         place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
-        beside = ipywidgets.HTML(self._table(), layout=place)
+        beside = ipywidgets.HTML(self._table(), layout=place, tabbable=True)  # it scrolls
         box = ipywidgets.Box([charts, beside], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
         box.add_class("workbench-compare")
         return box

@@ -38,7 +38,7 @@ class TuningHistory:
                                        layout={"width": "auto", "align_self": "flex-start"})
         self.undo.add_class("workbench-undo-last")
         self.undo.on_click(lambda _: undo())
-        self.message, self._table = ipywidgets.HTML(), ipywidgets.HTML()
+        self.message, self._table = ipywidgets.HTML(), ipywidgets.HTML(tabbable=True)  # it scrolls
         self.message.add_class("workbench-error")
         self._table.add_class("workbench-history")
         self.view = ipywidgets.VBox([self.undo, self.message, self._table])
