@@ -145,3 +145,28 @@ def test_a_status_says_its_collapse_in_words_and_keeps_it_as_json() -> None:
         "mean return -20, far below its best of 18 at 2,380,000 frames")
     odd = RunStatus.from_json({**status.to_json(), "judged_by": "to_json"}, name="odd")
     assert odd.collapse == "" and odd.line()
+
+
+def held_out(kind: str, random: np.random.Generator) -> tuple[list[float], float]:
+    """Means of a learning curve that no threshold was chosen on, and its rise."""
+    best = 10 ** random.uniform(0, 4)
+    low = -random.uniform(0, 1) * best if random.random() < 0.5 else random.uniform(0, 0.2) * best
+    rise, up = best - low, np.linspace(low, best, random.integers(5, 40)).tolist()
+    return {
+        "plateau": [*up, *[best] * 60], "early dip": [low + 0.1 * rise, low, low + 0.05 * rise, *up[2:], *[best] * 10],
+        "collapse": [*up, *[best] * 10, *np.linspace(best, low, 4), *[low] * 10],
+        "slow collapse": [*up, *np.linspace(best, low, 60), *[low] * 5],
+        "to a fifth": [*up, *[best] * 10, *[low + 0.2 * rise] * 15],
+    }[kind], rise
+
+
+@pytest.mark.parametrize("scatter", [0.05, 0.2, 0.4])
+@pytest.mark.parametrize(("kind", "fell"), [
+    ("plateau", False), ("early dip", False), ("collapse", True), ("slow collapse", True), ("to a fifth", True)])
+def test_curves_that_no_threshold_was_chosen_on_are_judged_as_a_person_would(
+    kind: str, fell: bool, scatter: float
+) -> None:
+    for seed in range(2000, 2010):
+        random = np.random.default_rng(seed)
+        means, rise = held_out(kind, random)
+        assert bool(turns(course_of(random.normal(np.repeat(means, 40), scatter * rise)))) == fell, f"seed {seed}"

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator
 
 from tests.browser.driver import DARK, LIGHT, Notebook
 
-AROUND = 300  # px of a window above and below a widget
+AROUND = 500  # px of a window above and below a widget
 SETTLED_MS = 1500  # until colours have faded from one theme to the other, and the page is laid out anew
 
 EXCUSED = {"th-has-data-cells": "an empty table has none"}  # results that axe-core is unsure of
@@ -25,7 +25,7 @@ _SCRIPT = files("axe_playwright_python") / "axe.min.js"
 # others. What stays unclear, such as text over a picture, counts.
 _FINDINGS = """async (roots, excused) => {
   const boxes = roots.map(root => root.getBoundingClientRect());
-  if (boxes.some(({ top, bottom }) => top < 0 || bottom > innerHeight)) 
+  if (boxes.some(({ top, bottom }) => top < -1 || bottom > innerHeight + 1))
     throw Error(`the widget is not whole: ${JSON.stringify(boxes)}`);
   const style = new CSSStyleSheet(); // which the policy of a shared page allows
   style.replaceSync(`body { min-height: 100vh } .scanned { position: relative }

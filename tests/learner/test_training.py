@@ -1,5 +1,6 @@
 """Optimizer steps, their guards, and checkpoints of all that they need."""
 
+import copy
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
-from workbench.learner.training.trainer import Trainer
+from workbench.learner.training.trainer import Trainer, lay_out, make_optimizer
 from workbench.trajectory import EnvironmentSpec, Unroll
 
 SPEC = EnvironmentSpec("vector", (4,), "float32", 2)
@@ -141,6 +142,28 @@ def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):
         checkpointing.restore(written, other, generator)
 
 
+def test_a_fused_step_is_that_of_the_formula_whatever_the_layout_of_gradients_and_of_what_a_checkpoint_held():
+    """Weights of convolutions lie channels last; a gradient or moment that does not would be added to other weights."""
+    hyper, random = RunConfig.build("x", optimizer="adam").hyperparameters, torch.Generator().manual_seed(0)
+    first = torch.randn(4, 3, 5, 5, generator=random)
+    fused, plain = (torch.nn.Parameter(first.clone(memory_format=layout))
+                    for layout in (torch.channels_last, torch.contiguous_format))
+    steps = [make_optimizer([fused], hyper, fused=True), make_optimizer([plain], hyper)]
+    for update in range(6):
+        gradient = torch.randn(first.shape, generator=random)
+        for weight, optimizer in zip((fused, plain), steps, strict=True):
+            weight.grad = gradient.clone()
+            lay_out(optimizer)
+            optimizer.step()
+        if update == 2:  # as a checkpoint has it
+            saved = copy.deepcopy(steps[0].state_dict())
+            saved["state"] = {0: {name: value.contiguous() for name, value in saved["state"][0].items()}}
+            steps[0] = make_optimizer([fused], hyper, fused=True)
+            steps[0].load_state_dict(saved)
+    torch.testing.assert_close(fused, plain, rtol=0, atol=1e-7)
+    assert fused.is_contiguous(memory_format=torch.channels_last)
+
+
 def test_an_optimizer_loads_no_compiler():
     code = """
 import sys, torch
@@ -149,7 +172,7 @@ from workbench.learner.training.trainer import make_optimizer
 
 for name in ("adam", "rmsprop"):
     weight = torch.nn.Parameter(torch.zeros(2))
-    optimizer = make_optimizer([weight], RunConfig.build("x", optimizer=name).hyperparameters)
+    optimizer = make_optimizer([weight], RunConfig.build("x", optimizer=name).hyperparameters, fused=True)
     weight.grad = torch.ones(2)
     optimizer.step()
     optimizer.zero_grad()

@@ -32,7 +32,7 @@ class CudaDevice(Device):
     """
 
     lags = True
-    capturable = True
+    fused, capturable = False, True
 
     def __init__(self, kind: str = "cuda", *, precision: str, graphs: bool = True) -> None:
         super().__init__(kind, precision=precision)

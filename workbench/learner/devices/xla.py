@@ -65,7 +65,7 @@ class XlaDevice(Device):
         super().__init__("xla", precision=precision)
 
     lags = True
-    foreach, capturable = False, True
+    foreach, fused, capturable = False, False, True
 
     def check(self, config: RunConfig) -> None:
         """Raises OutOfBounds for a batch that the chips cannot share equally: XLA would end the process."""

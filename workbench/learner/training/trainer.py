@@ -39,18 +39,34 @@ def _without_compiler(optimizer: type[torch.optim.Optimizer]) -> Any:
 
 
 def make_optimizer(
-    parameters: list[nn.Parameter], config: Any, *, foreach: bool = True, capturable: bool = False
+    parameters: list[nn.Parameter], config: Any, *, foreach: bool = True, fused: bool = False, capturable: bool = False
 ) -> torch.optim.Optimizer:
     """The optimizer that the hyperparameters name; `capturable`: its step is the same graph every time."""
+    how: dict[str, Any] = {"foreach": foreach}
     if config.optimizer == "rmsprop":
         specific = {"alpha": config.rmsprop_decay, "eps": config.rmsprop_epsilon, "momentum": config.rmsprop_momentum}
         kind: type[torch.optim.Optimizer] = torch.optim.RMSprop
     else:
         specific = {"betas": (config.adam_beta1, config.adam_beta2), "eps": config.adam_epsilon}
-        kind = torch.optim.Adam
+        kind, how = torch.optim.Adam, {"fused": True} if fused else how
     optimizer: torch.optim.Optimizer = _without_compiler(kind)(
-        parameters, lr=config.learning_rate, foreach=foreach, capturable=capturable, **specific)
+        parameters, lr=config.learning_rate, capturable=capturable, **how, **specific)
     return optimizer
+
+
+def lay_out(optimizer: torch.optim.Optimizer) -> None:
+    """Give gradients and moments the layout in memory of their parameter: a fused step pairs values by their place."""
+    for parameter in (one for group in optimizer.param_groups for one in group["params"]):
+        if parameter.grad is not None:
+            parameter.grad = _laid_out(parameter.grad, parameter)
+        state = optimizer.state.get(parameter, {})
+        for name, value in state.items():
+            state[name] = _laid_out(value, parameter)
+
+
+def _laid_out(values: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    same = values.shape != parameter.shape or values.stride() == parameter.stride()
+    return values if same else torch.empty_like(parameter).copy_(values)
 
 
 def fill_state(optimizer: torch.optim.Optimizer) -> None:
@@ -73,7 +89,7 @@ class Trainer:
         algorithm.prepare(network)
         self.parameters = [*network.parameters(), *algorithm.parameters()]
         self.optimizer = make_optimizer(
-            self.parameters, config, foreach=device.foreach, capturable=device.capturable)
+            self.parameters, config, foreach=device.foreach, fused=device.fused, capturable=device.capturable)
         self.updates = 0
         self.bad_updates = 0
         self._device = device
@@ -122,6 +138,7 @@ class Trainer:
             elif not self._is_finite(loss_and_norm, on_bad):
                 return None
             else:
+                lay_out(self.optimizer)
                 self.optimizer.step()
             self.updates += 1
             if isinstance(self.network, Observed) and len(self.network.statistics):
