@@ -13,7 +13,8 @@ from playwright.sync_api import Locator
 
 from tests.browser.driver import DARK, LIGHT, Notebook
 
-AROUND = 500  # px of a window above and below a widget
+AROUND = 1200  # px of a window above and below a widget
+SCROLLED_MS = 200
 SETTLED_MS = 1500  # until colours have faded from one theme to the other, and the page is laid out anew
 
 EXCUSED = {"th-has-data-cells": "an empty table has none"}  # results that axe-core is unsure of
@@ -60,13 +61,12 @@ _AT = "() => Number(document.activeElement.dataset.stop ?? -1)"
 
 @contextmanager
 def whole(roots: Locator) -> Iterator[None]:
-    """A window as tall as a widget, scrolled to it: axe-core does not judge the contrast of text outside the window."""
+    """A window taller than a widget: axe-core does not judge the contrast of text outside the window."""
     page, before = roots.page, roots.page.viewport_size
     assert before is not None
     for _ in range(2):  # it is laid out anew in the new window
         height = max(before["height"], int(roots.evaluate_all(_HEIGHT)) + AROUND)
         page.set_viewport_size({"width": before["width"], "height": height})
-        roots.first.evaluate("root => root.scrollIntoView({ block: 'center' })")
         page.wait_for_timeout(SETTLED_MS)
     try:
         yield
@@ -77,6 +77,8 @@ def whole(roots: Locator) -> Iterator[None]:
 def barriers(roots: Locator) -> list[str]:
     """Each violation, and each result that axe-core is unsure of, in the page's present theme, of what is `whole`."""
     roots.page.evaluate(_SCRIPT.read_text(encoding="utf-8"))
+    roots.first.evaluate("root => root.scrollIntoView({ block: 'center' })")
+    roots.page.wait_for_timeout(SCROLLED_MS)
     findings: list[str] = roots.evaluate_all(_FINDINGS, list(EXCUSED))
     return findings
 
