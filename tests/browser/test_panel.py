@@ -467,9 +467,13 @@ def test_a_run_that_ended_leaves_a_picture(notebook: Notebook, panel: Panel, run
     assert "application/vnd.jupyter.widget-view+json" not in first
     notebook.output(PANEL).locator(".workbench-play").click()
     game = notebook.output(PANEL).locator(".wb-game")
-    expect(game).to_be_visible()
-    before = pictures(game)
-    eventually(lambda: pictures(game) != before, what="a game that goes on")
+    before = eventually(lambda: any(pictures(game)) and pictures(game), what="a picture of the game")
+
+    def moved() -> bool:
+        game.locator(".wb-stage").press("ArrowLeft")
+        return pictures(game) != before
+
+    eventually(moved, what="a game that a key moves on")
 
 
 @pytest.mark.full
