@@ -35,7 +35,9 @@ from workbench.sweeping.sweep import sweep
 HERE = Path(__file__).parent
 PONG = "pong-vtrace-1"
 SWEEP = "cartpole-sweep"
-SIZE = (1420, 3000)  # of the window: tall enough for every widget to be seen whole
+WIDE, TALL = 1420, 3000  # of the window: tall enough for every widget to be seen whole
+NARROWER = (1000, 600)  # windows in which the panel is shown as well
+SIDE = ".lm-TabBar-tab[data-id='rl-workbench-runs']"
 CARTPOLE = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "unroll_length": 20, "total_frames": 60_000,
             "progress": False, "wait_ready": True}
 SPACE = {"learning_rate": (1e-4, 1e-1), "entropy_cost": (1e-4, 0.1), "batch_size": [4, 8, 16, 32]}
@@ -43,12 +45,13 @@ SPACE = {"learning_rate": (1e-4, 1e-1), "entropy_cost": (1e-4, 0.1), "batch_size
 
 @dataclass(frozen=True)
 class Picture:
-    """One widget: what a cell runs, what is shot, and what is done before."""
+    """One widget: what a cell runs, what is shot, what is done before, and in which further windows it is shot."""
 
     name: str
     cell: str
     selector: str
     prepare: Callable[[Locator], None] = lambda widget: None
+    narrower: tuple[int, ...] = ()
 
 
 def _panel(widget: Locator) -> None:
@@ -62,6 +65,11 @@ def _player(widget: Locator) -> None:
     for _ in range(8):
         widget.locator(".wb-back").click()
     widget.locator(".wb-overlay").check()
+
+
+def _wall(widget: Locator) -> None:
+    widget.locator(".wb-tile canvas").last.wait_for()
+    widget.page.wait_for_timeout(3000)  # until each environment has sent a picture
 
 
 def _what_if(widget: Locator) -> None:
@@ -95,11 +103,12 @@ def _inspector(widget: Locator) -> None:
 
 
 PICTURES = (
-    Picture("panel", f"wb.attach({PONG!r})", ".workbench-panel", _panel),
+    Picture("panel", f"wb.attach({PONG!r})", ".workbench-panel", _panel, NARROWER),
     Picture("player", f"wb.rollout(wb.attach({PONG!r}).checkpoints[-1], max_steps=900, saliency='gradient')",
             ".wb-player", _player),
     Picture("what-if", "wb.rollout(wb.pretrained('pong'), seed=0, max_steps=500)", ".wb-player", _what_if),
-    Picture("watch", f"wb.attach({PONG!r}).watch()", ".wb-player"),
+    Picture("watch", f"wb.attach({PONG!r}).watch(0)", ".wb-player"),
+    Picture("wall", f"wb.attach({PONG!r}).watch()", ".wb-wall", _wall, NARROWER),
     Picture("compare", "wb.compare(['cartpole-fast', 'cartpole-slow'])", ".jp-OutputArea-output"),
     Picture("runs", "wb.runs()", ".workbench-runs"),
     Picture("game", f"wb.play(wb.attach({PONG!r}), turns=True)", ".wb-game", _game),
@@ -137,10 +146,37 @@ def shoot(notebook: Notebook, picture: Picture, cell: int) -> None:
     widget = notebook.cell(cell).locator(picture.selector).first
     widget.wait_for(timeout=60_000)
     picture.prepare(widget)
+    for width in (WIDE, *picture.narrower):
+        notebook.page.set_viewport_size({"width": width, "height": TALL})
+        size = "" if width == WIDE else f"-{width}"
+        for theme, word in THEMES:
+            notebook.theme(theme)
+            photographed(notebook, widget, f"{picture.name}{size}-{word}.png")
+    notebook.page.set_viewport_size({"width": WIDE, "height": TALL})
+
+
+def shoot_side_panel(notebook: Notebook) -> None:
+    """The side panel with all runs, in both themes."""
+    notebook.page.locator(SIDE).click()
+    panel = notebook.page.get_by_role("region", name="RL Workbench: runs and sweeps")
+    panel.locator("li").first.wait_for()
     for theme, word in THEMES:
         notebook.theme(theme)
-        photograph(notebook, widget, path := HERE / f"{picture.name}-{word}.png")
-        print(f"{path.name}: {path.stat().st_size // 1024} kB", flush=True)
+        photographed(notebook, panel, f"side-panel-{word}.png")
+
+
+def shoot_shared(notebook: Notebook, shared: Path) -> None:
+    """The page of `run.share()`, in both themes."""
+    notebook.page.goto(shared.as_uri())
+    for word in ("dark", "light"):
+        notebook.page.emulate_media(color_scheme=word)
+        photographed(notebook, notebook.page.locator("body"), f"shared-{word}.png")
+
+
+def photographed(notebook: Notebook, widget: Locator, name: str) -> None:
+    """Write a picture of a widget, and say its size."""
+    photograph(notebook, widget, path := HERE / name)
+    print(f"{name}: {path.stat().st_size // 1024} kB", flush=True)
 
 
 def main() -> None:
@@ -148,7 +184,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path, help="directory of a run of Pong to show a copy of")
     parser.add_argument("--minutes", type=float, default=3.0, help="that Pong trains before the pictures")
-    parser.add_argument("--only", nargs="*", default=[one.name for one in PICTURES], help="names of pictures")
+    parser.add_argument("--only", nargs="*", default=[*(one.name for one in PICTURES), "side-panel", "shared"],
+                        help="names of pictures")
     arguments = parser.parse_args()
     executable = chromium()
     assert executable, "no browser: apt-get install chromium, or set CHROMIUM"
@@ -159,13 +196,17 @@ def main() -> None:
         try:
             runs(arguments)
             with (Server(Path(folder) / "notebooks", environment={"WORKBENCH_HOME": folder}) as server,
-                  Browser(executable, width=SIZE[0], height=SIZE[1]) as browser):
+                  Browser(executable, width=WIDE, height=TALL) as browser):
                 cells = ["import workbench as wb", *(one.cell for one in wanted)]
                 notebook = Notebook(browser.page, server, server.write(cells)).open()
                 notebook.command("application:toggle-left-area")
                 notebook.run(0)
                 for cell, picture in enumerate(wanted, 1):
                     shoot(notebook, picture, cell)
+                if "side-panel" in arguments.only:
+                    shoot_side_panel(notebook)
+                if "shared" in arguments.only:
+                    shoot_shared(notebook, attach("cartpole-fast").share(Path(folder) / "shared.html"))
         finally:
             with suppress(WorkbenchError):
                 attach(PONG).stop(timeout_s=0)
