@@ -147,7 +147,7 @@ def shoot(notebook: Notebook, picture: Picture, cell: int) -> None:
     widget.wait_for(timeout=60_000)
     picture.prepare(widget)
     for width in (WIDE, *picture.narrower):
-        notebook.page.set_viewport_size({"width": width, "height": TALL})
+        notebook.page.set_viewport_size({"width": width, "height": TALL if width == WIDE else 2 * TALL})
         size = "" if width == WIDE else f"-{width}"
         for theme, word in THEMES:
             notebook.theme(theme)
