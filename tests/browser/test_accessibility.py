@@ -67,12 +67,12 @@ def panel(notebook: Notebook) -> Panel:
 
 def shown(notebook: Notebook, cell: int) -> Locator:
     """The widget of a cell, once it is there, with all that can be unfolded."""
-    roots = notebook.output(cell).locator(ROOTS[cell]) if cell in ROOTS else notebook.output(cell)
+    root = notebook.cell(cell).locator(ROOTS.get(cell, ".jp-Cell-outputArea"))
     notebook.run(cell)
-    expect(roots.first).to_be_visible()
-    for summary in roots.locator("details:not([open], .workbench-card-menu) > summary").all():
+    expect(root).to_be_visible()
+    for summary in root.locator("details:not([open], .workbench-card-menu) > summary").all():
         summary.click()
-    return roots
+    return root
 
 
 def test_the_panel_of_a_live_run_keeps_nobody_out(notebook: Notebook, panel: Panel) -> None:
@@ -118,10 +118,8 @@ def test_a_paused_panel_that_asks_and_refuses_keeps_nobody_out(notebook: Noteboo
 @pytest.mark.full
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_view_keeps_anybody_out(notebook: Notebook, view: str) -> None:
-    roots = shown(notebook, VIEWS[view])
-    findings = barriers_by_theme(notebook, roots)
-    if VIEWS[view] in ROOTS:
-        findings += missed_by_tab(roots)
+    root = shown(notebook, VIEWS[view])
+    findings = [*barriers_by_theme(notebook, root), *missed_by_tab(root)]
     assert not findings, "\n".join(findings)
 
 
