@@ -155,8 +155,9 @@ def test_a_panel_can_be_used_in_a_narrow_page(notebook: Notebook, panel: Panel, 
 
 
 @pytest.mark.full
-def test_a_panel_whose_kernel_has_gone_keeps_nobody_out(notebook: Notebook, panel: Panel) -> None:
+def test_views_whose_kernel_has_gone_keep_nobody_out(notebook: Notebook, panel: Panel) -> None:
+    views = [panel.root, shown(notebook, PLAYER), shown(notebook, RUNS)]
     notebook.restart()
     expect(panel.part("gone")).to_be_visible()
-    findings = barriers_by_theme(notebook, panel.root)
+    findings = [finding for view in views for finding in barriers_by_theme(notebook, view)]
     assert not findings, "\n".join(findings)
