@@ -39,10 +39,10 @@ _FINDINGS = """async (root, excused) => {
   const { violations, incomplete } = await axe.run(root, { runOnly: tags, checks: short });
   faint.forEach(element => element.classList.remove('scanned'));
   document.adoptedStyleSheets.pop();
-  const told = (what, { id, nodes }) => nodes.map(({ html, failureSummary, any }) =>
+  const described = (what, { id, nodes }) => nodes.map(({ html, failureSummary, any }) =>
     `${id}${what}: ${html.slice(0, 200)}: ${(failureSummary ?? any[0]?.message ?? '').replace(/\\s+/g, ' ')}`);
-  return [...violations.flatMap(rule => told('', rule)),
-    ...incomplete.filter(({ id }) => !excused.includes(id)).flatMap(rule => told(' (unclear)', rule))] }"""
+  return [...violations.flatMap(rule => described('', rule)),
+    ...incomplete.filter(({ id }) => !excused.includes(id)).flatMap(rule => described(' (unclear)', rule))] }"""
 # Numbers every place at which Tab has to stop. Arrows walk within a group: there, one stop is enough.
 _NUMBERED = """root => {
   const controls = 'button, select, input, textarea, summary, a[href], [role=slider], [tabindex="0"]';
