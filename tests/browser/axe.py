@@ -13,8 +13,7 @@ from playwright.sync_api import Locator
 
 from tests.browser.driver import DARK, LIGHT, Notebook
 
-AROUND = 1200  # px of a window above and below a widget
-SCROLLED_MS = 200
+AROUND = 300  # px of a window above and below a widget
 SETTLED_MS = 1500  # until colours have faded from one theme to the other, and the page is laid out anew
 
 EXCUSED = {"th-has-data-cells": "an empty table has none"}  # results that axe-core is unsure of
@@ -24,28 +23,26 @@ _SCRIPT = files("axe_playwright_python") / "axe.min.js"
 # would see no text at all. An element with an opacity it takes for one that lies under its parents, unless it has a
 # position. The arrow of a drop-down list is a background image; a sticky cell, which has its row's ground, lies over
 # others. What stays unclear, such as text over a picture, counts.
-_FINDINGS = """async (roots, excused) => {
-  const boxes = roots.map(root => root.getBoundingClientRect());
-  if (boxes.some(({ top, bottom }) => top < -1 || bottom > innerHeight + 1))
-    throw Error(`the widget is not whole: ${JSON.stringify(boxes)}`);
+_FINDINGS = """async (root, excused) => {
+  root.scrollIntoView({ block: 'center' });
+  const { top, bottom } = root.getBoundingClientRect();
+  if (top < 0 || bottom > innerHeight) throw Error(`of ${innerHeight} px, the widget takes ${top} to ${bottom}`);
   const style = new CSSStyleSheet(); // which the policy of a shared page allows
   style.replaceSync(`body { min-height: 100vh } .scanned { position: relative }
     .wb-doing { position: static !important } .widget-dropdown > select { background-image: none !important }`);
   document.adoptedStyleSheets.push(style);
-  const faint = roots.flatMap(root => [...root.querySelectorAll('*')]).filter(element =>
+  const faint = [...root.querySelectorAll('*')].filter(element =>
     getComputedStyle(element).opacity < 1 && getComputedStyle(element).position === 'static');
   faint.forEach(element => element.classList.add('scanned'));
   const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'];
   const short = { 'color-contrast': { options: { ignoreLength: true, ignoreUnicode: false } } }; // they count
-  const { violations, incomplete } = await axe.run({ include: roots }, { runOnly: tags, checks: short });
+  const { violations, incomplete } = await axe.run(root, { runOnly: tags, checks: short });
   faint.forEach(element => element.classList.remove('scanned'));
   document.adoptedStyleSheets.pop();
-  const told = (what, { id, nodes }) => nodes.map(({ html, failureSummary, any }) =>
+  const described = (what, { id, nodes }) => nodes.map(({ html, failureSummary, any }) =>
     `${id}${what}: ${html.slice(0, 200)}: ${(failureSummary ?? any[0]?.message ?? '').replace(/\\s+/g, ' ')}`);
-  return [...violations.flatMap(rule => told('', rule)),
-    ...incomplete.filter(({ id }) => !excused.includes(id)).flatMap(rule => told(' (unclear)', rule))] }"""
-_HEIGHT = """roots => { const boxes = roots.map(root => root.getBoundingClientRect()).filter(({ height }) => height);
-  return Math.max(...boxes.map(({ bottom }) => bottom)) - Math.min(...boxes.map(({ top }) => top)) }"""
+  return [...violations.flatMap(rule => described('', rule)),
+    ...incomplete.filter(({ id }) => !excused.includes(id)).flatMap(rule => described(' (unclear)', rule))] }"""
 # Numbers every place at which Tab has to stop. Arrows walk within a group: there, one stop is enough.
 _NUMBERED = """root => {
   const controls = 'button, select, input, textarea, summary, a[href], [role=slider], [tabindex="0"]';
@@ -60,13 +57,14 @@ _AT = "() => Number(document.activeElement.dataset.stop ?? -1)"
 
 
 @contextmanager
-def whole(roots: Locator) -> Iterator[None]:
-    """A window taller than a widget: axe-core does not judge the contrast of text outside the window."""
-    page, before = roots.page, roots.page.viewport_size
+def whole(root: Locator) -> Iterator[None]:
+    """A window as tall as a widget: axe-core does not judge the contrast of text outside the window."""
+    page, before = root.page, root.page.viewport_size
     assert before is not None
     for _ in range(2):  # it is laid out anew in the new window
-        height = max(before["height"], int(roots.evaluate_all(_HEIGHT)) + AROUND)
+        height = max(before["height"], int(root.evaluate("root => root.offsetHeight")) + AROUND)
         page.set_viewport_size({"width": before["width"], "height": height})
+        root.evaluate("root => root.scrollIntoView({ block: 'center' })")  # charts that are not seen are not drawn
         page.wait_for_timeout(SETTLED_MS)
     try:
         yield
@@ -74,23 +72,21 @@ def whole(roots: Locator) -> Iterator[None]:
         page.set_viewport_size(before)
 
 
-def barriers(roots: Locator) -> list[str]:
+def barriers(root: Locator) -> list[str]:
     """Each violation, and each result that axe-core is unsure of, in the page's present theme, of what is `whole`."""
-    roots.page.evaluate(_SCRIPT.read_text(encoding="utf-8"))
-    roots.first.evaluate("root => root.scrollIntoView({ block: 'center' })")
-    roots.page.wait_for_timeout(SCROLLED_MS)
-    findings: list[str] = roots.evaluate_all(_FINDINGS, list(EXCUSED))
+    root.page.evaluate(_SCRIPT.read_text(encoding="utf-8"))
+    findings: list[str] = root.evaluate(_FINDINGS, list(EXCUSED))
     return findings
 
 
-def barriers_by_theme(notebook: Notebook, roots: Locator) -> list[str]:
+def barriers_by_theme(notebook: Notebook, root: Locator) -> list[str]:
     """The `barriers` in the dark theme and then in the light one."""
     findings = []
-    with whole(roots):
+    with whole(root):
         for theme in (DARK, LIGHT):
             notebook.theme(theme)
             notebook.page.wait_for_timeout(SETTLED_MS)
-            findings += [f"{theme}: {finding}" for finding in barriers(roots)]
+            findings += [f"{theme}: {finding}" for finding in barriers(root)]
     return findings
 
 

@@ -67,11 +67,11 @@ def panel(notebook: Notebook) -> Panel:
 
 def shown(notebook: Notebook, cell: int) -> Locator:
     """The widget of a cell, once it is there, with all that can be unfolded."""
-    roots = notebook.output(cell).locator(ROOTS[cell]) if cell in ROOTS else notebook.output(cell)
+    root = notebook.cell(cell).locator(ROOTS.get(cell, ".jp-Cell-outputArea"))
     notebook.run(cell)
-    expect(roots.first).to_be_visible()
-    roots.locator("details:not(.workbench-card-menu)").evaluate_all("all => all.forEach(one => (one.open = true))")
-    return roots
+    expect(root).to_be_visible()
+    root.locator("details:not(.workbench-card-menu)").evaluate_all("all => all.forEach(one => (one.open = true))")
+    return root
 
 
 def test_the_panel_of_a_live_run_keeps_nobody_out(notebook: Notebook, panel: Panel) -> None:
@@ -117,10 +117,8 @@ def test_a_paused_panel_that_asks_and_refuses_keeps_nobody_out(notebook: Noteboo
 @pytest.mark.full
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_view_keeps_anybody_out(notebook: Notebook, view: str) -> None:
-    roots = shown(notebook, VIEWS[view])
-    findings = barriers_by_theme(notebook, roots)
-    if VIEWS[view] in ROOTS:
-        findings += missed_by_tab(roots)
+    root = shown(notebook, VIEWS[view])
+    findings = [*barriers_by_theme(notebook, root), *missed_by_tab(root)]
     assert not findings, "\n".join(findings)
 
 
@@ -156,8 +154,9 @@ def test_a_panel_can_be_used_in_a_narrow_page(notebook: Notebook, panel: Panel, 
 
 
 @pytest.mark.full
-def test_a_panel_whose_kernel_has_gone_keeps_nobody_out(notebook: Notebook, panel: Panel) -> None:
+def test_views_whose_kernel_has_gone_keep_nobody_out(notebook: Notebook, panel: Panel) -> None:
+    views = [panel.root, shown(notebook, PLAYER), shown(notebook, RUNS)]
     notebook.restart()
     expect(panel.part("gone")).to_be_visible()
-    findings = barriers_by_theme(notebook, panel.root)
+    findings = [finding for view in views for finding in barriers_by_theme(notebook, view)]
     assert not findings, "\n".join(findings)

@@ -99,6 +99,17 @@ def test_it_keeps_nobody_out(panel: Locator, notebook: Notebook) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("width", [1000, 600])
+def test_it_is_whole_in_a_narrow_window(panel: Locator, notebook: Notebook, width: int) -> None:
+    whole = "root => root.scrollWidth <= root.clientWidth && root.getBoundingClientRect().right <= innerWidth"
+    notebook.page.set_viewport_size({"width": width, "height": 1000})
+    try:
+        eventually(lambda: panel.evaluate(whole), what=f"nothing cut off at {width} px")
+    finally:
+        notebook.page.set_viewport_size({"width": 1400, "height": 1000})
+
+
+@pytest.mark.full
 def test_attach_puts_a_cell_into_the_notebook_and_runs_it(panel: Locator, notebook: Notebook) -> None:
     do(panel, "side-b", "Attach")
     expect(notebook.panel.locator(".jp-Cell .workbench-panel").first).to_contain_text("side-b")

@@ -80,7 +80,8 @@ export class Card {
     this.chosen = {};
     this.title.textContent = figure.title;
     this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
-    this.plot.tabIndex = single(figure.spec) ? -1 : 0; // it scrolls, also by arrows (charts.css)
+    if (single(figure.spec)) this.plot.removeAttribute("tabindex");
+    else this.plot.tabIndex = 0; // it scrolls, also by arrows (charts.css)
     this.plot.style.minHeight = `${single(figure.spec) ? heightOf(figure.spec) : HEIGHT}px`;
   }
 

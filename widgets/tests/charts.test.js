@@ -80,6 +80,14 @@ test("a chart that could not be drawn says so, and is tried again with new data"
   assert.deepEqual([seen.embedded, problem.hidden, plot.hidden], [1, true, false]);
 });
 
+test("a chart of several views, which keeps its own size and scrolls, is reached by Tab; no other is", async (t) => {
+  const { shown, el } = await page(t);
+  const [plot] = (shown.tell(whole()), el.all("workbench-card-plot"));
+  assert.equal(plot.tabIndex, undefined);
+  shown.tell(whole({ serial: 2, figures: { one: { ...figure("bar"), spec: { hconcat: [] } } } }));
+  assert.equal(plot.tabIndex, 0);
+});
+
 test("a page that missed a message says hello, and an answer without news is none", async (t) => {
   const { shown } = await page(t);
   shown.tell(whole());

@@ -36,6 +36,7 @@ class FakeElement extends EventTarget {
   closest() { return null; }
   focus() {}
   setAttribute(/** @type {string} */ name, /** @type {string} */ value) { this.attributes[name] = value; }
+  removeAttribute(/** @type {string} */ name) { delete this.attributes[name]; }
   getAttribute(/** @type {string} */ name) { return this.attributes[name] ?? null; }
   getContext() { return new Proxy({}, { get: () => () => ({ width: 0 }), set: () => true }); }
 

@@ -84,7 +84,7 @@ class Shown:
         style = (f"<style>body:has({live}) .{picture},{waiting},.{note}{{display:none!important}}"
                  f"body:has({dead}) .{note}{{display:block!important}}"
                  f"{live} .{_DISCONNECTED}::before,{dead}::before{{content:none!important}}</style>")
-        grey = f"<style>{dead}{{opacity:.65;filter:grayscale(1)}}</style>" if self._gone else ""
+        grey = f"<style>{dead}{{filter:grayscale(1)}}{dead} canvas{{opacity:.7}}</style>" if self._gone else ""
         gone = f'<div class="{note}" role="status">{self._gone}</div>' if self._gone else ""
         page = f'{style}{grey}{gone}<div class="{picture}">{still["text/html"]}</div>'
         return {"text/html": page, "text/plain": ""}

@@ -185,7 +185,8 @@ var Card = class {
     this.chosen = {};
     this.title.textContent = figure.title;
     this.summary.setAttribute("aria-label", `Save or copy: ${figure.title}`);
-    this.plot.tabIndex = single(figure.spec) ? -1 : 0;
+    if (single(figure.spec)) this.plot.removeAttribute("tabindex");
+    else this.plot.tabIndex = 0;
     this.plot.style.minHeight = `${single(figure.spec) ? heightOf(figure.spec) : HEIGHT}px`;
   }
   /** New data, with which a chart that could not be drawn is tried again. @param {Record<string, Table>} tables */
