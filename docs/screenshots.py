@@ -157,6 +157,7 @@ def shoot(notebook: Notebook, picture: Picture, cell: int) -> None:
 
 def shoot_side_panel(notebook: Notebook) -> None:
     """The side panel with all runs, in both themes."""
+    notebook.page.set_viewport_size({"width": WIDE, "height": 1000})
     notebook.page.locator(SIDE).click()
     panel = notebook.page.get_by_role("region", name="RL Workbench: runs and sweeps")
     panel.locator("li").first.wait_for()

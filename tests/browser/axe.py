@@ -58,22 +58,30 @@ _AT = "() => Number(document.activeElement.dataset.stop ?? -1)"
 
 @contextmanager
 def whole(root: Locator) -> Iterator[None]:
-    """A window as tall as a widget: axe-core does not judge the contrast of text outside the window."""
-    page, before = root.page, root.page.viewport_size
+    """A window that `barriers` may enlarge: axe-core does not judge the contrast of text outside the window."""
+    before = root.page.viewport_size
     assert before is not None
-    for _ in range(2):  # it is laid out anew in the new window
-        height = max(before["height"], int(root.evaluate("root => root.offsetHeight")) + AROUND)
-        page.set_viewport_size({"width": before["width"], "height": height})
-        root.evaluate("root => root.scrollIntoView({ block: 'center' })")  # charts that are not seen are not drawn
-        page.wait_for_timeout(SETTLED_MS)
     try:
         yield
     finally:
-        page.set_viewport_size(before)
+        root.page.set_viewport_size(before)
+
+
+def _fit(root: Locator) -> None:
+    """Make the window as tall as a widget, and show it in the middle, until the widget has been laid out in there."""
+    page, fits = root.page, False
+    while not fits:
+        size, height = page.viewport_size, int(root.evaluate("root => root.offsetHeight")) + AROUND
+        assert size is not None
+        page.set_viewport_size({"width": size["width"], "height": max(size["height"], height)})
+        root.evaluate("root => root.scrollIntoView({ block: 'center' })")  # charts that are not seen are not drawn
+        page.wait_for_timeout(SETTLED_MS)
+        fits = bool(root.evaluate("(root, around) => root.offsetHeight + around / 2 <= innerHeight", AROUND))
 
 
 def barriers(root: Locator) -> list[str]:
-    """Each violation, and each result that axe-core is unsure of, in the page's present theme, of what is `whole`."""
+    """Each violation, and each result that axe-core is unsure of, in the page's present theme; within `whole`."""
+    _fit(root)
     root.page.evaluate(_SCRIPT.read_text(encoding="utf-8"))
     findings: list[str] = root.evaluate(_FINDINGS, list(EXCUSED))
     return findings
@@ -85,7 +93,6 @@ def barriers_by_theme(notebook: Notebook, root: Locator) -> list[str]:
     with whole(root):
         for theme in (DARK, LIGHT):
             notebook.theme(theme)
-            notebook.page.wait_for_timeout(SETTLED_MS)
             findings += [f"{theme}: {finding}" for finding in barriers(root)]
     return findings
 

@@ -21,7 +21,8 @@ _CUT_OFF = """root => { const edge = root.closest('.jp-OutputArea-output').getBo
     if (['auto', 'scroll'].includes(getComputedStyle(at).overflowX)) return true; return false; };
   return [...root.querySelectorAll('*')].filter(one => one.checkVisibility() &&
     one.getBoundingClientRect().width && one.getBoundingClientRect().right > edge + 1 && !scrolls(one))
-    .concat([...root.querySelectorAll('.workbench-fact')].filter(one => one.scrollWidth > one.clientWidth))
+    .concat([...root.querySelectorAll('.workbench-small .workbench-fact')]
+      .filter(one => one.scrollWidth > one.clientWidth))
     .map(one => one.outerHTML.slice(0, 120)) }"""
 
 # Controls without a name that a screen reader could say.

@@ -74,7 +74,7 @@ def checkpoint_rows(
             "updates": checkpoint.updates, "return": checkpoint.episode_return, "evaluation": None, "interval": "",
             "created": checkpoint.created,
             "why": "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", "")),
-            **({"note": f"the best of the run: {standing(best)}"} if best is not None and checkpoint == best else {}),
+            **({"note": f"the best of the run: {standing(best)}", "bad": False} if checkpoint == best else {}),
             "size": round(size_bytes(checkpoint) / 2**20, 2), **evaluated,
         })  # fmt: skip
     return rows
