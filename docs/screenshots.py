@@ -167,11 +167,11 @@ def shoot_side_panel(notebook: Notebook) -> None:
 
 
 def shoot_shared(notebook: Notebook, shared: Path) -> None:
-    """The page of `run.share()`, in both themes."""
+    """The charts of a page of `run.share()`, in both themes."""
     notebook.page.goto(shared.as_uri())
     for word in ("dark", "light"):
         notebook.page.emulate_media(color_scheme=word)
-        photographed(notebook, notebook.page.locator("body"), f"shared-{word}.png")
+        photographed(notebook, notebook.page.locator("#charts"), f"shared-{word}.png")
 
 
 def photographed(notebook: Notebook, widget: Locator, name: str) -> None:

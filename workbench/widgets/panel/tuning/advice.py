@@ -43,6 +43,11 @@ class Advice:
     value: float = 0.0
     live: bool = True
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the run itself can take the remedy."""
+        return bool(self.field) and self.live
+
     def possible(self, config: RunConfig) -> bool:
         """Whether the field, if there is one, may have the value."""
         high = config.all_settings()[self.field].high if self.field else self.value
@@ -138,13 +143,13 @@ class AdviceLine:
         line = _fork(latest, name) if latest and latest.field and not latest.live else ""
         fork = line and f"<code>{html.escape(line)}</code>"
         self._text.value = sentence and f'<div title="{sentence}"><span>{sentence}</span>{fork}</div>'
-        live = latest is not None and bool(latest.field) and latest.live
-        self.apply.layout.visibility = "visible" if live else "hidden"
-        if latest is not None and live:
+        in_place = latest is not None and latest.in_place
+        self.apply.layout.visibility = "visible" if in_place else "hidden"
+        if latest is not None and in_place:
             self.apply.tooltip = f"set {latest.field} to {readable(latest.value)}; the history can undo it"
 
     def _press(self) -> None:
-        if self._advice is not None and self._advice.field and self._advice.live:
+        if self._advice is not None and self._advice.in_place:
             self._kept_until = 0.0
             self._on_apply(self._advice.field, self._advice.value)
 
