@@ -194,6 +194,16 @@ def test_what_happens_to_a_run_is_told(
 
 
 @pytest.mark.full
+def test_a_sweep_is_deleted_after_a_yes_and_its_runs_stay(panel: Locator, browser_home: Path) -> None:
+    sweep = row(panel, "side-sweep", "sweep")
+    sweep.get_by_role("button", name="Delete side-sweep").click()
+    sweep.get_by_role("group").get_by_role("button", name="Delete", exact=True).click()
+    expect(sweep).to_have_count(0)
+    expect(row(panel, "side-sweep-1")).to_be_visible()
+    assert list((browser_home / "trash").glob("side-sweep*"))
+
+
+@pytest.mark.full
 def test_delete_asks_once_and_moves_the_run_to_the_trash(panel: Locator, browser_home: Path) -> None:
     do(panel, "side-a", "Delete")
     row(panel, "side-a").get_by_role("button", name="Cancel").click()
