@@ -13,7 +13,7 @@ from playwright.sync_api import Locator
 
 from tests.browser.driver import DARK, LIGHT, Notebook
 
-AROUND = 300  # px of a window above and below a widget
+AROUND, BARS = 600, 150  # px of a window around a widget; and of the menu, the toolbar and the line of states at most
 SETTLED_MS = 1500  # until colours have faded from one theme to the other, and the page is laid out anew
 
 EXCUSED = {"th-has-data-cells": "an empty table has none"}  # results that axe-core is unsure of
@@ -68,15 +68,16 @@ def whole(root: Locator) -> Iterator[None]:
 
 
 def _fit(root: Locator) -> None:
-    """Make the window as tall as a widget, and show it in the middle, until the widget has been laid out in there."""
-    page, fits = root.page, False
-    while not fits:
-        size, height = page.viewport_size, int(root.evaluate("root => root.offsetHeight")) + AROUND
-        assert size is not None
-        page.set_viewport_size({"width": size["width"], "height": max(size["height"], height)})
+    """Show a widget whole, in a window that is enlarged if need be: some grow as they are laid out anew in it."""
+    page = root.page
+    for _ in range(4):
         root.evaluate("root => root.scrollIntoView({ block: 'center' })")  # charts that are not seen are not drawn
         page.wait_for_timeout(SETTLED_MS)
-        fits = bool(root.evaluate("(root, around) => root.offsetHeight + around / 2 <= innerHeight", AROUND))
+        size, box = page.viewport_size, root.bounding_box()
+        assert size is not None and box is not None
+        if box["y"] >= BARS and box["y"] + box["height"] <= size["height"] - BARS:
+            return
+        page.set_viewport_size({"width": size["width"], "height": max(size["height"], int(box["height"]) + AROUND)})
 
 
 def barriers(root: Locator) -> list[str]:
