@@ -309,9 +309,11 @@ def _streams(address: str, given: SimpleNamespace, work: Callable[[object], None
     thread = threading.Thread(target=work, args=[batcher], name="inference", daemon=True)
     thread.start()
     server = serve(address, _TOKEN, calls={}, streams={"play": streams.play}, threads=64)
+    if given.memory:
+        streams.offer_memory(f"{address.removeprefix('unix:')}.memory", _TOKEN)
     yield
     batcher.close()
-    streams.close()
+    streams.end()
     server.stop(0)
     thread.join(5)
 

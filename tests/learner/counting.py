@@ -132,13 +132,15 @@ class Rig:
     def running(self) -> Iterator[Rig]:
         thread = threading.Thread(target=self._serve_inference, daemon=True)
         server = serve_run(self.run, "learner", calls={}, streams={"play": self.streams.play}, threads=64)
+        if self.config.transport == "auto":
+            self.streams.offer_memory(self.run.memory_socket(), self.run.token())
         thread.start()
         try:
             yield self
         finally:
             self.batcher.close()
             self.queue.close()
-            self.streams.close()
+            self.streams.end()
             server.stop(0)
             thread.join(240)
         assert not self.failures, self.failures

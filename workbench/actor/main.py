@@ -15,13 +15,12 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from workbench import environments
+from workbench.actor.connection import SharedStream, Stream, shared
 from workbench.actor.memory_limit import keep_within_limit, prefer_for_oom_kill
 from workbench.config import RunConfig
 from workbench.environments.adapters.code_by_value import load_factory
@@ -31,11 +30,10 @@ from workbench.rundir import RunDirectory, sealed
 from workbench.wire import grpc
 from workbench.wire.endpoints import learner_name, reach
 from workbench.wire.lifeline import end_with_parent, leave_error
-from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_metadata
-from workbench.wire.rpc import Endpoint, method_path, open_stream_channel, token_metadata
+from workbench.wire.messages import GroupStep, Hello
+from workbench.wire.rpc import Endpoint
 
 _RECONNECT_S = 0.2
-_CONNECT_S = 5.0
 
 
 def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]:
@@ -62,65 +60,7 @@ def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]
     return vectors
 
 
-class Stream:
-    """One connection to the learner: from the hello until either side goes away.
-
-    gRPC's asyncio API, because it sends and receives in the thread that steps: the synchronous API sends in its own
-    thread, which would wait for Python's lock until the next group has been stepped. The loop does not run while
-    environments step, so that they may run one themselves.
-    """
-
-    def __init__(
-        self, runner: asyncio.Runner, where: str | Endpoint, token: str, hello: Hello, names: Sequence[str]
-    ) -> None:
-        self._runner, self._hello = runner, hello
-        metadata = (*token_metadata(token), *names_metadata(names))
-        self._channel = runner.run(_connect(where))
-        self._call = self._channel.stream_stream(method_path("play"))(metadata=metadata, wait_for_ready=True)
-
-    def welcome(self) -> Welcome:
-        """Sends the hello. Returns the learner's answer, once the learner is ready."""
-        return Welcome.decode(self._runner.run(self._exchange(self._hello.encode())))
-
-    def send(self, step: GroupStep) -> None:
-        """Sends a group's step; waits only while the connection is congested."""
-        self._runner.run(self._write(step.encode()))
-
-    def exchange(self, step: GroupStep | None = None) -> GroupActions:
-        """Sends a group's step, if any. Returns the next actions. Raises EOFError if the learner closes."""
-        reply = self._runner.run(self._exchange(None if step is None else step.encode()))
-        return GroupActions.decode(reply, self._hello.spec.actions)
-
-    async def _exchange(self, message: bytes | None) -> bytes:
-        if message is not None:
-            await self._write(message)
-        reply: bytes = await self._call.read()
-        if reply is grpc.aio.EOF:
-            raise EOFError
-        return reply
-
-    async def _write(self, message: bytes) -> None:
-        with suppress(asyncio.InvalidStateError):  # the call has ended: the next reply says how
-            await self._call.write(message)
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self._call.cancel()
-        self._runner.run(self._channel.close())
-
-
-async def _connect(where: str | Endpoint) -> grpc.aio.Channel:
-    """A channel of the running loop. Raises TimeoutError if nothing listens at `where`, which may have moved."""
-    channel = open_stream_channel(where)
-    try:
-        await asyncio.wait_for(channel.channel_ready(), _CONNECT_S)
-    except BaseException:
-        await channel.close()
-        raise
-    return channel
-
-
-def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
+def play(groups: list[VectorEnvironment], stream: Stream | SharedStream, *, seed: int) -> None:
     """Steps `groups` until the stream ends. Raises grpc.RpcError, EOFError or EnvironmentFailed."""
     first_envs = np.cumsum([0, *(group.num_envs for group in groups)]).tolist()
     sent_at = [0.0] * len(groups)
@@ -137,20 +77,28 @@ def play(groups: list[VectorEnvironment], stream: Stream, *, seed: int) -> None:
 
 
 def connect_and_play(
-    groups: list[VectorEnvironment], where: str | Endpoint, token: str, actor: int, *, runner: asyncio.Runner
+    groups: list[VectorEnvironment], where: str | Endpoint, token: str, actor: int, *, runner: asyncio.Runner,
+    shares_memory: bool = True,
 ) -> bool:
     """Plays until the learner goes away. Returns whether it connected at all.
+
+    Args:
+        shares_memory: whether steps may travel through memory where the learner of this machine offers it.
 
     Raises AccessDenied or ShapeMismatch if the learner refuses this actor for good.
     """
     count = sum(group.num_envs for group in groups)
     hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
+    stream: Stream | SharedStream
     try:
         stream = Stream(runner, where, token, hello, groups[0].action_names)
     except TimeoutError:
         return False
     try:
-        play(groups, stream, seed=stream.welcome().seed)
+        welcome = stream.welcome()
+        if shares_memory and welcome.memory and stream.is_here:
+            stream = shared(stream, welcome.memory, token, hello)
+        play(groups, stream, seed=welcome.seed)
     except grpc.RpcError as error:
         _raise_if_final(error)
     except EOFError:

@@ -94,6 +94,8 @@ class RunConfig:
     actor_processes: int = setting(1, "processes that step the environments of each group of an actor, where those are "
                                    "slow and written in Python; 1: the actor's own", unit="processes",
                                    low=1, high=4096)
+    transport: str = setting("auto", "how steps travel from an actor to a learner of the same machine; auto: through "
+                             "shared memory, on Linux", choices=("auto", "grpc"))
     checkpoint_interval_s: float = setting(600.0, "time between checkpoints", unit="s", low=1.0, high=1e7,
                                            live=True, group="system", scale="log", source="SEED: 1800 s")
     keep_checkpoints: int = setting(10, "automatic checkpoints kept; those asked for are always kept",

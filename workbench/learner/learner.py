@@ -33,6 +33,7 @@ from workbench.learner.training.exact_resume import ExactResume, Schedule
 from workbench.learner.training.loop import POLL_S, TrainingLoop
 from workbench.rundir import RunDirectory
 from workbench.trajectory import EnvironmentSpec
+from workbench.wire import handover
 from workbench.wire.endpoints import learner_name, serve_run
 from workbench.wire.messages import Hello
 from workbench.wire.rpc import Server
@@ -86,11 +87,13 @@ class Learner:
 
     def run(self) -> None:
         """Train until stopped or finished. Raises the error that made it fail."""
-        state = self.state
+        state, run, rank = self.state, self.run_directory, self.learners.rank
         server: Server = serve_run(
-            self.run_directory, learner_name(self.learners.rank), calls=self.calls.methods(),
-            streams={"play": self.streams.play}, threads=1024, on_flood=self.calls.floods.append,
+            run, learner_name(rank), calls=self.calls.methods(), streams={"play": self.streams.play}, threads=1024,
+            on_flood=self.calls.floods.append,
         )
+        if state.config.transport == "auto" and handover.available():
+            self.streams.offer_memory(run.memory_socket(rank), run.token())
         try:
             if self.learners.join(stopping=lambda: state.stopping):
                 self.orders.agree()
@@ -103,7 +106,7 @@ class Learner:
         finally:
             self.commands.close()
             state.batcher.close()
-            self.streams.close()
+            self.streams.end()
             server.stop(grace_s=0.5)
             self.log.close()
             state.ended.set()

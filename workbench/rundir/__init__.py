@@ -171,6 +171,10 @@ class RunDirectory(RecordFolder):
         """The address of the learner of that rank on its own machine."""
         return self._socket(f"learner-{rank}.sock" if rank else "learner.sock")
 
+    def memory_socket(self, rank: int = 0) -> str:
+        """The path of the socket where actors ask the learner of that rank for memory to share."""
+        return self._socket(f"memory-{rank}.sock" if rank else "memory.sock").removeprefix("unix:")
+
     def _socket(self, name: str) -> str:
         path = self.path / name
         if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH or not _IN_ADDRESSES.fullmatch(str(path)):

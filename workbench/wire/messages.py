@@ -2,7 +2,8 @@
 
 The first message of a stream is a `Hello` in JSON, answered by a `Welcome` in JSON or by a gRPC status with the reason
 for the refusal; a receiver ignores fields that it does not know. The names of the actions travel as metadata of the
-stream. Each later request holds one group of environments, and its reply their actions:
+stream. Each later request holds one group of environments, and its reply their actions, unless the actor shares memory
+with the learner: then the headers alone are sent, on a socket of their own (see `wire.shared_rows`).
 
     request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
               final_observation[K, *frame] | all else that `trajectory.StepBatch` declares, [N, ...] each: score
@@ -18,7 +19,7 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, FieldSpec, 
 
 PROTOCOL = 2
 _REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, round trip s
-_REPLY = struct.Struct("<4sHHIq")  # magic, group, 0, N, policy version
+STEP_HEADER_BYTES = _REQUEST.size
+_REPLY = struct.Struct("<4sHHIq")  # magic, group, first environment (0 on the wire), N, policy version
 _MAGIC = b"WBS1"
 _FIRST = ("reward", "flags", "observation")  # of a step; what else environments give comes after the final observations
 _ACTION_NAMES = "x-workbench-action-names-bin"
@@ -87,9 +89,14 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The learner's answer to a Hello: the seed of this life of the actor."""
+    """The learner's answer to a Hello: the seed of this life of the actor.
+
+    Attributes:
+        memory: path of the socket where an actor of the learner's machine gets memory to share; "": nowhere.
+    """
 
     seed: int
+    memory: str = ""
 
     def encode(self) -> bytes:
         """The message, as JSON."""
@@ -104,6 +111,8 @@ class Welcome:
             raise ShapeMismatch(f"the learner's first answer is no welcome: {_short(error)}") from None
         if type(welcome.seed) is not int or not 0 <= welcome.seed < 2**63:
             raise ShapeMismatch(f"the learner's first answer is no welcome: seed={_short(welcome.seed)}")
+        if type(welcome.memory) is not str:
+            raise ShapeMismatch(f"the learner's first answer is no welcome: memory={_short(welcome.memory)}")
         return welcome
 
 
@@ -132,6 +141,38 @@ def names_in(metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, ...]:
         return ()
 
 
+class StepHeader(NamedTuple):
+    """What precedes a group's arrays: see `GroupStep`; `finals` of its environments were truncated."""
+
+    group: int
+    finals: int
+    environments: int
+    first_env: int
+    stepping_s: float
+    round_trip_s: float
+
+    @classmethod
+    def decode(cls, data: bytes) -> StepHeader:
+        """The header at the start of `data`. Raises ShapeMismatch if it is none, or numbers are out of bounds."""
+        if len(data) < _REQUEST.size:
+            raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
+        magic, *values = _REQUEST.unpack_from(data)
+        header = cls(*values)
+        if magic != _MAGIC or not 0 < header.environments <= _LARGEST_GROUP:
+            raise ShapeMismatch(f"a step message of {len(data)} bytes does not fit this version: it begins with "
+                                f"{magic!r}, and is of {header.environments} environments.")
+        times = [header.stepping_s, header.round_trip_s]
+        if not all(0 <= time_s <= _LONGEST_S for time_s in times):  # also refuses NaN
+            raise ShapeMismatch(f"a step message has durations of {times} s; each must lie in [0, {_LONGEST_S:g}].")
+        return header
+
+    def check_finals(self, index: Array) -> None:
+        """Raises ShapeMismatch unless `index`, int [finals], names different environments of the group."""
+        if len(index) and (index.max() >= self.environments or len(np.unique(index)) != len(index)):
+            raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has "
+                                f"{self.environments}: each must be one of these, and differ from the others.")
+
+
 @dataclass
 class GroupStep:
     """One group of environments of an actor after a step.
@@ -149,43 +190,39 @@ class GroupStep:
     stepping_s: float = 0.0
     round_trip_s: float = 0.0
 
+    def header(self) -> bytes:
+        """The start of the request message."""
+        return _REQUEST.pack(_MAGIC, self.group, len(self.step.final_index), len(self.step.reward), self.first_env,
+                             self.stepping_s, self.round_trip_s)
+
     def encode(self) -> bytes:
         """The request message."""
         step = self.step
         arrays = {name: array.astype("<f4", copy=False) if array.dtype.kind == "f" else array
                   for name, array in step.arrays().items()}
-        header = _REQUEST.pack(
-            _MAGIC, self.group, len(step.final_index), len(step.reward), self.first_env,
-            self.stepping_s, self.round_trip_s,
-        )
         parts = [arrays.pop(name) for name in _FIRST]
         if len(step.final_index):
             assert step.final_observation is not None
             parts += [step.final_index.astype("<u2"), step.final_observation]
-        return b"".join([header, *(np.ascontiguousarray(part).data for part in (*parts, *arrays.values()))])
+        return b"".join([self.header(), *(np.ascontiguousarray(part).data for part in (*parts, *arrays.values()))])
 
     @classmethod
     def decode(cls, data: bytes, spec: EnvironmentSpec) -> GroupStep:
         """The step in `data`, as views of it. Raises ShapeMismatch if lengths, indices or durations do not fit."""
-        if len(data) < _REQUEST.size:
-            raise ShapeMismatch(f"a step message of {len(data)} bytes is shorter than its header of {_REQUEST.size}.")
-        magic, group, finals, count, first_env, *times = _REQUEST.unpack_from(data)
+        header = StepHeader.decode(data)
+        group, finals, count, first_env, *times = header
         first, rest, each = _layout(spec)
         size = _REQUEST.size + count * each + finals * (2 + spec.observation_bytes)
-        if magic != _MAGIC or len(data) != size or not 0 < count <= _LARGEST_GROUP:
+        if len(data) != size:
             raise ShapeMismatch(
                 f"a step message of {len(data)} bytes does not fit {count} environments of {spec.name} "
                 f"with observations {spec.observation_shape} {spec.observation_dtype}"
                 f"{' and scores' if spec.scored else ''}: {size} bytes expected."
             )
-        if not all(0 <= time_s <= _LONGEST_S for time_s in times):  # also refuses NaN
-            raise ShapeMismatch(f"a step message has durations of {times} s; each must lie in [0, {_LONGEST_S:g}].")
         cursor = _Cursor(data, _REQUEST.size)
         arrays = {name: cursor.take(count, declared) for name, declared in first}
         index = cursor.take(finals, ((), "<u2")).astype(np.int32)
-        if finals and (index.max() >= count or len(np.unique(index)) != finals):
-            raise ShapeMismatch(f"final observations are of environments {index.tolist()}, the group has {count}: "
-                                "each must be one of these, and differ from the others.")
+        header.check_finals(index)
         final = cursor.take(finals, (spec.observation_shape, spec.observation_dtype)) if finals else None
         arrays |= {name: cursor.take(count, declared) for name, declared in rest}
         return cls(group, first_env, StepBatch.of(arrays, final_index=index, final_observation=final), *times)
@@ -222,11 +259,14 @@ class GroupActions:
     actions: Array
     policy_version: int
 
+    def header(self, first_env: int = 0) -> bytes:
+        """The start of the reply message."""
+        return _REPLY.pack(_MAGIC, self.group, first_env, len(self.actions), self.policy_version)
+
     def encode(self) -> bytes:
         """The reply message."""
-        header = _REPLY.pack(_MAGIC, self.group, 0, len(self.actions), self.policy_version)
         wire_dtype = "<f4" if self.actions.dtype.kind == "f" else "<i4"
-        return header + self.actions.astype(wire_dtype).tobytes()
+        return self.header() + self.actions.astype(wire_dtype).tobytes()
 
     @classmethod
     def decode(cls, data: bytes, actions: ActionSpec) -> GroupActions:
@@ -239,3 +279,10 @@ class GroupActions:
                                 f"{actions.kind} {list(actions.sizes)}: {size} bytes expected.")
         values = _Cursor(data, _REPLY.size).take(count, (actions.shape, actions.wire_dtype))
         return cls(group, values.astype(actions.dtype), version)
+
+    @staticmethod
+    def decode_header(data: bytes) -> tuple[int, int, int, int]:
+        """Group, first environment, N and policy version of a `header`. Raises ShapeMismatch if it is none."""
+        if len(data) != _REPLY.size or not data.startswith(_MAGIC):
+            raise ShapeMismatch(f"a message of {len(data)} bytes is no header of actions, which has {_REPLY.size}.")
+        return _REPLY.unpack(data)[1:]

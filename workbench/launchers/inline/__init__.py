@@ -233,7 +233,8 @@ class _Actor:
 
         run, runner = self._run, cast(asyncio.Runner, self._runner)
         with suppress(asyncio.CancelledError):
-            connect_and_play(groups, reach(run, learner_name(0)), run.token(), self._index, runner=runner)
+            connect_and_play(groups, reach(run, learner_name(0)), run.token(), self._index, runner=runner,
+                             shares_memory=False)  # `cancel` ends a wait of gRPC's, not one for a socket
 
     def end(self) -> None:
         """End now, or after the running step of the environments."""

@@ -1,12 +1,19 @@
-"""The actors' streams: handshake, one reader per stream, replies in the order in which batches run."""
+"""The actors' streams: handshake, one reader per stream, replies in the order in which batches run.
+
+An actor of this machine may get memory to share (`offer_memory`). Its steps then come on a socket that the inference
+thread itself reads; its stream stays open, and ends with it.
+"""
 
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -14,10 +21,13 @@ from workbench.errors import ConnectionLost, ShapeMismatch, WorkbenchError
 from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.metrics.meters import Meters
 from workbench.trajectory import EnvironmentSpec
-from workbench.wire import grpc
+from workbench.wire import grpc, shared_rows
+from workbench.wire.handover import MOST_GROUPS, Handover
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
+from workbench.wire.shared_rows import LARGEST_PACKET, SharedRows
 
 LARGEST_ACTOR = 4096
+Send = Callable[[GroupActions, int], None]  # actions, and the actor's first environment of their group
 _LONGEST_DETAILS = 1000  # characters; a client accepts 8 KiB of metadata, and a character takes up to 12 bytes
 
 
@@ -32,6 +42,7 @@ class ActorLife:
     steps: int = 0
     error: str = ""  # about a message that does not fit
     outbox: queue.SimpleQueue[bytes | None] = field(default_factory=queue.SimpleQueue)
+    doorbell: socket.socket | None = None  # of an actor that shares memory
     pending: set[int] = field(default_factory=set)
     served_s: dict[int, float] = field(default_factory=dict)  # by group: time from its last message to its actions
 
@@ -50,7 +61,12 @@ class ActorStreams:
         self._envs_per_actor, self._learners, self._rank = envs_per_actor, learners, rank
         self._batcher, self._meters, self._admit = batcher, meters, admit
         self._lock = threading.Lock()
+        self._handover: Handover | None = None
         self.lives: dict[int, ActorLife] = {}
+
+    def offer_memory(self, path: str, token: str) -> None:
+        """From now on share memory with actors that ask for it at the socket `path`."""
+        self._handover = Handover(path, token, self._share)
 
     def play(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """The handler of an actor's stream."""
@@ -70,7 +86,8 @@ class ActorStreams:
         if not context.add_callback(lambda: self._end(life)):
             self._end(life)
             return
-        yield Welcome(seed).encode()
+        offered = self._handover if hello.groups <= MOST_GROUPS else None
+        yield Welcome(seed, offered.path if offered is not None else "").encode()
         threading.Thread(target=self._read, args=(life, requests), name=f"actor-{hello.actor}", daemon=True).start()
         yield from iter(life.outbox.get, None)
         if life.error:
@@ -112,22 +129,61 @@ class ActorStreams:
             life.alive = False
         self._batcher.expect(-life.hello.environments)
         life.outbox.put(None)
+        if life.doorbell is not None:
+            with suppress(OSError):  # it is closed
+                life.doorbell.shutdown(socket.SHUT_RDWR)
+
+    def _share(self, actor: int, run_id: int, connection: socket.socket) -> int:
+        """The descriptor of memory for that life of an actor, whose steps come on `connection` from now on.
+
+        Raises ConnectionLost if there is no such life, or it has its memory.
+        """
+        with self._lock:
+            life = self.lives.get(actor)
+            if life is None or not life.alive or life.hello.run_id != run_id or life.doorbell is not None:
+                raise ConnectionLost(f"actor {actor} has no life {run_id} here that waits for memory.")
+            life.doorbell = connection
+        descriptor = shared_rows.create(life.hello.spec, life.hello.environments)
+        rows = SharedRows(descriptor, life.hello.spec, life.hello.environments)
+        self._batcher.watch(connection, partial(self._receive, life, rows, connection))
+        return descriptor
+
+    def _receive(self, life: ActorLife, rows: SharedRows, connection: socket.socket) -> bool:
+        """Take the step whose header has come. Returns False once the life is over."""
+        def send(actions: GroupActions, first_env: int) -> None:
+            connection.send(rows.write_actions(actions, first_env))
+
+        with self._ending_if_wrong(life):
+            if packet := connection.recv(LARGEST_PACKET):
+                message, sent = rows.read(packet)
+                self._take(life, message, send, sent)
+                return True
+        self._end(life)
+        return False
 
     def _read(self, life: ActorLife, requests: Iterator[bytes]) -> None:
         """Pass the groups of a stream to the batcher until it ends or sends a message that does not fit."""
-        try:
+        def send(actions: GroupActions, first_env: int) -> None:
+            life.outbox.put(actions.encode())
+
+        with self._ending_if_wrong(life):
             for data in requests:
-                self._take(life, GroupStep.decode(data, life.hello.spec))
-        except grpc.RpcError:
+                self._take(life, GroupStep.decode(data, life.hello.spec), send, time.perf_counter())
+        self._end(life)
+
+    @contextmanager
+    def _ending_if_wrong(self, life: ActorLife) -> Iterator[None]:
+        """An actor that is gone, or sends what does not fit, fails in this block; the latter's life learns why."""
+        try:
+            yield
+        except (grpc.RpcError, OSError):
             pass  # the actor is gone
         except ShapeMismatch as error:
             life.error = _details(error)
         except Exception as error:
             life.error = _details(f"a message could not be read: {type(error).__name__}: {error}")
-        finally:
-            self._end(life)
 
-    def _take(self, life: ActorLife, message: GroupStep) -> None:
+    def _take(self, life: ActorLife, message: GroupStep, send: Send, arrived: float) -> None:
         hello, count = life.hello, len(message.step.reward)
         if message.group in life.pending or len(life.pending) >= hello.groups:
             raise ShapeMismatch(f"group {message.group} was sent again before it got its actions.")
@@ -140,12 +196,12 @@ class ActorStreams:
         if message.round_trip_s:
             self._meters.add("wire", max(0.0, message.round_trip_s - life.served_s.get(message.group, 0.0)))
         first = hello.actor // self._learners * self._envs_per_actor + message.first_env
-        arrived = time.perf_counter()
 
         def reply(actions: GroupActions) -> None:
             life.served_s[message.group] = time.perf_counter() - arrived
             life.pending.discard(message.group)
-            life.outbox.put(actions.encode())
+            with suppress(OSError):  # the actor is gone
+                send(actions, message.first_env)
 
         self._batcher.put(
             Request(np.arange(first, first + count), hello.run_id, message, reply, life.is_alive, arrived)
@@ -156,6 +212,12 @@ class ActorStreams:
         for life in list(self.lives.values()):
             if life.hello.run_id not in but:
                 self._end(life)
+
+    def end(self) -> None:
+        """End all streams, and share no more memory."""
+        if self._handover is not None:
+            self._handover.close()
+        self.close()
 
     @property
     def connected(self) -> int:

@@ -2,15 +2,22 @@
 
 A batch runs when it has `max_batch` environments, when `timeout_s` has passed since its first group arrived, or when no
 other environment may send anything. Groups are never split. Partial batches are normal, so a dead actor stalls nothing.
+
+Groups come in two ways: other threads `put` them, and the thread that waits for a batch reads them itself from sockets
+that it was told to `watch`, so that no thread has to hand them over.
 """
 
 from __future__ import annotations
 
+import selectors
+import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from workbench.trajectory import Array
 from workbench.wire.messages import GroupActions, GroupStep
@@ -42,7 +49,7 @@ class Request:
 
 
 class Batcher:
-    """Collects requests into batches; `close` ends it, `pause` holds batches back."""
+    """Collects requests into batches; `close` ends it, `pause` holds batches back. One thread takes the batches."""
 
     def __init__(self, *, max_batch: int, timeout_s: float) -> None:
         self.max_batch = max_batch
@@ -50,63 +57,98 @@ class Batcher:
         self._waiting: deque[Request] = deque()
         self._size = 0
         self._expected = 0
-        self._changed = threading.Condition()
-        self._paused = False
-        self._closed = False
+        self._paused = self._closed = False
+        self._lock = threading.Lock()
+        self._asleep = False  # whether the thread that takes batches waits for a socket or for `_wake`
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._slept)
 
     def put(self, request: Request) -> None:
         """Add a group. Thread-safe."""
-        with self._changed:
+        with self._changing():
             self._waiting.append(request)
             self._size += request.size
-            self._changed.notify()
 
     def expect(self, environments: int) -> None:
         """Add to (or, if negative, subtract from) the number of environments that may send something."""
-        with self._changed:
+        with self._changing():
             self._expected += environments
-            self._changed.notify()
 
     def pause(self, paused: bool) -> None:
         """Hold batches back, or let them go."""
-        with self._changed:
+        with self._changing():
             self._paused = paused
-            self._changed.notify()
 
     def close(self) -> None:
         """End: `next_batch` returns an empty batch from now on."""
-        with self._changed:
+        with self._changing():
             self._closed = True
-            self._changed.notify()
+
+    def watch(self, connection: socket.socket, read: Callable[[], bool]) -> None:
+        """Let the thread that takes batches call `read` when something has come on `connection`, which is then ours.
+
+        `read` returns whether more may come; otherwise the connection is closed.
+        """
+        self._selector.register(connection, selectors.EVENT_READ, read)
 
     def next_batch(self) -> list[Request]:
         """Wait for the next batch. Empty when closed."""
-        with self._changed:
-            while not self._closed:
+        self._receive(0.0)
+        while not self._closed:
+            with self._lock:
                 wait_s = self._seconds_to_wait()
                 if wait_s == 0.0:
                     return self._take()
-                self._changed.wait(wait_s)
-            return []
+                self._asleep = True
+            self._receive(wait_s)
+        return []
 
     def whole(self, environments: int, run_ids: Collection[int], *, timeout_s: float) -> list[Request]:
         """Wait for groups of `environments` environments, and return them in order; [] after `timeout_s` or if closed.
 
         Only lives with these `run_ids` count; the groups of others are dropped.
         """
+        deadline = time.monotonic() + timeout_s
+        self._receive(0.0)
+        while not self._closed:
+            with self._lock:
+                self._waiting = deque(group for group in self._waiting if group.run_id in run_ids and group.is_alive())
+                self._size = sum(group.size for group in self._waiting)
+                if self._size >= environments:
+                    batch = sorted(self._waiting, key=lambda group: int(group.env_ids[0]))
+                    self._waiting.clear()
+                    self._size = 0
+                    return batch
+                self._asleep = True
+            if (left_s := deadline - time.monotonic()) <= 0:
+                break
+            self._receive(left_s)
+        return []
 
-        def complete() -> bool:
-            self._waiting = deque(group for group in self._waiting if group.run_id in run_ids and group.is_alive())
-            self._size = sum(group.size for group in self._waiting)
-            return self._closed or self._size >= environments
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change something for which the other thread may wait."""
+        with self._lock:
+            yield
+            wakes, self._asleep = self._asleep, False
+        if wakes:
+            self._wake.send(b"!")
 
-        with self._changed:
-            if not self._changed.wait_for(complete, timeout_s) or self._closed:
-                return []
-            batch = sorted(self._waiting, key=lambda group: int(group.env_ids[0]))
-            self._waiting.clear()
-            self._size = 0
-            return batch
+    def _receive(self, timeout_s: float | None) -> None:
+        """Read what has come, or comes within `timeout_s`; None: however long it takes."""
+        ready = self._selector.select(timeout_s)
+        self._asleep = False
+        for key, _ in ready:
+            if not key.data():
+                self._selector.unregister(key.fileobj)
+                cast(socket.socket, key.fileobj).close()
+
+    def _slept(self) -> bool:
+        """Forget that this thread was woken."""
+        self._woken.recv(4096)
+        return True
 
     def _seconds_to_wait(self) -> float | None:
         """0: run now; None: until something changes."""
