@@ -9,6 +9,7 @@ import torch
 from tests.algorithms.unrolls import random_unroll
 from workbench import algorithms
 from workbench.algorithms import collate, join_frames, push_frames, stack_frames
+from workbench.algorithms.frame_stacking import frames_of_words, push_words, push_words_in_place
 from workbench.config import RunConfig
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import EnvironmentSpec, unroll_axis
@@ -76,6 +77,19 @@ def test_inference_and_training_stack_the_same_frames(spec: EnvironmentSpec) -> 
         assert torch.equal(stack, old)
         stack = pushed
         assert torch.equal(join_frames(stack), stacked[t])
+
+
+def test_words_pushed_in_place_are_the_stacks_of_the_frames() -> None:
+    noise = torch.Generator().manual_seed(0)
+    words, stacks = torch.zeros(12, 5, 4, dtype=torch.int32), torch.zeros(12, 4, 1, 5, 4, dtype=torch.uint8)
+    for rows in ([0, 1, 2, 3], [4], [3, 4, 5, 9, 10, 11], [11, 0, 7, 8], list(range(12)), [2, 1, 0]) * 3:
+        observation = torch.randint(256, (len(rows), 1, 5, 4), dtype=torch.uint8, generator=noise)
+        start = torch.rand(len(rows), generator=noise) < 0.3
+        copied = push_words(words[rows], observation=observation, start=start)
+        pushed = push_words_in_place(words, rows=torch.tensor(rows), observation=observation, start=start)
+        stacks[rows] = push_frames(stacks[rows], observation=observation, start=start)
+        assert torch.equal(pushed, copied)
+        assert torch.equal(frames_of_words(words), stacks[:, :, 0])  # of other rows as well
 
 
 def test_an_algorithm_is_built_by_the_name_in_the_configuration() -> None:

@@ -9,15 +9,21 @@ from workbench.learner.devices.device import Device
 
 DEVICES = {"exact": lambda: Device("cpu", precision="fp32"),
            "padded": lambda: Device("cpu", precision="fp32", pads=True), "recorded": ReplayingDevice}
-HERE = ["exact", pytest.param("padded", marks=pytest.mark.full), "recorded"]
+# Devices and transports take turns; make test-all has the exact one with both.
+HERE = [("exact", "auto"), ("recorded", "grpc"), *(
+    pytest.param(pair, marks=pytest.mark.full) for pair in (("padded", "auto"), ("exact", "grpc")))]
 if torch.cuda.is_available():
     from workbench.learner.devices.cuda import CudaDevice
 
     DEVICES["graphs"] = lambda: CudaDevice(precision="fp32")
-    HERE.append("graphs")
+    HERE.append(("graphs", "auto"))
 
 
-@pytest.fixture(params=HERE)
+@pytest.fixture(params=HERE, ids="-".join)
 def padding(request, monkeypatch):
-    """The test with batches as they come, filled up to the sizes that an accelerator wants, and recorded as well."""
-    monkeypatch.setattr(counting, "device", DEVICES[request.param])
+    """The test with batches as they come, filled up to the sizes that an accelerator wants, and recorded as well; with
+    steps through shared memory and by gRPC.
+    """
+    device, transport = request.param
+    monkeypatch.setattr(counting, "device", DEVICES[device])
+    monkeypatch.setattr(counting, "TRANSPORT", transport)

@@ -70,6 +70,9 @@ def expected_value(step: int, frame_stack: int) -> float:
     return 10.0 * (step + 1) + min(step + 1, frame_stack)
 
 
+TRANSPORT = "auto"  # of steps; the fixture `padding` changes it
+
+
 def device() -> Device:
     """The CPU; the fixture `padding` puts others here, which count no less exactly."""
     return Device("cpu", precision="fp32")
@@ -170,7 +173,7 @@ def rig(
         before = os.environ.get("WORKBENCH_HOME")
         os.environ["WORKBENCH_HOME"] = folder
         try:
-            config = RunConfig.build("testing/counting-v0", **fields)
+            config = RunConfig.build("testing/counting-v0", **{"transport": TRANSPORT, **fields})
             run = rundir.create("counting", {"config": config.to_json(), "created": 0.0})
         finally:
             os.environ.pop("WORKBENCH_HOME")

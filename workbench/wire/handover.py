@@ -21,7 +21,8 @@ from workbench.wire.messages import Hello
 
 MOST_GROUPS = 64  # of an actor; as many headers fit into a socket, so that sending one never waits
 _LARGEST_REQUEST = 4096  # bytes
-_PATIENCE_S = 5.0  # with a peer that says nothing
+_SILENCE_S = 2.0  # after which a peer that has said nothing is sent away
+_PATIENCE_S = 10.0  # for an answer, behind some who say nothing
 _BACKLOG = 128
 
 Grant = Callable[[int, int, socket.socket], int]
@@ -85,17 +86,16 @@ class Handover:
                     connection.close()
 
     def _answer(self, connection: socket.socket) -> None:
-        connection.settimeout(_PATIENCE_S)
+        connection.settimeout(_SILENCE_S)
         request = json.loads(connection.recv(_LARGEST_REQUEST))
         if not hmac.compare_digest(str(request["token"]).encode(), self._token.encode()):
             raise AccessDenied("the token is not this run's")
         actor, run_id = int(request["actor"]), int(request["run_id"])
         connection.setblocking(False)
         descriptor = self._grant(actor, run_id, connection)
-        try:
+        with suppress(OSError):  # the peer is gone, as whoever reads its headers will see
             socket.send_fds(connection, [b"here"], [descriptor])
-        finally:
-            os.close(descriptor)
+        os.close(descriptor)
 
     def close(self) -> None:
         """Hand over nothing more; connections stay."""

@@ -6,6 +6,7 @@ thread itself reads; its stream stays open, and ends with it.
 
 from __future__ import annotations
 
+import os
 import queue
 import socket
 import threading
@@ -144,8 +145,12 @@ class ActorStreams:
                 raise ConnectionLost(f"actor {actor} has no life {run_id} here that waits for memory.")
             life.doorbell = connection
         descriptor = shared_rows.create(life.hello.spec, life.hello.environments)
-        rows = SharedRows(descriptor, life.hello.spec, life.hello.environments)
-        self._batcher.watch(connection, partial(self._receive, life, rows, connection))
+        try:
+            rows = SharedRows(descriptor, life.hello.spec, life.hello.environments)
+            self._batcher.watch(connection, partial(self._receive, life, rows, connection))
+        except BaseException:
+            os.close(descriptor)
+            raise
         return descriptor
 
     def _receive(self, life: ActorLife, rows: SharedRows, connection: socket.socket) -> bool:

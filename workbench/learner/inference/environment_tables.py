@@ -13,7 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.frame_stacking import frames_of_words, join_frames, push_frames, push_words
+from workbench.algorithms.frame_stacking import (
+    frames_of_words,
+    join_frames,
+    push_frames,
+    push_words,
+    push_words_in_place,
+)
 from workbench.algorithms.interface import State
 from workbench.learner.devices.device import Device
 from workbench.replay.assembler import grown
@@ -84,9 +90,13 @@ class EnvironmentTables:
 
     def push(self, steps: PlacedSteps) -> Inputs:
         """The network's inputs for `steps`, [1, P, ...]; stores the new frames."""
-        frames = self._pushed(steps)
-        if self._spec.frame_stack > 1:
-            self._frames.index_copy_(0, steps.rows, frames)
+        if self._words and self._device.kind == "cpu":
+            frames = push_words_in_place(self._frames, rows=steps.rows, observation=steps.observation,
+                                         start=steps.start)
+        else:
+            frames = self._pushed(steps)
+            if self._spec.frame_stack > 1:
+                self._frames.index_copy_(0, steps.rows, frames)
         return self._inputs(frames, steps)
 
     def peek(self, steps: PlacedSteps) -> Inputs:
