@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench import networks
 from workbench.algorithms.interface import Heads
@@ -169,6 +170,44 @@ def test_lstm_with_episode_starts_equals_a_loop_over_steps_and_rows(where: list[
         gradients(outputs, hidden, cell), gradients(expected, expected[-1], expected_cell), strict=True
     ):
         torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("where", STARTS.values(), ids=STARTS.keys())
+def test_an_accelerators_loop_over_steps_equals_torchs_lstm(where: list[tuple[int, int]], dtype: torch.dtype) -> None:
+    """With its gradients, for the same parameters, to a few units in the last place."""
+    torch.manual_seed(0)
+    memory = ResettingLSTM(5, size=6).to(dtype)
+    start = torch.zeros(8, 3, dtype=torch.bool)
+    for t, b in where:
+        start[t, b] = True
+    sequence = torch.randn(8, 3, 5, dtype=dtype, requires_grad=True)
+    state = tuple(torch.randn(3, 6, dtype=dtype, requires_grad=True) for _ in range(2))
+    variables, slopes = [sequence, *state, *memory.parameters()], torch.randn(10, 3, 6, dtype=dtype)
+
+    def values_and_gradients(path: Any) -> list[Tensor]:
+        outputs, last = path(sequence, start, state)
+        values = torch.cat([outputs, torch.stack(last)])
+        return [values, *torch.autograd.grad((values * slopes).sum(), variables, materialize_grads=True)]
+
+    tolerance = 40 * torch.finfo(dtype).eps
+    for ours, torchs in zip(values_and_gradients(memory._step_by_step), values_and_gradients(memory), strict=True):
+        assert ours.dtype is dtype
+        torch.testing.assert_close(ours, torchs, atol=tolerance, rtol=tolerance)
+
+
+def test_an_accelerators_loop_multiplies_the_inputs_of_all_steps_at_once() -> None:
+    memory, products = ResettingLSTM(5, size=6), []
+
+    class Products(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if "mm" in str(function):
+                products.append([tuple(argument.shape) for argument in args])
+            return function(*args, **(kwargs or {}))
+
+    with Products():
+        memory._step_by_step(torch.randn(8, 3, 5), torch.zeros(8, 3, dtype=torch.bool), memory.initial_state(3))
+    assert products == [[(24,), (24, 5), (5, 24)], *[[(3, 24), (3, 6), (6, 24)]] * 8]
 
 
 def test_not_a_bit_from_before_a_start_is_left_after_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workbench.algorithms.distributions import Distribution
@@ -14,8 +15,8 @@ class ResettingLSTM(nn.Module):
     """nn.LSTM over [T, B, F] with resets.
 
     On a CPU one call of the fused LSTM computes all steps (see `_with_pauses`); a call for each stretch without a
-    start takes up to five times as long. On an accelerator each step is a separate call, because reading where
-    episodes start would wait for the device.
+    start takes up to five times as long. On an accelerator steps follow one another, because reading where episodes
+    start would wait for the device; what multiplies inputs and weights is outside that loop.
     """
 
     def __init__(self, features: int, *, size: int = 256) -> None:
@@ -53,11 +54,13 @@ class ResettingLSTM(nn.Module):
     def _step_by_step(
         self, inputs: Tensor, start: Tensor, state: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        outputs = []
-        for t in range(len(start)):
-            output, state = self._without_starts(inputs[t : t + 1], _reset_state(state, start[t]))
-            outputs.append(output)
-        return torch.cat(outputs), state
+        """One product with the inputs of all steps; then each step multiplies its hidden state alone."""
+        weight, hidden_weight, bias, hidden_bias = self.lstm.parameters()
+        projected, recurrent, outputs = F.linear(inputs, weight, bias + hidden_bias), hidden_weight.t(), []
+        for step_inputs, reset in zip(projected, start, strict=True):
+            state = _step(step_inputs, _reset_state(state, reset), recurrent)
+            outputs.append(state[0])
+        return torch.stack(outputs), state
 
     def _with_pauses(
         self, inputs: Tensor, start: Tensor, state: tuple[Tensor, Tensor]
@@ -89,6 +92,16 @@ class ResettingLSTM(nn.Module):
         )
         outputs = outputs.flatten(0, 1).index_select(0, slots).view(steps, batch, -1)
         return outputs, (outputs[-1], cell.squeeze(0))
+
+
+def _step(inputs: Tensor, state: tuple[Tensor, Tensor], weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The state after a step: inputs [B, 4·size] are multiplied already; weight [size, 4·size] is the hidden's."""
+    hidden, cell = state
+    size = hidden.shape[1]
+    kept, candidate, leave = torch.split(torch.addmm(inputs, hidden, weight), [2 * size, size, size], 1)
+    enter, forget = kept.sigmoid().chunk(2, 1)
+    cell = torch.addcmul(forget * cell, enter, candidate.tanh())
+    return leave.sigmoid() * cell.tanh(), cell
 
 
 def _reset_state(state: tuple[Tensor, Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
