@@ -17,6 +17,7 @@ from tests.learner.updates import CASES, trainer_on, update, weights
 from workbench.learner.devices.cuda import CudaDevice
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.networks.lstm import ResettingLSTM
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")
 CPU = Device("cpu", precision="fp32")
@@ -39,6 +40,21 @@ def test_updates_are_those_of_the_cpu(name, graphs):
             update(cpu, config, spec, seed=seed)
             assert not update(gpu, config, spec, seed=seed)[1]
         assert (weights(gpu) - weights(cpu)).abs().max() < 1e-3
+
+
+def test_an_lstms_values_and_gradients_are_those_of_the_cpu():
+    memory, start = ResettingLSTM(5, size=6), torch.rand(8, 3) < 0.3
+    drawn = [torch.randn(shape) for shape in ((8, 3, 5), (3, 6), (3, 6), (8, 3, 6))]
+    found = []
+    for device in ("cpu", "cuda"):
+        memory.zero_grad()
+        sequence, hidden, cell, slopes = (one.to(device).requires_grad_() for one in drawn)
+        outputs, (_, last) = memory.to(device)(sequence, start.to(device), (hidden, cell))
+        ((outputs * slopes).sum() + last.sum()).backward()
+        gradients = (one.grad for one in (sequence, hidden, cell, *memory.parameters()))
+        found.append([one.cpu() for one in (outputs.detach(), last.detach(), *gradients)])
+    for cpu, gpu in zip(*found, strict=True):
+        torch.testing.assert_close(gpu, cpu, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from workbench import networks
 from workbench.algorithms.interface import Heads
 from workbench.errors import NetworkFailed, ShapeMismatch, UnknownName
-from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput
+from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput, lstm
 from workbench.networks.lstm import ResettingLSTM
 from workbench.trajectory import EnvironmentSpec
 
@@ -172,6 +173,44 @@ def test_lstm_with_episode_starts_equals_a_loop_over_steps_and_rows(where: list[
         torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-4)
 
 
+def fused_cell(
+    inputs: Tensor, hidden: Tensor, cell: Tensor, bias: Tensor | None = None, hidden_bias: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What ATen's kernel for CUDA computes (RNN.cu): hidden, cell, and the gates after their functions."""
+    assert bias is None and hidden_bias is None and inputs.dtype == hidden.dtype == cell.dtype
+    enter, forget, candidate, leave = (inputs + hidden).chunk(4, 1)
+    gates = [enter.sigmoid(), forget.sigmoid(), candidate.tanh(), leave.sigmoid()]
+    new = gates[1] * cell + gates[0] * gates[2]
+    return gates[3] * new.tanh(), new, torch.cat(gates, 1)
+
+
+def fused_cell_backward(
+    of_hidden: Tensor | None, of_cell: Tensor | None, before: Tensor, cell: Tensor, gates: Tensor, has_bias: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of the gates' inputs and of the cell before; and of biases, which there are none."""
+    assert not has_bias
+    enter, forget, candidate, leave = gates.chunk(4, 1)
+    upper = torch.zeros_like(cell) if of_hidden is None else of_hidden
+    carried = upper * leave * (1 - cell.tanh() ** 2) + (0 if of_cell is None else of_cell)
+    parts = [carried * candidate * enter * (1 - enter), carried * before * forget * (1 - forget),
+             carried * enter * (1 - candidate**2), upper * cell.tanh() * leave * (1 - leave)]
+    return torch.cat(parts, 1), carried * forget, torch.zeros(0)
+
+
+@pytest.fixture(params=["plain", "fused"])
+def step_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A step's operations: those of all devices; or CUDA's kernel, with its formulas in its place on the CPU."""
+    if request.param == "plain":
+        yield
+        return
+    with torch.library._scoped_library("aten", "IMPL") as kernels:
+        kernels.impl("_thnn_fused_lstm_cell", fused_cell, "CPU")
+        kernels.impl("_thnn_fused_lstm_cell_backward_impl", fused_cell_backward, "CPU")
+        monkeypatch.setattr(lstm, "_step", lstm.fused_step)
+        yield
+
+
+@pytest.mark.usefixtures("step_of")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("where", STARTS.values(), ids=STARTS.keys())
 def test_an_accelerators_loop_over_steps_equals_torchs_lstm(where: list[tuple[int, int]], dtype: torch.dtype) -> None:
