@@ -1,4 +1,5 @@
-"""A device of the CPU that records work as a GPU does: every replay reads and writes the same memory.
+"""A device of the CPU that does as a GPU does: one copy brings all arrays of a batch, one takes all tensors away, and
+work is recorded, so that every replay reads and writes the same memory.
 
 What a graph wrote is gone after the next replay, and its inputs are copies. Whoever keeps such a tensor, or changes one
 beside the inputs, computes something else than plain work does; here that is seen without a GPU.
@@ -7,34 +8,52 @@ beside the inputs, computes something else than plain work does; here that is se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from workbench.learner.devices.device import Device
+from workbench.learner.devices.cuda import CudaDevice
 from workbench.learner.devices.recording import WorkRecorder
+from workbench.trajectory import Array
 
 
-class ReplayingDevice(Device):
-    """The CPU, padded, ahead of the host, and recorded."""
+class ReplayingDevice(CudaDevice):
+    """The CPU, padded, ahead of the host, packed and recorded; counts its copies from and to the host."""
 
-    lags = True
-    foreach = False
+    foreach, capturable = False, False
 
     def __init__(self) -> None:
-        super().__init__("cpu", precision="fp32", pads=True)
-        self.replays = self.records = 0
+        super().__init__("cpu", precision="fp32")
+        self.pads = True
+        self.replays = self.records = self.placed = self.sent = 0
         self.broken = ""
+
+    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """See `Device`."""
+        self.placed += 1
+        return super().place(tensor)
+
+    def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
+        """See `Device`: there are no streams to wait for."""
+        return [tensor.numpy() for tensor in self.send(tensors)()]
+
+    def own_stream(self, *, ahead: bool) -> AbstractContextManager[Any]:
+        """See `Device`."""
+        return nullcontext()
 
     def recorder(self, generator: torch.Generator | None = None) -> Replays:
         """See `Device`."""
         return Replays(self)
 
-    def send(self, tensors: Sequence[torch.Tensor]) -> Callable[[], list[torch.Tensor]]:
-        """See `Device`: the copy is made now."""
-        copies = [one.detach().clone() for one in tensors]
-        return lambda: copies
+    def _pinned(self, size: int) -> torch.Tensor:
+        return torch.full((size,), 0xA5, dtype=torch.uint8)  # what is not written is seen
+
+    def _record_event(self) -> SimpleNamespace:
+        self.sent += 1
+        return SimpleNamespace(synchronize=lambda: None)  # the copy is made already
 
 
 class Copies:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.learner import counting
 from tests.learner.replaying import ReplayingDevice
 from tests.learner.updates import CASES, IMAGES, UNROLL, trainer_on, update, weights
 from workbench.config import RunConfig
@@ -18,6 +20,7 @@ from workbench.errors import OutOfBounds
 from workbench.learner.devices import choose, cuda
 from workbench.learner.devices.choose import for_inference
 from workbench.learner.devices.device import Device
+from workbench.trajectory import EnvironmentSpec
 
 
 @pytest.mark.parametrize(("rows", "padded"), [(1, 8), (8, 8), (9, 16), (64, 64), (65, 128)])
@@ -26,11 +29,44 @@ def test_batches_are_filled_up_to_powers_of_two(rows, padded):
     assert Device("cpu", precision="fp32", pads=True).padded(rows) == padded
 
 
-def test_rows_that_fill_a_batch_up_are_what_was_asked_for():
-    device, given = Device("cpu", precision="fp32", pads=True), np.arange(6).reshape(3, 2)
-    placed = device.place_rows(given, fill=7)
-    assert placed.shape == (8, 2) and placed.dtype is torch.int64
-    assert np.array_equal(placed[:3], given) and (placed[3:] == 7).all()
+@pytest.mark.parametrize("kind", [lambda: Device("cpu", precision="fp32", pads=True), ReplayingDevice],
+                         ids=["one by one", "packed"])
+@pytest.mark.parametrize("lengths", [(3, 3, 3, 3, 3), (1, 0, 9, 8, 2)])
+def test_arrays_reach_the_device_whole_and_are_filled_up_with_zeros(kind, lengths):
+    device, random = kind(), np.random.default_rng(0)
+    arrays = [random.integers(1, 100, (rows, *shape)).astype(dtype) for rows, shape, dtype in zip(
+        lengths, [(3, 5, 1), (), (2,), (), (7,)], ["uint8", "bool", "float32", "int64", "float64"], strict=True)]
+    for array, placed in zip(arrays, device.place_rows(*arrays), strict=True):
+        assert placed.dtype is torch.from_numpy(array).dtype
+        assert placed.shape == (device.padded(len(array)), *array.shape[1:])
+        assert np.array_equal(placed[: len(array)], array) and not placed[len(array) :].any()
+
+
+def test_tensors_leave_a_gpu_in_one_copy_as_they_were_when_they_were_sent():
+    device = ReplayingDevice()
+    tensors = [torch.rand(3, 5) > 0.5, torch.randn(4, 6).t(), torch.tensor(3.5), torch.arange(7)[::2],
+               torch.zeros(0, 2), torch.randn(2, 3).double(), torch.ones(1, dtype=torch.uint8), torch.randn(3).half()]
+    kept = [tensor.clone() for tensor in tensors]
+    arrived = device.send(tensors)
+    for tensor in tensors:
+        tensor.zero_()
+    assert device.sent == 1
+    for tensor, expected in zip(arrived(), kept, strict=True):
+        assert tensor.dtype is expected.dtype and torch.equal(tensor, expected)
+
+
+def test_a_batch_reaches_a_gpu_in_one_copy_and_its_answer_leaves_in_one(monkeypatch):
+    device = ReplayingDevice()
+    monkeypatch.setattr(counting, "device", lambda: device)
+    with counting.rig(EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=4)) as running:
+        inference, rows = running.inference, np.zeros(1, np.int64)
+        batch = inference._blank(1)
+        for final, copies in ((False, 1), (True, 2)):  # true final observations come in a copy of their own
+            steps = batch if final else dataclasses.replace(
+                batch, final_index=np.zeros(0, np.int64), final_observation=batch.final_observation[:0])
+            device.placed = device.sent = 0
+            inference._choose(rows, steps, np.zeros(1, bool), np.ones(1, bool))
+            assert (device.placed, device.sent) == (copies, 1)
 
 
 @pytest.mark.parametrize("name", CASES)

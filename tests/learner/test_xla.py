@@ -193,7 +193,7 @@ def test_batches_are_split_between_the_chips_and_must_divide_by_them():
     assert all(one.shape[unroll_axis(name)] == size for name, one in batch.arrays().items())
     assert _parts(batch.observation) == [1, device.chips, 1, 1, 1]
     assert _parts(batch.weight) == [device.chips]
-    assert _parts(device.place_rows(np.zeros((5, 3), np.float32))) == [device.chips, 1]
+    assert _parts(device.place_rows(np.zeros((5, 3), np.float32))[0]) == [device.chips, 1]
     assert device.padded(5) % device.chips == 0
     with pytest.raises(OutOfBounds, match=f"batch_size={size + 1} is shared by {device.chips} chips.*={size}, for"):
         device.check(config.replaced(batch_size=size + 1))

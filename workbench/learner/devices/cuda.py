@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from workbench.learner.devices.device import Device
+from workbench.learner.devices.packing import Packing
 from workbench.learner.devices.recording import WorkRecorder
 from workbench.trajectory import Array
 
@@ -38,13 +39,16 @@ class CudaDevice(Device):
         super().__init__(kind, precision=precision)
         self._records = graphs
 
-    def place_rows(self, array: Array, *, fill: int = 0) -> Tensor:
-        """See `Device`; does not wait for the copy."""
-        rows = torch.from_numpy(array)
-        padded = torch.empty((self.padded(len(array)), *array.shape[1:]), dtype=rows.dtype, pin_memory=True)
-        padded[: len(array)] = rows
-        padded[len(array) :] = fill
-        return self.place(padded)
+    def place_rows(self, *arrays: Array) -> list[Tensor]:
+        """See `Device`; one copy of all, which it does not wait for."""
+        packing = Packing([(self.padded(len(array)), *array.shape[1:]) for array in arrays],
+                          [getattr(torch, array.dtype.name) for array in arrays])
+        memory = self._pinned(packing.size)
+        for view, array in zip(packing.views(memory), arrays, strict=True):
+            rows = view.numpy()
+            rows[: len(array)] = array
+            rows[len(array) :] = 0
+        return packing.views(self.place(memory))
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[Array]:
         """See `Device`. A thread without its own stream waits for all streams."""
@@ -53,17 +57,23 @@ class CudaDevice(Device):
         return [tensor.numpy() for tensor in self.send(tensors)()]
 
     def send(self, tensors: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
-        """See `Device`; does not wait for later work of this thread."""
-        copies = [torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for tensor in tensors]
-        for host, tensor in zip(copies, tensors, strict=True):
-            host.copy_(tensor, non_blocking=True)
-        event = torch.cuda.current_stream(self.torch).record_event()
+        """See `Device`; one copy of all, and does not wait for later work of this thread."""
+        packing = Packing([tensor.shape for tensor in tensors], [tensor.dtype for tensor in tensors])
+        memory = self._pinned(packing.size).copy_(packing.packed(tensors), non_blocking=True)
+        event = self._record_event()
 
         def arrived() -> list[Tensor]:
             event.synchronize()
-            return copies
+            return packing.views(memory)
 
         return arrived
+
+    def _pinned(self, size: int) -> Tensor:
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+    def _record_event(self) -> torch.cuda.Event:
+        event: torch.cuda.Event = torch.cuda.current_stream(self.torch).record_event()
+        return event
 
     @contextmanager
     def own_stream(self, *, ahead: bool) -> Iterator[None]:

@@ -54,12 +54,13 @@ class Device:
         """`tensor` on the device."""
         return tensor.to(self.torch, non_blocking=True)
 
-    def place_rows(self, array: Array, *, fill: int = 0) -> torch.Tensor:
-        """A NumPy array [N, ...] on the device, padded with rows of `fill` to the device's size."""
-        rows = self.padded(len(array))
-        if rows > len(array):
-            array = np.concatenate([array, np.full((rows - len(array), *array.shape[1:]), fill, array.dtype)])
-        return self.place(torch.from_numpy(array))
+    def place_rows(self, *arrays: Array) -> list[torch.Tensor]:
+        """NumPy arrays [N, ...] on the device, each padded with rows of zeros to the device's size."""
+        return [self.place(torch.from_numpy(self._padded_rows(array))) for array in arrays]
+
+    def _padded_rows(self, array: Array) -> Array:
+        more = self.padded(len(array)) - len(array)
+        return np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)]) if more else array
 
     def place_batch(self, batch: Batch) -> Batch:
         """`batch` on the device; copied without waiting if its memory is pinned."""

@@ -84,9 +84,9 @@ class XlaDevice(Device):
         with XlaDevice._lock:
             return super().place(tensor)
 
-    def place_rows(self, array: Array, *, fill: int = 0) -> torch.Tensor:
+    def place_rows(self, *arrays: Array) -> list[torch.Tensor]:
         """See `Device`; each chip has a part of the rows."""
-        return self._split(super().place_rows(array, fill=fill), 0)
+        return [self._split(tensor, 0) for tensor in super().place_rows(*arrays)]
 
     def place_batch(self, batch: Batch) -> Batch:
         """See `Device`; each chip has a part of the unrolls."""

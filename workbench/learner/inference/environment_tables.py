@@ -1,7 +1,7 @@
 """The tables of a policy, with a row per environment: frames, previous action and recurrent state.
 
-Frames and states are on the device, so that only new frames travel there. If the device pads batches, the tables have
-one more row at their end, which the padding rows read and write.
+Frames and states are on the device, so that only new frames travel there. If the device pads batches, its tables have
+a first row that is no environment's, which the padding rows read and write.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class EnvironmentTables:
 
     @property
     def size(self) -> int:
-        """Number of environments; also the row for padding, if the device pads."""
+        """Number of environments."""
         return len(self._previous_action)
 
     def forget(self, rows: Array) -> None:
         """Reset `rows`, whose environments begin a new life."""
         self._previous_action[rows] = 0
-        placed_rows = self._place(rows)
+        (placed_rows,) = self._device.place_rows(self.rows(rows))
         with self._device.tracing():
             for table in (self._frames, *self._states):
                 table.index_fill_(0, placed_rows, 0)
@@ -75,18 +75,25 @@ class EnvironmentTables:
         previous[batch.start] = 0
         return previous
 
-    def place(self, rows: Array, batch: StepBatch, previous_action: Array) -> PlacedSteps:
-        """The steps of `rows` on the device."""
-        place = self._device.place_rows
-        return PlacedSteps(self._place(rows), place(batch.observation), place(previous_action), place(batch.reward),
-                           place(batch.start))
+    def rows(self, env_ids: Array) -> Array:
+        """The rows of environments in the device's tables, int64 [N]."""
+        return env_ids + int(self._device.pads)
+
+    def place(
+        self, rows: Array, batch: StepBatch, previous_action: Array, *others: Array
+    ) -> tuple[PlacedSteps, list[Tensor]]:
+        """The steps of `rows` and other arrays [M, ...] on the device, with one copy where that is faster."""
+        placed = self._device.place_rows(
+            self.rows(rows), batch.observation, previous_action, batch.reward, batch.start, *others)
+        return PlacedSteps(*placed[:5]), placed[5:]
 
     def place_final(self, rows: Array, batch: StepBatch) -> PlacedSteps:
         """The batch's true final observations (at least one) as steps on the device, after those in the tables."""
         assert batch.final_observation is not None
-        rows, place = rows[batch.final_index], self._device.place_rows
-        return PlacedSteps(self._place(rows), place(batch.final_observation), place(self._previous_action[rows]),
-                           place(batch.reward[batch.final_index]), place(np.zeros(len(rows), bool)))
+        rows = rows[batch.final_index]
+        return PlacedSteps(*self._device.place_rows(
+            self.rows(rows), batch.final_observation, self._previous_action[rows], batch.reward[batch.final_index],
+            np.zeros(len(rows), bool)))
 
     def push(self, steps: PlacedSteps) -> Inputs:
         """The network's inputs for `steps`, [1, P, ...]; stores the new frames."""
@@ -103,16 +110,14 @@ class EnvironmentTables:
         """As `push`, but stores nothing."""
         return self._inputs(self._pushed(steps), steps)
 
-    def before(self, rows: Array, start: Array) -> tuple[Tensor, ...]:
-        """Copies of the frames [P, S-1, *frame] and states [P, ...] before the next step of `rows`.
+    def before(self, rows: Tensor, start: Tensor) -> tuple[Tensor, ...]:
+        """Copies of the frames [P, S-1, *frame] and states [P, ...] before the next step of the tables' `rows`.
 
         Frames are zero if that step begins an episode (`start`); the network zeroes the states itself.
         """
-        placed_rows = self._place(rows)
-        frames = self._stacks(self._frames.index_select(0, placed_rows))[:, 1:]
-        same_episode = self._device.place_rows(~start).to(frames.dtype)
-        return (frames * same_episode.reshape(-1, *[1] * (frames.ndim - 1)),
-                *(table.index_select(0, placed_rows) for table in self._states))
+        frames = self._stacks(self._frames.index_select(0, rows))[:, 1:]
+        return (frames.masked_fill(start.reshape(-1, *[1] * (frames.ndim - 1)), 0),
+                *(table.index_select(0, rows) for table in self._states))
 
     def store_states(self, rows: Tensor, states: State) -> None:
         """Store the network's states [P, ...] after a step of `rows`."""
@@ -133,9 +138,6 @@ class EnvironmentTables:
             self._frames, *states = [torch.cat([table, table.new_zeros(more, *table.shape[1:])])
                                      for table in (self._frames, *self._states)]
         self._states = tuple(states)
-
-    def _place(self, rows: Array) -> Tensor:
-        return self._device.place_rows(rows, fill=self.size)
 
     def _inputs(self, frames: Tensor, steps: PlacedSteps) -> Inputs:
         states = tuple(table.index_select(0, steps.rows) for table in self._states)

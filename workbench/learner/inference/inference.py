@@ -195,15 +195,15 @@ class Inference:
             The steps with their actions, the frames and recurrent states before those that begin an unroll, and the
             policy's version.
         """
-        number, place = len(rows), self._device.place_rows
-        previous_action = self._tables.previous_action(rows, batch)
-        placed_steps = self._tables.place(rows, batch, previous_action)
-        roles = Roles(place(self._roles.ranks[rows]), place(evaluating))
+        number, previous_action = len(rows), self._tables.previous_action(rows, batch)
+        placed_steps, (rank, evaluation, *first_steps) = self._tables.place(
+            rows, batch, previous_action, self._roles.ranks[rows], evaluating, self._tables.rows(rows[begins]),
+            batch.start[begins])
         with self._device.tracing(), self._policy.reading() as (network, version), self._device.autocast():
-            before = self._tables.before(rows[begins], batch.start[begins])
+            before = self._tables.before(*first_steps)
             self._device.cut()
             bootstrap = self._bootstrap(network, rows, batch)
-            output, state, actions, behaviour = self._recorded_forward(network, placed_steps, roles)
+            output, state, actions, behaviour = self._recorded_forward(network, placed_steps, Roles(rank, evaluation))
         action, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
         arrays = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
         first = [value[: begins.sum()] for value in rest[len(arrays) : len(arrays) + len(before)]]

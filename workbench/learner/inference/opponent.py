@@ -35,7 +35,7 @@ class Opponent:
         number = len(rows)
         if not number:
             return np.zeros((0, *self._policy.spec.actions.shape), self._policy.spec.actions.dtype)
-        steps = self._tables.place(rows, batch, self._tables.previous_action(rows, batch))
+        steps, _ = self._tables.place(rows, batch, self._tables.previous_action(rows, batch))
         evaluating = Roles(*(self._device.place(part) for part in Roles.evaluating(len(steps.rows))))
         with self._device.tracing():
             with self._device.autocast():
