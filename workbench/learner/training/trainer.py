@@ -51,29 +51,40 @@ def make_optimizer(
         kind, how = torch.optim.Adam, {"fused": True} if fused else how
     optimizer: torch.optim.Optimizer = _without_compiler(kind)(
         parameters, lr=config.learning_rate, capturable=capturable, **how, **specific)
+    if _is_fused(optimizer):
+        optimizer.register_load_state_dict_post_hook(_lay_out_moments)
     return optimizer
 
 
 def lay_out(optimizer: torch.optim.Optimizer) -> None:
-    """Give gradients and moments the layout in memory of their parameter: a fused step pairs values by their place."""
-    for parameter in (one for group in optimizer.param_groups for one in group["params"]):
-        if parameter.grad is not None:
-            parameter.grad = _laid_out(parameter.grad, parameter)
+    """Give the gradients of a fused step the layout in memory of their parameter: it pairs values by their place."""
+    if _is_fused(optimizer):
+        for parameter in _parameters(optimizer):
+            if parameter.grad is not None and parameter.grad.stride() != parameter.stride():
+                parameter.grad = torch.empty_like(parameter).copy_(parameter.grad)
+
+
+def _lay_out_moments(optimizer: torch.optim.Optimizer) -> None:
+    """As `lay_out` for moments: an optimizer creates them so, and a checkpoint has them contiguous."""
+    for parameter in _parameters(optimizer):
         state = optimizer.state.get(parameter, {})
         for name, value in state.items():
-            state[name] = _laid_out(value, parameter)
+            if value.shape == parameter.shape:
+                state[name] = torch.empty_like(parameter).copy_(value)
 
 
-def _laid_out(values: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    same = values.shape != parameter.shape or values.stride() == parameter.stride()
-    return values if same else torch.empty_like(parameter).copy_(values)
+def _is_fused(optimizer: torch.optim.Optimizer) -> bool:
+    return bool(optimizer.defaults.get("fused"))
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def fill_state(optimizer: torch.optim.Optimizer) -> None:
     """Create an optimizer's state, which it otherwise creates in its first step: that would be a graph of its own."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            parameter.grad = torch.zeros_like(parameter)
+    for parameter in _parameters(optimizer):
+        parameter.grad = torch.zeros_like(parameter)
     optimizer.step()  # with gradients of zero: weights stay the same
     optimizer.zero_grad(set_to_none=True)
     for state in optimizer.state.values():
