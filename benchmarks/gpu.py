@@ -95,13 +95,15 @@ def update(given: argparse.Namespace) -> float:
     import torch
 
     from workbench import algorithms
+    from workbench.algorithms.batch import BatchMemory
     from workbench.learner.inference.published_weights import PublishedPolicy
 
     config, device, trainer, unrolls = _training(given)
     hyper, policy = config.hyperparameters, PublishedPolicy(trainer.network, version=0, device=device)
+    memory = BatchMemory(pinned=device.kind == "cuda")
 
     def work() -> int:
-        batch = algorithms.collate(unrolls, pin_memory=device.kind == "cuda")
+        batch = algorithms.collate(unrolls, memory=memory)
         trainer.update(batch, config=hyper, learning_rate=1e-4, on_bad=print)
         policy.publish(trainer.updates)
         return 1

@@ -384,7 +384,10 @@ class Unrolled(Steps[A]):
 
 @dataclass(kw_only=True)
 class Unroll(Unrolled[Array]):
-    """T+1 consecutive steps of one environment's life; what each step has with a leading [T+1]."""
+    """T+1 consecutive steps of one environment's life; what each step has with a leading [T+1].
+
+    The learner's are views of memory that is written again once nobody holds the unroll: copy what must outlive it.
+    """
 
     env_id: int
     run_id: int

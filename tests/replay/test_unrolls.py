@@ -129,13 +129,25 @@ def test_more_environments_find_room_and_disturb_none():
         check(unroll, layout, first=0)
 
 
-def test_an_unroll_is_a_copy_that_later_steps_do_not_change():
-    layout = layout_of(2, 1)
-    feed = Feed(UnrollAssembler(layout, num_envs=1))
-    first = [unroll for _ in range(4) for unroll in feed.play([0])][0]
-    for _ in range(10):
-        feed.play([0])
-    check(first, layout, first=0)
+@pytest.mark.parametrize("overlap", [0, 1, 4])
+def test_memory_of_an_unroll_is_used_again_but_not_while_it_is_held(overlap):
+    layout, rng = layout_of(2, overlap), np.random.default_rng(0)
+    feed, envs, held = Feed(UnrollAssembler(layout, num_envs=3)), 3, []
+    most, places = 0, set()
+    for turn in range(250):
+        if turn == 60:
+            envs = 5
+            feed.assembler.resize(envs)
+        held += [(one, int(one.reward[0]) - 1000 * one.env_id) for one in feed.play(range(envs))]
+        most = max(most, len(held))
+        if turn >= 100:
+            places |= {one.observation.ctypes.data for one, _ in held}
+        if turn % 10 == 0:
+            for number in range(len(held)):
+                check(held[number][0], layout, held[number][1])
+        held = [one for one in held if rng.random() < 0.9]
+    assert most > 20
+    assert len(places) <= 2 * (most + envs), "slots are not used again"
 
 
 def test_the_bytes_of_an_unroll_are_those_of_its_arrays():

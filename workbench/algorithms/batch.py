@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -41,21 +42,52 @@ class Batch(Unrolled[Tensor]):
     sample: Sample | None = None
 
 
-def collate(unrolls: Sequence[Unroll], *, pin_memory: bool = False) -> Batch:
-    """The unrolls side by side, on the CPU; in pinned memory if asked, for a copy that does not block.
+class BatchMemory:
+    """Memory for batches on the CPU: that of past ones, since new pages cost as much time as copying.
+
+    Args:
+        pinned: whether copies to the device do not block; then torch keeps the memory itself.
+    """
+
+    def __init__(self, *, pinned: bool = False) -> None:
+        self._pinned = pinned
+        self._free: dict[tuple[tuple[int, ...], np.dtype[np.generic]], list[Array]] = {}
+
+    def take(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Tensor:
+        """An uninitialised tensor; its memory comes back here once no tensor or array shares it."""
+        if self._pinned:
+            return torch.empty(shape, dtype=getattr(torch, dtype.name), pin_memory=True)
+        free = self._free.setdefault((shape, dtype), [])
+        buffer = free.pop() if free else np.empty(shape, dtype)  # in large pages, unlike torch.empty
+        view = buffer[...]
+        weakref.finalize(view, free.append, buffer).atexit = False
+        return torch.from_numpy(view)
+
+    def weights(self, values: Array) -> Tensor:
+        """`Batch.weight` with `values` [B]."""
+        weights = self.take(values.shape, np.dtype(np.float32))
+        weights.numpy()[:] = values
+        return weights
+
+
+def collate(unrolls: Sequence[Unroll], *, memory: BatchMemory | None = None) -> Batch:
+    """A copy of the unrolls side by side, on the CPU, in `memory` or memory of its own.
 
     Raises ShapeMismatch where lengths or shapes differ between the unrolls.
     """
+    memory = memory or BatchMemory()
 
     def join(arrays: list[Array], axis: int) -> Tensor:
-        tensor = torch.from_numpy(np.stack(arrays, axis))
-        return tensor.pin_memory() if pin_memory else tensor
+        first = arrays[0]
+        tensor = memory.take((*first.shape[:axis], len(arrays), *first.shape[axis:]), first.dtype)
+        np.stack(arrays, axis, out=tensor.numpy())
+        return tensor
 
     if not unrolls:
         raise ShapeMismatch("a batch needs at least one unroll, but got none.")
     try:
         tensors = {name: join(arrays, unroll_axis(name)) for name, arrays in Unroll.columns(unrolls).items()}
-        return Batch.of({**tensors, "weight": torch.ones(len(unrolls))})
+        return Batch.of({**tensors, "weight": memory.weights(np.ones(len(unrolls)))})
     except ValueError as error:
         shapes = sorted({tuple(unroll.observation.shape) for unroll in unrolls})
         raise ShapeMismatch(f"unrolls of one batch differ in shape ({error}); observations: {shapes}.") from error

@@ -1,13 +1,15 @@
-"""Assembles unrolls from single steps, in tables of partial unrolls with a row per environment. NumPy only.
+"""Assembles unrolls from single steps, in the memory from which training reads them. NumPy only.
 
-`append` writes a step of some environments, each at its own index, and returns the unrolls that are complete. An unroll
-has `length` = overlap + T + 1 steps; its last overlap + 1 steps begin the next unroll (overlap: 0 for V-trace, burn-in
-for R2D2). The frames and the recurrent state before an unroll's first step are stored together with that step, so they
-always fit each other.
+Each environment fills a slot of an arena. `append` writes a step of some environments, each at its own index, and
+returns the unrolls that are complete: views of their slots, which nobody copies. Their environments go on in other
+slots, and a slot is free again once nobody holds its unroll. An unroll has `length` = overlap + T + 1 steps; its last
+overlap + 1 steps begin the next unroll (overlap: 0 for V-trace, burn-in for R2D2). The frames and the recurrent state
+before an unroll's first step are stored together with that step, so they always fit each other.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +21,7 @@ _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 class UnrollAssembler:
-    """Tables of partial unrolls of `num_envs` environments.
+    """An arena for the unrolls of `num_envs` environments. It grows when more of them are held than it has room for.
 
     Args:
         stagger: whether each environment leaves out a different number of steps, up to an unroll, at the beginning of
@@ -33,9 +35,12 @@ class UnrollAssembler:
         self._steps = {
             name: np.zeros((num_envs, self.length, *shape), dtype) for name, (shape, dtype) in layout.per_step.items()
         }
-        # Frames and state before the unroll being filled [:, 0], and before the unrolls that begin inside it [:, 1:].
+        # Frames and state before a slot's unroll [:, 0], and before the unrolls that begin inside it [:, 1:].
         starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
         self._before = {name: np.zeros((*starts, *shape), dtype) for name, (shape, dtype) in layout.per_unroll.items()}
+        self._size = num_envs  # slots
+        self._free: list[int] = []  # slots; the one that was used last is taken first, since it is in the cache
+        self._slots = np.arange(num_envs)  # that the environments fill
         self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: as many are left out
         self._run_ids = np.zeros(num_envs, np.int64)
 
@@ -57,7 +62,7 @@ class UnrollAssembler:
         """Write one step of some environments, and return the unrolls that it completes.
 
         Args:
-            env_ids: int [N], rows of the tables, each at most once.
+            env_ids: int [N], each at most once.
             steps: [N, ...].
             before: `UnrollLayout.per_unroll` of the K environments whose step begins an unroll, [K, ...], in their
                 order; see `begins`.
@@ -67,37 +72,54 @@ class UnrollAssembler:
         if index.min(initial=0) < 0:
             used = index >= 0
             rows, index, steps = rows[used], index[used], steps.map(lambda array: array[used])
-        arrays = steps.arrays()
+        arrays, slots = steps.arrays(), self._slots[rows]
         for name, table in self._steps.items():
-            table[rows, index] = arrays[name]
+            table[slots, index] = arrays[name]
         begins = index % self.layout.unroll_length == 0
-        first, number = rows[begins], index[begins] // self.layout.unroll_length
+        first, number = slots[begins], index[begins] // self.layout.unroll_length
         for table, values in zip(self._before.values(), before, strict=True):
             table[first, number] = values
         return [self._complete(row) for row in rows[index == self.length - 1].tolist()]
 
     def _complete(self, row: int) -> Unroll:
-        """A copy of the row's unroll; the row then begins with the steps that the next unroll shares."""
-        steps = {name: table[row].copy() for name, table in self._steps.items()}
-        before = {name: table[row, 0].copy() for name, table in self._before.items()}
+        """The row's unroll; the row goes on in another slot, which begins with the steps that both unrolls share."""
+        full, following = int(self._slots[row]), self._take_slot()
         shared = self.length - self.layout.unroll_length
         for table in self._steps.values():
-            table[row, :shared] = table[row, self.layout.unroll_length :].copy()
+            table[following, :shared] = table[full, -shared:]
         for table in self._before.values():
-            table[row, :-1] = table[row, 1:].copy()
-        self._index[row] = shared
-        return Unroll.of({**steps, **before}, env_id=row, run_id=int(self._run_ids[row]))
+            table[following, :-1] = table[full, 1:]
+        self._slots[row], self._index[row] = following, shared
+        arrays = {name: table[full] for name, table in self._steps.items()}
+        arrays |= {name: table[full, 0] for name, table in self._before.items()}
+        unroll = Unroll.of(arrays, env_id=row, run_id=int(self._run_ids[row]))
+        weakref.finalize(unroll, self._free.append, full).atexit = False
+        return unroll
+
+    def _take_slot(self) -> int:
+        if not self._free:
+            self._grow(max(8, self._size // 2))
+        return self._free.pop()
+
+    def _grow(self, more: int) -> None:
+        """Add free slots. Unrolls that are held remain where they are, in the tables before."""
+        self._steps = {name: grown(table, more) for name, table in self._steps.items()}
+        self._before = {name: grown(table, more) for name, table in self._before.items()}
+        self._free += reversed(range(self._size, self._size + more))
+        self._size += more
 
     def resize(self, num_envs: int) -> None:
         """Make room for `num_envs` environments; existing rows stay the same."""
         more = num_envs - len(self._index)
         if more <= 0:
             return
-        self._steps = {name: grown(table, more) for name, table in self._steps.items()}
-        self._before = {name: grown(table, more) for name, table in self._before.items()}
+        self._grow(more)
+        self._slots = np.concatenate([self._slots, [self._free.pop() for _ in range(more)]])
         self._index, self._run_ids = grown(self._index, more), grown(self._run_ids, more)
 
 
 def grown(table: Array, more: int) -> Array:
-    """`table` with `more` rows of zeros at its end."""
-    return np.concatenate([table, np.zeros((more, *table.shape[1:]), table.dtype)])
+    """`table` with `more` rows of zeros at its end, to which the system gives memory when they are written."""
+    larger = np.zeros((len(table) + more, *table.shape[1:]), table.dtype)
+    larger[: len(table)] = table
+    return larger

@@ -76,14 +76,12 @@ class Replayed:
     """
 
     def __init__(
-        self, queue: UnrollQueue, replay: PrioritizedReplay, algorithm: ReplayAlgorithm, *, min_size: int,
-        pin_memory: bool = False,
+        self, queue: UnrollQueue, replay: PrioritizedReplay, algorithm: ReplayAlgorithm, *, min_size: int
     ) -> None:
         self.queue = queue
         self.replay = replay
         self._algorithm = algorithm
         self._min_size = min(min_size, replay.capacity)
-        self._pin_memory = pin_memory
         self._earned = 0.0  # uses that no batch has cost yet
         self._started = False
         self._ratio, self._inserted, self._used = 0.0, 0, 0  # unrolls, since the ratio last changed
@@ -103,7 +101,7 @@ class Replayed:
         self._earned -= config.batch_size
         return self.replay.sample(
             config.batch_size, priority_exponent=config.priority_exponent,
-            importance_exponent=config.importance_exponent, pin_memory=self._pin_memory,
+            importance_exponent=config.importance_exponent,
         )
 
     def _insert(self, unroll: Unroll, config: Any) -> None:
@@ -200,7 +198,8 @@ def build(
         return Fresh(UnrollQueue(max(config.queue_size, config.batch_size)), pin_memory=pin_memory)
     on_disk = config.replay_storage == "disk"
     capacity = lasting_capacity(config, layout, folder=folder)
-    storage = UnrollStorage(layout, capacity=capacity, folder=folder if on_disk else None)
+    storage = UnrollStorage(layout, capacity=capacity, folder=folder if on_disk else None,
+                            pin_memory=pin_memory)
     replay = PrioritizedReplay(storage, random=np.random.default_rng(seed))
     queue = UnrollQueue(config.queue_size or config.batch_size)
-    return Replayed(queue, replay, algorithm, min_size=config.replay_min_size, pin_memory=pin_memory)
+    return Replayed(queue, replay, algorithm, min_size=config.replay_min_size)

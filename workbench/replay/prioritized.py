@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from workbench.algorithms.batch import Batch, Sample
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
@@ -93,9 +91,7 @@ class PrioritizedReplay:
         self._priorities[rows] = np.clip(priorities, _LOWEST, _HIGHEST)
         self._tree.set(rows, self._priorities[rows] ** self._exponent)
 
-    def sample(
-        self, batch_size: int, *, priority_exponent: float, importance_exponent: float, pin_memory: bool = False
-    ) -> Batch:
+    def sample(self, batch_size: int, *, priority_exponent: float, importance_exponent: float) -> Batch:
         """A batch on the CPU, drawn independently with P(i) = p_i^α / Σ_k p_k^α, where α is `priority_exponent`.
 
         Weights are (1 / (N·P(i)))^β, divided by the largest of the batch, where β is `importance_exponent`.
@@ -107,15 +103,12 @@ class PrioritizedReplay:
         rows = self._tree.sample(batch_size, self._random)
         weights = self._tree.get(rows)
         # (1 / (N·P))^β / max (1 / (N·P))^β: N and the tree's total cancel out.
-        importance = torch.from_numpy(((weights.min() / weights) ** importance_exponent).astype(np.float32))
+        importance = (weights.min() / weights) ** importance_exponent
         serials = self._serials[rows]
         self._count_ages((self.inserted - serials) * self._storage.layout.unroll_length)
         rarest = np.log(self._tree.total) - np.log(self._filled) - np.log(weights.min())
-        return replace(
-            self._storage.gather(rows, pin_memory=pin_memory),
-            weight=importance.pin_memory() if pin_memory else importance,
-            sample=Sample(rows, serials, float(importance_exponent * rarest)),
-        )
+        sample = Sample(rows, serials, float(importance_exponent * rarest))
+        return self._storage.gather(rows, weight=importance, sample=sample)
 
     def _count_ages(self, steps: Array) -> None:
         bins = np.searchsorted(self._age_edges, steps, side="right") - 1

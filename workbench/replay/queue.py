@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.batch import Batch, BatchMemory, collate
 from workbench.algorithms.interface import Loss
 from workbench.trajectory import Array, Unroll
 
@@ -66,12 +66,12 @@ class Fresh:
 
     def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
         self.queue = queue
-        self._pin_memory = pin_memory
+        self._memory = BatchMemory(pinned=pin_memory)
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `batch_source.Experience`."""
         unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
-        return collate(unrolls, pin_memory=self._pin_memory) if unrolls else None
+        return collate(unrolls, memory=self._memory) if unrolls else None
 
     def after_update(self, batch: Batch, loss: Loss | None) -> None:
         """Nothing to do."""

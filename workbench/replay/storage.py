@@ -16,10 +16,9 @@ import weakref
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from workbench.algorithms.batch import Batch
+from workbench.algorithms.batch import Batch, BatchMemory, Sample
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll, unroll_axis
@@ -30,11 +29,16 @@ _LARGE_BYTES = 1024  # of one step's value, from which on it is copied directly 
 class UnrollStorage:
     """Room for `capacity` unrolls.
 
+    Args:
+        pin_memory: whether batches are in pinned memory.
+
     Attributes:
         fields: the arrays by field, each [capacity, ...] with the shapes of `UnrollLayout.fields`.
     """
 
-    def __init__(self, layout: UnrollLayout, *, capacity: int, folder: Path | None = None) -> None:
+    def __init__(
+        self, layout: UnrollLayout, *, capacity: int, folder: Path | None = None, pin_memory: bool = False
+    ) -> None:
         """Reserve the room: in memory, or on the disk in `folder`, which is created if necessary.
 
         Raises:
@@ -44,7 +48,7 @@ class UnrollStorage:
         self.layout = layout
         self.capacity = capacity
         self._expected = {name: (shape, np.dtype(dtype)) for name, (shape, dtype) in layout.fields.items()}
-        self._buffers = _Buffers()
+        self._batches = BatchMemory(pinned=pin_memory)
         self._files = {} if folder is None else self._on_disk(folder)
         try:
             self.fields = {name: self._files[name].array if name in self._files else np.zeros((capacity, *shape), dtype)
@@ -99,24 +103,18 @@ class UnrollStorage:
                 raise ShapeMismatch(f"{name} of an unroll is {array.dtype} {list(array.shape)}, but the replay holds "
                                     f"{dtype} {list(shape)}.")
 
-    def gather(self, rows: Array, *, pin_memory: bool = False) -> Batch:
-        """A copy of the unrolls in `rows`, int [B], which may repeat; all weights are one.
-
-        With `pin_memory` in pinned memory, from which copies to the device do not block.
-        """
-
-        def room(name: str, *lead: int) -> Tensor:
-            shape, dtype = self._expected[name]
-            whole = (*lead, *shape[len(lead) - 1 :])
-            return _pinned(whole, dtype) if pin_memory else self._buffers.take(whole, dtype)
+    def gather(self, rows: Array, *, weight: Array | None = None, sample: Sample | None = None) -> Batch:
+        """A copy of the unrolls in `rows`, int [B], which may repeat; with weights [B], or ones."""
 
         def of_unrolls(name: str) -> Tensor:
-            out = room(name, len(rows))
+            shape, dtype = self._expected[name]
+            out = self._batches.take((len(rows), *shape), dtype)
             np.stack([self.fields[name][row] for row in rows], out=out.numpy())
             return out
 
         def of_steps(name: str) -> Tensor:
-            field, out = self.fields[name], room(name, self.layout.length, len(rows))
+            field, (shape, dtype) = self.fields[name], self._expected[name]
+            out = self._batches.take((shape[0], len(rows), *shape[1:]), dtype)
             if field[0, 0].nbytes < _LARGE_BYTES:
                 np.copyto(out.numpy(), field[rows].swapaxes(0, 1))
             else:
@@ -126,7 +124,8 @@ class UnrollStorage:
         for file in self._files.values():
             file.expect(rows)
         arrays = {name: of_steps(name) if unroll_axis(name) else of_unrolls(name) for name in self._expected}
-        return Batch.of({**arrays, "weight": torch.ones(len(rows), pin_memory=pin_memory)})
+        weights = self._batches.weights(np.ones(len(rows)) if weight is None else weight)
+        return Batch.of({**arrays, "weight": weights}, sample=sample)
 
     def set_states(self, rows: Array, states: tuple[Array, ...]) -> None:
         """Replace the recurrent states of the unrolls in `rows`, int [K], by `states`, each float32 [K, ...].
@@ -144,7 +143,7 @@ class UnrollStorage:
         """Free memory or disk once no view of an array is left. Nothing can be read afterwards."""
         self.fields.clear()
         self._files.clear()
-        self._buffers = _Buffers()
+        self._batches = BatchMemory()
 
 
 class _MappedFile:
@@ -175,23 +174,3 @@ class _MappedFile:
         for start in (rows * self._row_bytes).tolist():
             page = start - start % mmap.PAGESIZE
             self._map.madvise(mmap.MADV_WILLNEED, page, start - page + self._row_bytes)
-
-
-class _Buffers:
-    """Memory of past batches, to be written again: new pages cost as much time as copying."""
-
-    def __init__(self) -> None:
-        self._free: dict[tuple[tuple[int, ...], np.dtype[np.generic]], list[Array]] = {}
-
-    def take(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Tensor:
-        """An uninitialised tensor; its memory comes back here once no tensor or array shares it."""
-        free = self._free.setdefault((shape, dtype), [])
-        buffer = free.pop() if free else np.empty(shape, dtype)  # in large pages, unlike torch.empty
-        view = buffer[...]
-        weakref.finalize(view, free.append, buffer).atexit = False
-        return torch.from_numpy(view)
-
-
-def _pinned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Tensor:
-    """An uninitialised tensor in pinned memory, which torch reuses itself."""
-    return torch.empty(shape, dtype=getattr(torch, dtype.name), pin_memory=True)
