@@ -391,6 +391,7 @@ class Unroll(Unrolled[Array]):
 
     env_id: int
     run_id: int
+    flight: Any = None  # of one of its steps, if the flight recorder follows it
 
 
 _STEP_NAMES = {each.metadata.get("prefix", each.name).rstrip(".") for each in fields(Steps)}

@@ -38,6 +38,9 @@ def test_two_learners_learn_cartpole_obey_and_come_back_from_the_checkpoint(run:
     with closing(sqlite3.connect(run.directory.metrics)) as store:
         rows = [row for (row,) in store.execute("SELECT DISTINCT env_id FROM episodes")]
     assert sorted(rows) == list(range(16)), "episodes of all environments"
+    flights = run.flights().flights
+    assert {flight.learner for flight in flights} == {0, 1}, "of both learners"
+    assert all(flight.env // run.config.envs_per_actor % 2 == flight.learner for flight in flights)
     obeys(run)
     survives(run)
 

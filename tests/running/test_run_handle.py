@@ -138,6 +138,19 @@ def test_metrics_are_tables(run: wb.Run) -> None:
     assert len(table) > 0
 
 
+def test_flights_show_where_an_observation_spends_its_life(run: wb.Run, tmp_path: Path) -> None:
+    eventually(lambda: len(run.flights().flights) >= 5)
+    flights = run.flights()
+    stages = [stage.name for stage in flights]
+    assert stages == ["step", "wait", "inference", "wire", "unroll", "queue", "training"]
+    assert all(stage.mean > 0 for stage in flights if stage.name != "wire"), flights
+    assert {flight.env for flight in flights.flights} <= set(range(run.config.actors * run.config.envs_per_actor))
+    assert "learner 0" in flights.save_trace(tmp_path / "trace.json").read_text()
+    eventually(lambda: all(f"life_{stage}_s" in run.metric_names for stage in stages))
+    spent = run.metrics("life_queue_s")["value"]
+    assert (spent > 0).all() and (spent < 600).all()
+
+
 def test_a_misspelt_metric_gets_the_nearest_name(run: wb.Run) -> None:
     eventually(lambda: "loss" in run.metric_names)
     with pytest.raises(UnknownName, match=r"unknown metric 'los'. Did you mean 'loss'\?"):

@@ -296,6 +296,20 @@ def test_the_largest_part_stands_out_of_the_bottleneck() -> None:
     assert kinds == {"environments": "work", "training": "most", "training waits": "wait"}
 
 
+def test_the_longest_stage_of_a_life_stands_out_with_its_time() -> None:
+    directory = recorded.vtrace("one")
+    assert "life" not in figures(directory), "a run of an older version"
+    writer = MetricsWriter(directory.metrics)
+    for update, queue_s in ((120, 9.0), (121, 0.5)):
+        writer.scalars(recorded.at(update), {
+            "life_step_s": 0.002, "life_wait_s": 0.001, "life_unroll_s": 0.097, "life_queue_s": queue_s})
+    writer.close()
+    parts = figures(directory)["life"].tables["parts"]
+    assert parts["part"] == ["environment", "batch wait", "unroll fills", "in the queue"]
+    assert parts["kind"] == ["work", "wait", "wait", "most"] and parts["text"][-2:] == ["97 ms", "500 ms"]
+    assert parts["share"] == pytest.approx([0.002 / 0.6, 0.001 / 0.6, 0.097 / 0.6, 0.5 / 0.6])
+
+
 def test_memory_leaves_out_an_accelerator_that_is_not_there() -> None:
     directory = recorded.vtrace("one")
     writer = MetricsWriter(directory.metrics)

@@ -369,14 +369,14 @@ function bars(drawing, chart) {
   context.textAlign = "left";
 }
 
-/** Where the time goes. @param {Drawing} drawing @param {Chart} chart */
+/** Where time goes. @param {Drawing} drawing @param {Chart} chart */
 function parts(drawing, chart) {
   const { context, width, left } = drawing, step = Math.min(28, (HEIGHT - TOP) / Math.max(1, chart.part.length));
   chart.part.forEach((/** @type {string} */ part, /** @type {number} */ row) => {
-    const y = TOP + row * step, length = chart.share[row] * (width - left - 50);
+    const y = TOP + row * step, length = chart.share[row] * (width - left - 58);
     context.fillStyle = chart.most[row] ? "#d55e00" : "#2a80c4";
     context.fillRect(left, y, length, step * 0.65);
     text(drawing, part, 4, y + step * 0.5);
-    text(drawing, `${Math.round(100 * chart.share[row])}%`, left + length + 5, y + step * 0.5);
+    text(drawing, chart.text[row], left + length + 5, y + step * 0.5);
   });
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,10 +36,12 @@ class Batch(Unrolled[Tensor]):
     Attributes:
         weight: float32 [B], by which the unrolls' losses count; ones where each is trained on once.
         sample: where a batch from replay comes from.
+        flights: of steps in it that the flight recorder follows.
     """
 
     weight: Tensor = field(metadata=shaped(lambda spec: ((), "float32")))
     sample: Sample | None = None
+    flights: tuple[Any, ...] = ()
 
 
 class BatchMemory:

@@ -37,7 +37,7 @@ class MemberCalls:
 
     def methods(self) -> dict[str, Handler]:
         """The handlers, by the names of their calls."""
-        return {"look": self.look, "watch": self.watch, "wall": self.wall}
+        return {"look": self.look, "watch": self.watch, "wall": self.wall, "flights": self.flights}
 
     def look(self, heard: int) -> dict[str, Any]:
         """The fields of this learner's `Activity` since the last call, for the leader, which already has `heard` of its
@@ -78,6 +78,15 @@ class MemberCalls:
         return {**steps, "envs": [shown[row] for row in steps["envs"]], "shown": list(shown.values()),
                 "action_names": self._streams.action_names, "environment": spec.to_json()}
 
+    def flights(self) -> list[dict[str, Any]]:
+        """See `FlightRecorder.flights`, with the number of each environment in the run."""
+        if not self._run.ready.is_set():
+            return []
+        config, flights = self._run.config, self._run.parts.inference.flights.flights()
+        each, rank = config.envs_per_actor, self._run.learners.rank
+        return [{"env": (one["row"] // each * config.learners + rank) * each + one["row"] % each,
+                 "born": one["born"], "seconds": one["seconds"]} for one in flights]
+
 
 class LeaderCalls(MemberCalls):
     """The calls of the leader, from the supervisor."""
@@ -94,7 +103,7 @@ class LeaderCalls(MemberCalls):
         """The handlers, by the names of their calls."""
         return {"status": self.status, "pause": self.pause, "resume": self.resume, "tune": self.tune,
                 "checkpoint": self.checkpoint, "stop": self.stop, "scale": self.scale, "watch": self.watch,
-                "wall": self.wall}
+                "wall": self.wall, "flights": self.flights}
 
     def status(self) -> dict[str, Any]:
         """Counters as they are now, with the speeds and means of the last second, all of one state."""

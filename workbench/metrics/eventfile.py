@@ -1,7 +1,7 @@
 """TensorBoard event files, written with tensorboard's own records and protobufs; no torch, no tensorflow.
 
 The step axis is frames. The first write creates the file. The groups of metrics are TensorBoard's cards:
-throughput/…, bottleneck/…, loss/…, training/…, episode/…, evaluation/…, policy_lag/…, system/….
+throughput/…, bottleneck/…, loss/…, life/…, training/…, episode/…, evaluation/…, policy_lag/…, system/….
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def tag(name: str) -> str:
         return f"loss/{name}"
     if name.endswith("_gb") or name.endswith("_percent"):
         return f"system/{name}"
-    for prefix, group in (("time_", "bottleneck"), ("episode_", "episode"), ("evaluation_", "evaluation")):
+    for prefix, group in (("time_", "bottleneck"), ("life_", "life"), ("episode_", "episode"),
+                          ("evaluation_", "evaluation")):
         if name.startswith(prefix):
             return f"{group}/{name.removeprefix(prefix)}"
     return f"policy_lag/{name}" if name.startswith("policy_lag") else f"training/{name}"

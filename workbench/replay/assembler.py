@@ -58,6 +58,11 @@ class UnrollAssembler:
         first: Array = self._index[rows] % self.layout.unroll_length == 0
         return first
 
+    def fills(self, rows: Array) -> Array:
+        """bool [N]: whether the last step of each environment of `rows` is in an unroll, and was not left out."""
+        filled: Array = self._index[rows] > 0
+        return filled
+
     def append(self, env_ids: Array, steps: Steps[Array], before: Sequence[Array]) -> list[Unroll]:
         """Write one step of some environments, and return the unrolls that it completes.
 

@@ -113,6 +113,9 @@ class Replayed:
         if len(self.replay) < self.replay.capacity and self.replay.inserted % _MEMORY_CHECK == 0:
             check_memory(config, unrolls=len(self.replay), capacity=self.replay.capacity)
         self.replay.insert(unroll, self._algorithm.initial_priority(unroll, config=config))
+        if unroll.flight is not None:
+            unroll.flight.ends("queue")
+            unroll.flight.land()
 
     def after_update(self, batch: Batch, loss: Loss | None) -> None:
         """Update the priorities, and the states if the algorithm recomputes them.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from workbench.algorithms.batch import Batch, BatchMemory, collate
@@ -71,7 +72,12 @@ class Fresh:
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `batch_source.Experience`."""
         unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
-        return collate(unrolls, memory=self._memory) if unrolls else None
+        if not unrolls:
+            return None
+        flights = tuple(unroll.flight for unroll in unrolls if unroll.flight is not None)
+        for flight in flights:
+            flight.ends("queue")
+        return replace(collate(unrolls, memory=self._memory), flights=flights)
 
     def after_update(self, batch: Batch, loss: Loss | None) -> None:
         """Nothing to do."""

@@ -23,6 +23,7 @@ from workbench.errors import (
     printable,
 )
 from workbench.metrics import MetricsReader
+from workbench.metrics.flights import Flights
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
@@ -424,6 +425,15 @@ class Run:
             if env is None:
                 return imports.widget("episodes.wall").WallView(self._control)
             return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
+
+    def flights(self) -> Flights:
+        """Where an observation spends its life: the stages of the last 300 that were followed from step to training.
+
+        The learner follows up to 20 a second. `run.flights().save_trace("pong.json")` writes a trace for Perfetto; the
+        metrics `life_…_s` have the means over time, also of a run that has ended. Raises RunNotAlive.
+        """
+        answer: dict[str, list[dict[str, Any]]] = self._control.call("flights")
+        return Flights.of(self.name, answer)
 
     _panel: Any = None
 

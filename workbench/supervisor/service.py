@@ -38,7 +38,7 @@ class Service:
     def calls(self) -> dict[str, Handler]:
         """The calls by name."""
         names = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor", "watch",
-                 "wall")
+                 "wall", "flights")
         return {name: getattr(self, name) for name in names}
 
     def ping(self) -> dict[str, Any]:
@@ -153,6 +153,12 @@ class Service:
         }
         status = self._supervisor.status()
         return {"answers": answers, "state": status.state, "reason": status.reason}
+
+    def flights(self) -> dict[str, Any]:
+        """The last observations that each learner followed to their training, by the learner's rank."""
+        self._refuse_if_ending()
+        return {str(rank): self._supervisor.ask_learner("flights", timeout_s=WATCH_S, rank=rank)
+                for rank in range(self._supervisor.config.learners)}
 
     def _check_environment(self, env: int) -> RunConfig:
         """The configuration, if the run is alive and has environment `env`. Raises OutOfBounds, RunNotAlive."""

@@ -26,6 +26,7 @@ from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.inference.wall_tap import WallTap
 from workbench.learner.inference.watch_tap import Tap, thought
+from workbench.learner.metrics.flight_recorder import FlightRecorder
 from workbench.learner.metrics.meters import Meters
 from workbench.policies.roles import RoleTable
 from workbench.replay.assembler import UnrollAssembler, grown
@@ -64,7 +65,7 @@ class Inference:
         self._rank = rank  # of this learner
         self.steps = 0  # of environments that train
         self.generator = generator
-        self.tap, self.wall = Tap(), WallTap()
+        self.tap, self.wall, self.flights = Tap(), WallTap(), FlightRecorder()
         self._config = config  # returns the present one
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
         self._device, self._meters, self._on_episode = device, meters, on_episode
@@ -121,6 +122,7 @@ class Inference:
 
     def step(self, requests: list[Request]) -> list[Unroll]:
         """Answer `requests`, and return the unrolls that their steps completed."""
+        began = time.perf_counter()
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
         if self._roles.config is not (config := self._config()) or len(self._roles.ranks) < len(self._run_ids):
             self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids), self._rank)
@@ -147,11 +149,15 @@ class Inference:
             steps, before, version = self._choose(rows, batch, evaluating, begins)
         actions[acting] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
         self._reply(requests, actions, version)
+        answered = time.perf_counter()
         if evaluating.any():
             training = ~evaluating
             rows, steps = rows[training], steps.map(lambda array: array[training])
         self.steps += len(rows)
-        return self._assembler.append(rows, steps, before)
+        unrolls = self._assembler.append(rows, steps, before)
+        self.flights.record(
+            requests, rows, unrolls, fills=self._assembler.fills, began=began, answered=answered)
+        return unrolls
 
     def _begin_life(self, request: Request) -> None:
         rows = request.env_ids

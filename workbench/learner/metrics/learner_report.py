@@ -133,7 +133,7 @@ class LearnerReport:
         means, lags, samples = trainer.drain()
         replay, histograms = experience.metrics()
         scalars = {
-            **means, **lag_summary(lags), **replay,
+            **means, **lag_summary(lags), **replay, **self._parts.inference.flights.means(),
             "queue_occupancy": len(experience.queue) / experience.queue.capacity,
             "learner_memory_gb": self._memory_gb(),
             "accelerator_memory_gb": device.memory_gb(),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.metrics.flights import STAGES, brief
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Axis, Series, along, binned, log_axis, log_domain, x_axis
 from workbench.widgets.charts.live import Figure, Plain, Table
@@ -197,23 +198,40 @@ def bottleneck(shares: Mapping[str, float], *, title: str = "Where the time goes
     """One bar per part of the pipeline: the share of time that it is busy or waits. The bottleneck stands out."""
     parts = {part: min(1.0, max(0.0, float(shares[part]))) for part in PARTS if part in shares}
     most = max((part for part in WORK if part in parts), key=lambda part: parts[part], default="")
-    table: Table = {"part": [PARTS[part] for part in parts], "share": np.array(list(parts.values())),
-             "kind": ["most" if part == most else "work" if part in WORK else "wait" for part in parts]}
-    return Figure(title, _bottleneck(title), {"parts": table}, plain=Plain("parts"))
+    kinds = ["most" if part == most else "work" if part in WORK else "wait" for part in parts]
+    return _parts(title, [PARTS[part] for part in parts], list(parts.values()), kinds,
+                  [f"{share:.0%}" for share in parts.values()],
+                  "Share of time that each part of the pipeline is busy or waits")
+
+
+def life(seconds: Mapping[str, float], *, title: str) -> Figure:
+    """One bar per stage of an observation's life (`metrics.flights.STAGES`), with its time. The longest stands out."""
+    stages = {stage: seconds[stage] for stage in STAGES if stage in seconds}
+    whole, most = sum(stages.values()) or 1.0, max(stages, key=lambda stage: stages[stage])
+    kinds = ["most" if stage == most else "wait" if STAGES[stage].waits else "work" for stage in stages]
+    return _parts(title, [STAGES[stage].label for stage in stages], [one / whole for one in stages.values()], kinds,
+                  [brief(one) for one in stages.values()],
+                  "Time of each stage of an observation's life, from the step that made it to its training")
+
+
+def _parts(
+    title: str, names: list[str], shares: list[float], kinds: list[str], texts: list[str], description: str
+) -> Figure:
+    table: Table = {"part": names, "share": np.array(shares), "kind": kinds, "text": texts}
+    return Figure(title, _parts_chart(title, tuple(names), description), {"parts": table}, plain=Plain("parts"))
 
 
 @lru_cache(8)
-def _bottleneck(title: str) -> alt.LayerChart:
+def _parts_chart(title: str, names: tuple[str, ...], description: str) -> alt.LayerChart:
     colours = alt.Scale(domain=["most", "work", "wait"], range=[COLOURS[1], COLOURS[0], GREY])
     base = _layer("parts").encode(
-        y=alt.Y("part:N", axis=None, sort=list(PARTS.values())),
+        y=alt.Y("part:N", axis=None, sort=list(names)),
         tooltip=[alt.Tooltip("part:N", title="part"), alt.Tooltip("share:Q", title="share of time", format=".1%")],
     )
     x = alt.X("share:Q", axis=None, scale=alt.Scale(domain=[-PART_LABELS, 1.18]))
     bars = base.mark_bar(height={"band": 0.65}).encode(x=x, color=alt.Color("kind:N", scale=colours, legend=None))
     names = base.mark_text(align="right", dx=-5).encode(x=alt.XDatum(0, type="quantitative", axis=None), text="part:N")
-    text = base.mark_text(align="left", dx=4).encode(x=x, text=alt.Text("share:Q", format=".0%"))
-    description = "Share of time that each part of the pipeline is busy or waits"
+    text = base.mark_text(align="left", dx=4).encode(x=x, text="text:N")
     return alt.layer(bars, names, text, title=title, description=description)
 
 

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from workbench.metrics import History
+from workbench.metrics.flights import STAGES
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.tables import number
@@ -132,6 +133,12 @@ def _speed(now: Snapshot, title: str, axis: Axis) -> Figure:
     return _lines(SPEEDS, zero=True)(now, title, axis)
 
 
+def _life(now: Snapshot, title: str, axis: Axis) -> Figure:
+    """The stages as they were last measured."""
+    seconds = {stage: float(now.series[name]["value"][-1]) for name, stage in LIFE.items() if name in now.series}
+    return charts.life(seconds, title=title)
+
+
 def _memory(now: Snapshot, title: str, axis: Axis) -> Figure:
     """Lines of memory, without a line of an accelerator that the run does not have."""
     series = {label: now.series[name] for name, label in MEMORY.items()
@@ -193,6 +200,7 @@ def _shape(title: str, name: str, x: str) -> Slot:
 LEARNING, SYSTEM = "Learning", "System"
 SPEEDS = {"frames_per_second": "frames/s", "steps_per_second": "steps/s"}
 WAITS = {"batch_wait_ms": "batch wait", "inference_ms": "inference", "update_ms": "update"}
+LIFE = {f"life_{stage}_s": stage for stage in STAGES}
 MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner", "memory_gb": "machine"}
 SLOTS = {
     "returns": Slot("Episode return", _returns, RETURNS, awaited=lambda now: "no episode has ended yet"),
@@ -212,6 +220,7 @@ SLOTS = {
     "priority": _shape("Priorities", "priority", "priority of an unroll in the replay"),
     "sample_age": _shape("Age of samples", "sample_age", "steps between arrival and use"),
     "bottleneck": _Bottleneck("Where the time goes", _lines({}), group=SYSTEM),
+    "life": Slot("Where an observation spends its life", _life, tuple(LIFE), group=SYSTEM),
     "batches": _of("Batch and queue fill", {"batch_fill": "batch", "queue_occupancy": "queue"}, share=True,
                    group=SYSTEM),
     "waits": _of("Batch wait and work (ms)", WAITS, log=True, group=SYSTEM),

@@ -49,6 +49,7 @@ def _chart(figures: ByAxis) -> dict[str, Any]:
         return chart | {"x": how.x, **{name: _numbers(tables["bars"][name]) for name in ("low", "high", "share")}}
     if how.kind == "parts":
         return chart | {"part": list(tables["parts"]["part"]), "share": _numbers(tables["parts"]["share"]),
+                        "text": list(tables["parts"]["text"]),
                         "most": [kind == "most" for kind in tables["parts"]["kind"]]}
     if how.kind == "events":
         events = tables["events"]

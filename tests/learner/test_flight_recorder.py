@@ -1,0 +1,124 @@
+"""The flight recorder times the life of an observation without a gap, and says nothing of a step that no unroll has."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.learner import counting
+from tests.learner.counting import actor_of, rig
+from workbench.environments import make
+from workbench.learner.inference.batcher import Request
+from workbench.learner.metrics import flight_recorder
+from workbench.learner.metrics.flight_recorder import FlightRecorder
+from workbench.metrics.flights import STAGES
+from workbench.replay.queue import Fresh
+from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.wire.messages import GroupStep
+
+SPEC = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
+LIFE_S = 0.003  # of a batch
+
+
+@pytest.fixture(autouse=True)
+def every_batch(monkeypatch):
+    monkeypatch.setattr(flight_recorder, "_INTERVAL_S", 0.0)
+
+
+def request(env_ids, *, run_id=1, arrived=0.0, stepping_s=0.25, round_trip_s=0.0):
+    step = StepBatch(observation=np.zeros((len(env_ids), 4), np.float32), reward=np.zeros(len(env_ids), np.float32),
+                     flags=np.zeros(len(env_ids), np.uint8))
+    return Request(np.array(env_ids), run_id, GroupStep(0, 0, step, stepping_s, round_trip_s), lambda actions: None,
+                   lambda: True, arrived)
+
+
+def unroll(env_id, run_id=1):
+    return SimpleNamespace(env_id=env_id, run_id=run_id, flight=None)
+
+
+def all_fill(rows):
+    return np.ones(len(rows), bool)
+
+
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_the_stages_of_a_life_add_up_to_it(monkeypatch, transport):
+    monkeypatch.setattr(counting, "TRANSPORT", transport)
+    with rig(SPEC, actors=1, envs_per_actor=6, groups_per_actor=2, unroll_length=5) as running:
+        groups = [make("testing/counting-v0", num_envs=3, seed=7) for _ in range(2)]
+        experience = Fresh(running.queue)
+        with actor_of(running.run, groups):
+            landed, before, deadline = 0, time.perf_counter(), time.monotonic() + 60
+            while landed < 20:
+                assert time.monotonic() < deadline, f"{landed} flights after a minute"
+                batch = experience.next(SimpleNamespace(batch_size=4), timeout_s=10)
+                time.sleep(LIFE_S)
+                for flight in batch.flights:
+                    flight.ends("training")
+                    flight.land()
+                landed += len(batch.flights)
+    for flight in running.inference.flights._landed:
+        assert list(STAGES) == sorted(flight.seconds, key=list(STAGES).index) and 0 <= flight.row < 6
+        assert all(seconds >= 0 for seconds in flight.seconds.values()) and flight.seconds["training"] >= LIFE_S
+        life_s, together = flight.landed_at - flight.born, sum(flight.seconds.values())
+        early = flight.seconds["wire"] if flight.seconds["unroll"] == 0 else 0  # the unroll ended with this step
+        assert together == pytest.approx(life_s + early, abs=1e-6)
+        assert before < flight.born + 1 and flight.landed_at < time.perf_counter()
+
+
+def test_one_observation_is_followed_every_interval(monkeypatch):
+    monkeypatch.setattr(flight_recorder, "_INTERVAL_S", 0.05)
+    recorder, boarded = FlightRecorder(), []
+    for batch in range(100):
+        recorder.record([request(range(8)), request(range(8, 16))], np.arange(16), [], fills=all_fill,
+                        began=batch * 0.01, answered=batch * 0.01 + 0.005)
+        boarded.append(len(recorder._aboard))
+    assert boarded[-1] == 16 and len(recorder._aboard) == 16, "each environment has one flight at most"
+    assert boarded[:12] == [1] * 5 + [2] * 5 + [3] * 2
+
+
+def test_a_step_that_is_left_out_of_unrolls_is_not_followed():
+    recorder = FlightRecorder()
+    for _ in range(5):
+        recorder.record([request([0, 1])], np.array([0, 1]), [], fills=lambda rows: rows > 5, began=0.0, answered=1.0)
+    assert not recorder._aboard
+    recorder.record([request([0, 1])], np.array([], int), [], fills=all_fill, began=0.0, answered=1.0)
+    assert not recorder._aboard
+
+
+def test_an_unroll_of_another_life_takes_no_flight():
+    recorder, later = FlightRecorder(), unroll(0, run_id=2)
+    recorder.record([request([0])], np.array([0]), [], fills=all_fill, began=0.0, answered=1.0)
+    recorder.record([request([0], run_id=2)], np.array([0]), [], fills=all_fill, began=2.0, answered=3.0)
+    assert recorder._aboard[0].run_id == 2, "the flight of a life that is over would wait for ever"
+    recorder.record([request([0], run_id=2)], np.array([0]), [later], fills=all_fill, began=4.0, answered=5.0)
+    assert later.flight.run_id == 2 and later.flight.seconds["wait"] == 2.0
+
+
+def test_the_way_to_the_actor_and_back_is_what_the_next_message_says():
+    recorder, done = FlightRecorder(), unroll(0)
+    recorder.record([request([0], arrived=1.0)], np.array([0]), [], fills=all_fill, began=1.5, answered=2.0)
+    recorder.record([request([0], arrived=4.0, round_trip_s=1.125)], np.array([0]), [done], fills=all_fill,
+                    began=4.5, answered=5.0)
+    assert done.flight.seconds == {
+        "step": 0.25, "wait": 0.5, "inference": 0.5, "wire": 0.125, "unroll": done.flight.seconds["unroll"]}
+    assert done.flight.born == 0.75
+
+
+def test_means_are_of_the_flights_since_the_last_ones():
+    recorder = FlightRecorder()
+    assert recorder.means() == {} and recorder.flights() == []
+    for training_s in (1.0, 3.0):
+        done = unroll(0)
+        recorder.record([request([0], arrived=1.0)], np.array([0]), [done], fills=all_fill, began=1.5, answered=2.0)
+        done.flight.ends("queue")
+        done.flight.ends("training")
+        done.flight.seconds["training"] = training_s
+        done.flight.land()
+    means = recorder.means()
+    assert list(means) == [f"life_{stage}_s" for stage in STAGES]
+    assert means["life_training_s"] == 2.0 and means["life_step_s"] == 0.25
+    assert recorder.means() == {}, "these were told before"
+    assert [one["row"] for one in recorder.flights()] == [0, 0]
