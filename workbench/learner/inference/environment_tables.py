@@ -102,7 +102,9 @@ class EnvironmentTables:
                                          start=steps.start)
         else:
             frames = self._pushed(steps)
-            if self._spec.frame_stack > 1:
+            if self._spec.frame_stack > 1 and self._device.kind == "cpu":  # where index_copy_ takes each byte alone
+                self._frames.numpy()[steps.rows.numpy()] = frames.numpy()
+            elif self._spec.frame_stack > 1:
                 self._frames.index_copy_(0, steps.rows, frames)
         return self._inputs(frames, steps)
 
