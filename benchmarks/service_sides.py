@@ -209,6 +209,7 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
 
     from workbench import algorithms, networks
     from workbench.learner.devices.choose import choose
+    from workbench.learner.inference.frame_table import FrameTable
     from workbench.learner.inference.inference import Inference
     from workbench.learner.inference.published_weights import PublishedPolicy
     from workbench.learner.metrics.meters import Meters
@@ -226,10 +227,12 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     layout = UnrollLayout(spec, unroll_length=UNROLL, overlap=algorithm.overlap,
                           behaviour=algorithm.behaviour_fields(), state_shapes=())
     environments = given.actors * given.size * given.flight
-    assembler = UnrollAssembler(layout, num_envs=environments, stagger=True) if given.unrolls else NoUnrolls()
+    frames = FrameTable(layout, device=device, slots=environments) if given.unrolls and device.keeps_frames else None
+    assembler = (UnrollAssembler(layout, num_envs=environments, stagger=True, frames=frames) if given.unrolls
+                 else NoUnrolls())
     inference = Inference(
         spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=0, device=device),
-        assembler=assembler, queue=unrolls, device=device, num_envs=environments,
+        assembler=assembler, frames=frames, queue=unrolls, device=device, num_envs=environments,
         generator=device.generator(0), meters=meters, on_episode=lambda episode: None,
     )
 
@@ -281,6 +284,10 @@ class NoUnrolls:
         return np.zeros(len(rows), bool)
 
     fills = begins
+    size = 0
+
+    def places(self, rows):
+        return np.zeros(len(rows), np.int64)
 
     def append(self, env_ids, steps, before) -> list:
         return []

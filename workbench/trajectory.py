@@ -387,6 +387,7 @@ class Unroll(Unrolled[Array]):
     """T+1 consecutive steps of one environment's life; what each step has with a leading [T+1].
 
     The learner's are views of memory that is written again once nobody holds the unroll: copy what must outlive it.
+    Where frames stay on an accelerator, `observation` is a tensor there.
     """
 
     env_id: int

@@ -25,6 +25,7 @@ from workbench.environments.contract import VectorEnvironment
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.inference.batcher import Batcher
+from workbench.learner.inference.frame_table import FrameTable
 from workbench.learner.inference.inference import Episode, Inference
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
@@ -107,10 +108,11 @@ class Rig:
             overlap=algorithm.overlap if self.overlap is None else self.overlap,
             behaviour=algorithm.behaviour_fields(), state_shapes=((1,),),
         )
+        frames = FrameTable(layout, device=device(), slots=1) if device().keeps_frames else None
         self.inference = Inference(
             spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,
-            assembler=UnrollAssembler(layout, num_envs=1, stagger=self.stagger), queue=self.queue,
-            device=device(), num_envs=1, generator=device().generator(0),
+            assembler=UnrollAssembler(layout, num_envs=1, stagger=self.stagger, frames=frames), queue=self.queue,
+            frames=frames, device=device(), num_envs=1, generator=device().generator(0),
             meters=Meters(), on_episode=self.episodes.append, opponent=self._opposing(),
         )
         self.lives = 0
@@ -213,9 +215,15 @@ def actor(run: RunDirectory, index: int) -> Iterator[subprocess.Popen[bytes]]:
         process.stdin.close()
 
 
+def frames_of(unroll: Unroll) -> np.ndarray:
+    """The frames of an unroll, which may have left them on the device."""
+    frames = unroll.observation
+    return frames.cpu().numpy() if isinstance(frames, torch.Tensor) else frames
+
+
 def check_unroll(unroll: Unroll, lengths: list[int]) -> None:
     """Every step of an unroll is the one after the step before, with its own reward, flags, action, and outputs."""
-    counts = [CountingEnv.decode(frame) for frame in unroll.observation]
+    counts = [CountingEnv.decode(frame) for frame in frames_of(unroll)]
     frame_stack = unroll.stack_prefix.shape[0] + 1
     assert len({count.life for count in counts}) == 1, "an unroll mixes two lives"
     for t, count in enumerate(counts):
@@ -252,7 +260,7 @@ def check_unroll(unroll: Unroll, lengths: list[int]) -> None:
 
 def check_replayed(rig: Rig) -> None:
     """Training sees what inference saw: the network, run over whole unrolls, says again what was recorded."""
-    batch = collate(rig.unrolls)
+    batch = collate(rig.unrolls).map(lambda tensor: tensor.cpu())
     stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
     output, _ = rig.network(stacked, batch.previous_action, batch.reward, batch.start, batch.initial_state)
     if isinstance(output, QValueOutput):
@@ -272,7 +280,8 @@ def check_consecutive(unrolls: list[Unroll], *, shared: int, left_out: bool = Fa
         by_life.setdefault((unroll.env_id, unroll.run_id), []).append(unroll)
     for life in by_life.values():
         for before, after in zip(life[:-1], life[1:], strict=True):
-            for name in ("observation", "reward", "flags", "previous_action", "action", "policy_version"):
+            np.testing.assert_array_equal(frames_of(before)[-shared:], frames_of(after)[:shared])
+            for name in ("reward", "flags", "previous_action", "action", "policy_version"):
                 np.testing.assert_array_equal(getattr(before, name)[-shared:], getattr(after, name)[:shared])
-        first = CountingEnv.decode(life[0].observation[0])
+        first = CountingEnv.decode(frames_of(life[0])[0])
         assert left_out or (first.episode, first.step) == (0, 0), "the first steps of a life are lost"

@@ -1,8 +1,12 @@
-"""Unroll assembly step by step, where every value says which step of which environment it is."""
+"""Unroll assembly step by step, where every value says which step of which environment it is; with frames in the arena
+and, as on an accelerator, in a table of their own."""
 
 import numpy as np
 import pytest
+import torch
 
+from workbench.learner.devices.device import Device
+from workbench.learner.inference.frame_table import FrameTable
 from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import EnvironmentSpec, Steps
@@ -23,8 +27,10 @@ def full(numbers, shape, dtype="float32"):
 class Feed:
     """Plays environments; step t of environment e is the number 1000·e + t, in every field."""
 
-    def __init__(self, assembler):
-        self.assembler = assembler
+    def __init__(self, layout, *, kept, num_envs, stagger=False):
+        device = Device("cpu", precision="fp32")
+        self.frames = FrameTable(layout, device=device, slots=num_envs) if kept else None
+        self.assembler = UnrollAssembler(layout, num_envs=num_envs, stagger=stagger, frames=self.frames)
         self.steps = np.zeros(100, np.int64)
         self.asked = 0  # rows whose states were fetched
 
@@ -32,6 +38,9 @@ class Feed:
         rows = np.array(env_ids)
         numbers = 1000 * rows + self.steps[rows]
         begins = self.assembler.begins(rows)
+        if self.frames is not None:  # with a frame of a row that pads the batch
+            places = torch.from_numpy(np.append(self.assembler.places(rows), 0))
+            self.frames.write(places, torch.from_numpy(full([*numbers, -1], (2, 3))))
         self.asked += begins.sum()
         self.steps[rows] += 1
         steps = Steps(
@@ -48,6 +57,7 @@ def check(unroll, layout, first):
     numbers = 1000 * unroll.env_id + first + np.arange(layout.length)
     for name, array in unroll.arrays().items():
         shape, dtype = layout.fields[name]
+        array = np.asarray(array)
         assert array.shape == shape and array.dtype == dtype, name
         if name == "policy_version":
             expected = np.full(layout.length, 7)
@@ -60,10 +70,16 @@ def check(unroll, layout, first):
         np.testing.assert_array_equal(array, expected, err_msg=name)
 
 
+@pytest.fixture(params=[False, True], ids=["arena", "table"])
+def kept(request):
+    """Whether the frames are in a table of their own."""
+    return request.param
+
+
 @pytest.mark.parametrize(("unroll_length", "overlap"), [(5, 0), (1, 0), (6, 4), (3, 8), (4, 4), (2, 6), (80, 40)])
-def test_an_unroll_holds_consecutive_steps_and_what_preceded_its_first(unroll_length, overlap):
+def test_an_unroll_holds_consecutive_steps_and_what_preceded_its_first(unroll_length, overlap, kept):
     layout = layout_of(unroll_length, overlap)
-    feed, found = Feed(UnrollAssembler(layout, num_envs=3)), {0: 0, 1: 0, 2: 0}
+    feed, found = Feed(layout, kept=kept, num_envs=3), {0: 0, 1: 0, 2: 0}
     for turn in range(4 * layout.length):
         for unroll in feed.play([2, 0] if turn % 3 else [0, 1, 2]):  # environment 1 is slower
             check(unroll, layout, found[unroll.env_id] * unroll_length)
@@ -76,9 +92,9 @@ def test_an_unroll_holds_consecutive_steps_and_what_preceded_its_first(unroll_le
 
 
 @pytest.mark.parametrize(("unroll_length", "overlap", "envs"), [(20, 0, 32), (5, 3, 7), (1, 0, 4), (4, 2, 50)])
-def test_staggered_environments_complete_their_unrolls_a_few_at_a_time(unroll_length, overlap, envs):
+def test_staggered_environments_complete_their_unrolls_a_few_at_a_time(unroll_length, overlap, envs, kept):
     layout = layout_of(unroll_length, overlap)
-    feed, rows = Feed(UnrollAssembler(layout, num_envs=envs, stagger=True)), np.arange(envs)
+    feed, rows = Feed(layout, kept=kept, num_envs=envs, stagger=True), np.arange(envs)
     feed.assembler.reset(rows, run_id=3)
     first: dict[int, int] = {}
     counts = []
@@ -100,10 +116,10 @@ def test_staggered_environments_complete_their_unrolls_a_few_at_a_time(unroll_le
     assert max(settled) <= 2 * envs / unroll_length + 2, "they come at once"
 
 
-def test_a_life_that_ends_leaves_nothing_in_the_next():
+def test_a_life_that_ends_leaves_nothing_in_the_next(kept):
     layout = layout_of(4, 2)
-    assembler = UnrollAssembler(layout, num_envs=2)
-    feed = Feed(assembler)
+    feed = Feed(layout, kept=kept, num_envs=2)
+    assembler = feed.assembler
     for _ in range(5):
         feed.play([0, 1])
     assembler.reset(np.array([0]), run_id=9)
@@ -117,12 +133,11 @@ def test_a_life_that_ends_leaves_nothing_in_the_next():
     assert other.run_id == 0
 
 
-def test_more_environments_find_room_and_disturb_none():
+def test_more_environments_find_room_and_disturb_none(kept):
     layout = layout_of(3, 1)
-    assembler = UnrollAssembler(layout, num_envs=1)
-    feed = Feed(assembler)
+    feed = Feed(layout, kept=kept, num_envs=1)
     feed.play([0])
-    assembler.resize(4)
+    feed.assembler.resize(4)
     unrolls = [unroll for _ in range(5) for unroll in feed.play([0, 3])]
     assert {one.env_id for one in unrolls} == {0, 3}
     for unroll in unrolls:
@@ -130,9 +145,9 @@ def test_more_environments_find_room_and_disturb_none():
 
 
 @pytest.mark.parametrize("overlap", [0, 1, 4])
-def test_memory_of_an_unroll_is_used_again_but_not_while_it_is_held(overlap):
+def test_memory_of_an_unroll_is_used_again_but_not_while_it_is_held(overlap, kept):
     layout, rng = layout_of(2, overlap), np.random.default_rng(0)
-    feed, envs, held = Feed(UnrollAssembler(layout, num_envs=3)), 3, []
+    feed, envs, held = Feed(layout, kept=kept, num_envs=3), 3, []
     most, places = 0, set()
     for turn in range(250):
         if turn == 60:
@@ -141,7 +156,7 @@ def test_memory_of_an_unroll_is_used_again_but_not_while_it_is_held(overlap):
         held += [(one, int(one.reward[0]) - 1000 * one.env_id) for one in feed.play(range(envs))]
         most = max(most, len(held))
         if turn >= 100:
-            places |= {one.observation.ctypes.data for one, _ in held}
+            places |= {np.asarray(one.observation).ctypes.data for one, _ in held}
         if turn % 10 == 0:
             for number in range(len(held)):
                 check(held[number][0], layout, held[number][1])
@@ -150,8 +165,8 @@ def test_memory_of_an_unroll_is_used_again_but_not_while_it_is_held(overlap):
     assert len(places) <= 2 * (most + envs), "slots are not used again"
 
 
-def test_the_bytes_of_an_unroll_are_those_of_its_arrays():
+def test_the_bytes_of_an_unroll_are_those_of_its_arrays(kept):
     layout = layout_of(6, 4)
-    feed = Feed(UnrollAssembler(layout, num_envs=1))
+    feed = Feed(layout, kept=kept, num_envs=1)
     (unroll,) = [unroll for _ in range(layout.length) for unroll in feed.play([0])]
     assert sum(array.nbytes for array in unroll.arrays().values()) == layout.unroll_bytes

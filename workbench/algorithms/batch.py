@@ -36,12 +36,12 @@ class Batch(Unrolled[Tensor]):
     Attributes:
         weight: float32 [B], by which the unrolls' losses count; ones where each is trained on once.
         sample: where a batch from replay comes from.
-        flights: of steps in it that the flight recorder follows.
+        unrolls: of which it is a copy, held until it has been trained on: a device may copy later than it is told to.
     """
 
     weight: Tensor = field(metadata=shaped(lambda spec: ((), "float32")))
     sample: Sample | None = None
-    flights: tuple[Any, ...] = ()
+    unrolls: tuple[Unroll, ...] = ()
 
 
 class BatchMemory:
@@ -73,14 +73,16 @@ class BatchMemory:
 
 
 def collate(unrolls: Sequence[Unroll], *, memory: BatchMemory | None = None) -> Batch:
-    """A copy of the unrolls side by side, on the CPU, in `memory` or memory of its own.
+    """A copy of the unrolls side by side, on the CPU, in `memory` or memory of its own; of tensors, where they are.
 
     Raises ShapeMismatch where lengths or shapes differ between the unrolls.
     """
     memory = memory or BatchMemory()
 
-    def join(arrays: list[Array], axis: int) -> Tensor:
+    def join(arrays: list[Any], axis: int) -> Tensor:
         first = arrays[0]
+        if isinstance(first, Tensor):  # on the device already
+            return torch.stack(arrays, axis)
         tensor = memory.take((*first.shape[:axis], len(arrays), *first.shape[axis:]), first.dtype)
         np.stack(arrays, axis, out=tensor.numpy())
         return tensor

@@ -15,6 +15,7 @@ from workbench.environments.adapters.wrapping import Factory
 from workbench.learner.devices.choose import choose, for_inference
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.actor_streams import check_same_environment
+from workbench.learner.inference.frame_table import FrameTable
 from workbench.learner.inference.inference import Episode, Inference
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
@@ -76,10 +77,13 @@ class Builder:
                              experience=experience, generator=generator).restore()
         trainer.join(learners)
         learners.begin(steps=counters.steps, seed=state.seed(4, counters.updates))
+        keeps = acting.keeps_frames and acting.torch == device.torch and not config.replays
+        frames = FrameTable(layout, device=acting, slots=state.environments) if keeps else None
         policy = PublishedPolicy(trainer.network, version=trainer.updates, device=acting)
         inference = Inference(
             spec, config=lambda: state.config, algorithm=trainer.algorithm, policy=policy,
-            assembler=UnrollAssembler(layout, num_envs=state.environments, stagger=True), queue=experience.queue,
+            assembler=UnrollAssembler(layout, num_envs=state.environments, stagger=True, frames=frames),
+            queue=experience.queue, frames=frames,
             device=acting, num_envs=state.environments, generator=generator, meters=self._meters,
             on_episode=self._log_episode, opponent=self._opponent(acting), rank=learners.rank,
         )

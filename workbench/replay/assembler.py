@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,6 +21,15 @@ from workbench.trajectory import Array, Steps, Unroll
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
+class Frames(Protocol):
+    """Where frames are kept instead, in the same slots; see `learner.inference.frame_table`."""
+
+    def places(self, slots: Array, index: Array) -> Array: ...
+    def hand_on(self, full: int, following: int, shared: int) -> None: ...
+    def unroll(self, slot: int) -> Any: ...
+    def grow(self, more: int) -> None: ...
+
+
 class UnrollAssembler:
     """An arena for the unrolls of `num_envs` environments. It grows when more of them are held than it has room for.
 
@@ -27,18 +37,25 @@ class UnrollAssembler:
         stagger: whether each environment leaves out a different number of steps, up to an unroll, at the beginning of
             a life. Then a few unrolls complete at a time. Otherwise those of all environments complete at once, and
             with many environments acting and training wait for each other.
+        frames: where the observations are, with `num_envs` slots, if not here; whoever acts writes them to `places`.
+
+    Attributes:
+        size: slots.
     """
 
-    def __init__(self, layout: UnrollLayout, *, num_envs: int, stagger: bool = False) -> None:
-        self.layout, self._stagger = layout, stagger
+    def __init__(
+        self, layout: UnrollLayout, *, num_envs: int, stagger: bool = False, frames: Frames | None = None
+    ) -> None:
+        self.layout, self._stagger, self._frames = layout, stagger, frames
         self.length = layout.length
         self._steps = {
             name: np.zeros((num_envs, self.length, *shape), dtype) for name, (shape, dtype) in layout.per_step.items()
+            if frames is None or name != "observation"
         }
         # Frames and state before a slot's unroll [:, 0], and before the unrolls that begin inside it [:, 1:].
         starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
         self._before = {name: np.zeros((*starts, *shape), dtype) for name, (shape, dtype) in layout.per_unroll.items()}
-        self._size = num_envs  # slots
+        self.size = num_envs
         self._free: list[int] = []  # slots; the one that was used last is taken first, since it is in the cache
         self._slots = np.arange(num_envs)  # that the environments fill
         self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: as many are left out
@@ -57,6 +74,12 @@ class UnrollAssembler:
         """bool [N]: whether the next step of each environment of `rows` is the first of an unroll."""
         first: Array = self._index[rows] % self.layout.unroll_length == 0
         return first
+
+    def places(self, rows: Array) -> Array:
+        """int64 [N]: where `frames` keeps the next frame of each environment of `rows`; zeros if they are kept here."""
+        if self._frames is None:
+            return np.zeros(len(rows), np.int64)
+        return self._frames.places(self._slots[rows], self._index[rows])
 
     def fills(self, rows: Array) -> Array:
         """bool [N]: whether the last step of each environment of `rows` is in an unroll, and was not left out."""
@@ -97,21 +120,26 @@ class UnrollAssembler:
         self._slots[row], self._index[row] = following, shared
         arrays = {name: table[full] for name, table in self._steps.items()}
         arrays |= {name: table[full, 0] for name, table in self._before.items()}
+        if self._frames is not None:
+            self._frames.hand_on(full, following, shared)
+            arrays["observation"] = self._frames.unroll(full)
         unroll = Unroll.of(arrays, env_id=row, run_id=int(self._run_ids[row]))
         weakref.finalize(unroll, self._free.append, full).atexit = False
         return unroll
 
     def _take_slot(self) -> int:
         if not self._free:
-            self._grow(max(8, self._size // 2))
+            self._grow(max(8, self.size // 2))
         return self._free.pop()
 
     def _grow(self, more: int) -> None:
         """Add free slots. Unrolls that are held remain where they are, in the tables before."""
         self._steps = {name: grown(table, more) for name, table in self._steps.items()}
         self._before = {name: grown(table, more) for name, table in self._before.items()}
-        self._free += reversed(range(self._size, self._size + more))
-        self._size += more
+        if self._frames is not None:
+            self._frames.grow(more)
+        self._free += reversed(range(self.size, self.size + more))
+        self.size += more
 
     def resize(self, num_envs: int) -> None:
         """Make room for `num_envs` environments; existing rows stay the same."""

@@ -74,10 +74,10 @@ class Fresh:
         unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
         if not unrolls:
             return None
-        flights = tuple(unroll.flight for unroll in unrolls if unroll.flight is not None)
-        for flight in flights:
-            flight.ends("queue")
-        return replace(collate(unrolls, memory=self._memory), flights=flights)
+        for unroll in unrolls:
+            if unroll.flight is not None:
+                unroll.flight.ends("queue")
+        return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls))
 
     def after_update(self, batch: Batch, loss: Loss | None) -> None:
         """Nothing to do."""

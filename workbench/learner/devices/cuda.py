@@ -32,7 +32,7 @@ class CudaDevice(Device):
         graphs: whether work is recorded, with the restrictions of `WorkRecorder.run`, which our own networks keep.
     """
 
-    lags = True
+    lags = keeps_frames = True
     fused, capturable = False, True
 
     def __init__(self, kind: str = "cuda", *, precision: str, graphs: bool = True) -> None:

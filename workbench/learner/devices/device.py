@@ -29,11 +29,12 @@ class Device:
     Attributes:
         pads: whether batches are padded to one of a few sizes, since each size costs a compilation or a CUDA graph.
         lags: whether the host lags behind the device, which then guards updates itself; see `training.trainer`.
+        keeps_frames: whether unrolls that are used once leave their frames on the device.
         foreach, fused, capturable: of the optimizer, see torch.optim; fused: of Adam alone.
         tell: called with a sentence about the device that a user should know; writes to the process's log by default.
     """
 
-    lags = False
+    lags = keeps_frames = False
     foreach, fused, capturable = True, True, False
 
     def __init__(self, kind: str = "cpu", *, precision: str, pads: bool | None = None) -> None:

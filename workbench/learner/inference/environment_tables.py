@@ -22,6 +22,7 @@ from workbench.algorithms.frame_stacking import (
 )
 from workbench.algorithms.interface import State
 from workbench.learner.devices.device import Device
+from workbench.learner.inference.frame_table import FrameTable
 from workbench.replay.assembler import grown
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
@@ -30,20 +31,25 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor, State]
 
 
 class PlacedSteps(NamedTuple):
-    """Steps on the device, padded to P rows [P, ...]; `rows` are their rows of the tables, int64 [P]."""
+    """Steps on the device, padded to P rows [P, ...]; `rows` are theirs of the tables, and `places` those of frames that
+    are kept, int64 [P]."""
 
     rows: Tensor
     observation: Tensor
     previous_action: Tensor
     reward: Tensor
     start: Tensor
+    places: Tensor
 
 
 class EnvironmentTables:
-    """The tables of `network` for `num_envs` environments."""
+    """The tables of `network` for `num_envs` environments; `kept` gets each new frame as well."""
 
-    def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, device: Device, num_envs: int) -> None:
-        self._device, self._spec = device, spec
+    def __init__(
+        self, network: nn.Module, spec: EnvironmentSpec, *, device: Device, num_envs: int,
+        kept: FrameTable | None = None,
+    ) -> None:
+        self._device, self._spec, self._kept = device, spec, kept
         rows = num_envs + device.pads
         shape, self._words = spec.observation_shape, _fit_in_words(spec) and device.kind != "xla"
         if self._words:
@@ -80,12 +86,13 @@ class EnvironmentTables:
         return env_ids + int(self._device.pads)
 
     def place(
-        self, rows: Array, batch: StepBatch, previous_action: Array, *others: Array
+        self, rows: Array, batch: StepBatch, previous_action: Array, *others: Array, places: Array | None = None
     ) -> tuple[PlacedSteps, list[Tensor]]:
         """The steps of `rows` and other arrays [M, ...] on the device, with one copy where that is faster."""
+        places = np.zeros(len(rows), np.int64) if places is None else places
         placed = self._device.place_rows(
-            self.rows(rows), batch.observation, previous_action, batch.reward, batch.start, *others)
-        return PlacedSteps(*placed[:5]), placed[5:]
+            self.rows(rows), batch.observation, previous_action, batch.reward, batch.start, places, *others)
+        return PlacedSteps(*placed[:6]), placed[6:]
 
     def place_final(self, rows: Array, batch: StepBatch) -> PlacedSteps:
         """The batch's true final observations (at least one) as steps on the device, after those in the tables."""
@@ -93,10 +100,12 @@ class EnvironmentTables:
         rows = rows[batch.final_index]
         return PlacedSteps(*self._device.place_rows(
             self.rows(rows), batch.final_observation, self._previous_action[rows], batch.reward[batch.final_index],
-            np.zeros(len(rows), bool)))
+            np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)))
 
     def push(self, steps: PlacedSteps) -> Inputs:
         """The network's inputs for `steps`, [1, P, ...]; stores the new frames."""
+        if self._kept is not None:
+            self._kept.write(steps.places, steps.observation)
         if self._words and self._device.kind == "cpu":
             frames = push_words_in_place(self._frames, rows=steps.rows, observation=steps.observation,
                                          start=steps.start)

@@ -22,6 +22,7 @@ from workbench.config import RunConfig
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.inference.environment_tables import EnvironmentTables, PlacedSteps
+from workbench.learner.inference.frame_table import FrameTable
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.inference.wall_tap import WallTap
@@ -60,6 +61,7 @@ class Inference:
         self, spec: EnvironmentSpec, *, config: Callable[[], RunConfig], algorithm: Algorithm, policy: PublishedPolicy,
         assembler: UnrollAssembler, queue: UnrollQueue, device: Device, num_envs: int, generator: torch.Generator,
         meters: Meters, on_episode: Callable[[Episode], None], opponent: Opponent | None = None, rank: int = 0,
+        frames: FrameTable | None = None,
     ) -> None:
         self.spec = spec
         self._rank = rank  # of this learner
@@ -71,7 +73,7 @@ class Inference:
         self._device, self._meters, self._on_episode = device, meters, on_episode
         self._opponent = opponent
         with policy.reading() as (network, _):
-            self._tables = EnvironmentTables(network, spec, device=device, num_envs=num_envs)
+            self._tables = EnvironmentTables(network, spec, device=device, num_envs=num_envs, kept=frames)
         self._roles = RoleTable.of(config(), spec.agents, num_envs, rank)
         self._recorder = device.recorder(generator)
         self._run_ids = np.zeros(num_envs, np.int64)
@@ -202,9 +204,10 @@ class Inference:
             policy's version.
         """
         number, previous_action = len(rows), self._tables.previous_action(rows, batch)
+        places = np.where(evaluating, 0, self._assembler.places(rows))
         placed_steps, (rank, evaluation, *first_steps) = self._tables.place(
             rows, batch, previous_action, self._roles.ranks[rows], evaluating, self._tables.rows(rows[begins]),
-            batch.start[begins])
+            batch.start[begins], places=places)
         with self._device.tracing(), self._policy.reading() as (network, version), self._device.autocast():
             before = self._tables.before(*first_steps)
             self._device.cut()
@@ -240,7 +243,8 @@ class Inference:
             return self._forward(network, PlacedSteps(*inputs[: len(steps)]), Roles(*inputs[len(steps) :]), settings)
 
         forward: Forward = self._recorder.run(
-            work, [*steps, *roles], settings=settings, key=id(network), depends_on=(self._tables.size,))
+            work, [*steps, *roles], settings=settings, key=id(network),
+            depends_on=(self._tables.size, self._assembler.size))
         return forward
 
     def _forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles, settings: Any) -> Forward:

@@ -79,10 +79,11 @@ class TrainingLoop:
             if len(self._updates) > parts.device.lags:  # on a device that runs ahead, the previous update
                 draw, arrived = self._updates.popleft()
                 parts.experience.after_update(draw, arrived())
-                for flight in draw.flights:
-                    flight.ends("training")
-                    flight.land()
-                draw.flights = ()  # it may be trained on again
+                for unroll in draw.unrolls:
+                    if unroll.flight is not None:
+                        unroll.flight.ends("training")
+                        unroll.flight.land()
+                draw.unrolls = ()  # it may be trained on again
 
     def _on_bad_update(self, reason: str) -> None:
         """Log an update that all learners skipped; after too many in a row each learner pauses."""
