@@ -31,8 +31,12 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor, State]
 
 
 class PlacedSteps(NamedTuple):
-    """Steps on the device, padded to P rows [P, ...]; `rows` are theirs of the tables, and `places` those of frames that
-    are kept, int64 [P]."""
+    """Steps on the device, padded to P rows [P, ...].
+
+    Attributes:
+        rows: theirs of the tables, int64 [P].
+        places: those of the frames that are kept, int64 [P].
+    """
 
     rows: Tensor
     observation: Tensor
