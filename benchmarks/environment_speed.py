@@ -6,8 +6,8 @@ Each way is measured in a process of its own on one core, with random actions dr
 by the number of games. "bare": the environment as its own package gives it, stepped in a plain loop (or by its own
 vector environment), with a reset where an episode ends, and what the adapter asks for where that costs time (the same
 screen, the same frame skip). "adapter": our vector environment alone. "actor": our actor's own loop, `actor.main.play`,
-whose messages travel over a real socket to a learner on another core that answers at once, one message for each of its
-two groups of games. So what a message costs counts less the more games are in a group.
+whose steps travel through shared memory to a learner's own streams on another core, which answer at once, one message
+for each of its two groups of games. So what a message costs counts less the more games are in a group.
 
 Beside steps/s of the clock there are steps per second of processor time, of all processes of that core: on a machine
 that others use as well they say more.
@@ -23,6 +23,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -193,13 +194,20 @@ def _groups(name: str, count: int) -> list[Any]:
 
 def actor(name: str, count: int, seconds: float) -> Rate:
     """The actor's loop in a process of its own; this one, on another core, is its learner."""
+    from workbench.learner.inference.actor_streams import ActorStreams
+    from workbench.learner.inference.batcher import Batcher
+    from workbench.learner.metrics.meters import Meters
     from workbench.wire.rpc import serve
 
     done, cores, size = [0], _cores(), count // GROUPS
+    batcher = Batcher(max_batch=size, timeout_s=0.0)
+    streams = ActorStreams(envs_per_actor=count, batcher=batcher, meters=Meters(), admit=lambda hello: 0)
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         address = f"unix:{folder}/learner"
         os.sched_setaffinity(0, {cores[-1]})
-        server = serve(address, "token", calls={}, streams={"play": lambda said, context: _answers(said, size, done)})
+        threading.Thread(target=_answer, args=[batcher, streams, size, done], daemon=True).start()
+        server = serve(address, "token", calls={}, streams={"play": streams.play})
+        streams.offer_memory(f"{folder}/memory", "token")
         process = subprocess.Popen([sys.executable, __file__, "play", name, str(count), "--address", address,
                                     "--core", str(cores[0])],
                                    stdout=sys.stderr)
@@ -208,19 +216,22 @@ def actor(name: str, count: int, seconds: float) -> Rate:
         finally:
             process.kill()
             process.wait()
+            batcher.close()
+            streams.end()
             server.stop(0)
 
 
-def _answers(requests: Iterator[bytes], size: int, done: list[int]) -> Iterator[bytes]:
-    """What a learner says to an actor with groups of `size`: actions at once. Counts groups in `done[0]`."""
-    from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+def _answer(batcher: Any, streams: Any, size: int, done: list[int]) -> None:
+    """Answer groups of `size` at once, with random actions. Counts groups in `done[0]`."""
+    from workbench.wire.messages import GroupActions
 
-    spec = Hello.decode(next(requests)).spec
-    chosen = _drawn(spec, size)
-    yield Welcome(0).encode()
-    for data in requests:
-        done[0] += 1
-        yield GroupActions(GroupStep.decode(data, spec).group, next(chosen), 0).encode()
+    chosen: Iterator[Any] | None = None
+    while requests := batcher.next_batch():
+        if chosen is None:
+            chosen = _drawn(streams.lives[0].hello.spec, size)
+        for request in requests:
+            done[0] += 1
+            request.reply(GroupActions(request.message.group, next(chosen), 0))
 
 
 def _watched(done: list[int], size: int, process: psutil.Process, seconds: float) -> Rate:

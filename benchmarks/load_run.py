@@ -115,10 +115,10 @@ class InspectedLearner(ThreadLearner):
         self.inspection, self.round_trips, self.waits = Inspection(), Latencies(), Latencies()
         take, add = self.streams._take, self.meters.add
 
-        def taken(life: Any, message: Any) -> None:
+        def taken(life: Any, message: Any, *how: Any) -> None:
             if message.round_trip_s:
                 self.round_trips.add(message.round_trip_s)
-            take(life, message)
+            take(life, message, *how)
 
         def added(name: str, value: float) -> None:
             if name == "batch_wait":

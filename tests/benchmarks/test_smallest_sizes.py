@@ -55,7 +55,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "scaling.py": [("--environment CartPole-v1 --only batch --values 2 4 --rounds 1 --seconds 0.1 --warm-up-updates 1",
                     ["32 environments", "4", POSITIVE, POSITIVE])],
     "service.py": [("--rounds 1 --seconds 0.1 --actors 1 --sizes 2 --flight 2",
-                    [r"\+ 4 frames stacked", POSITIVE, POSITIVE, POSITIVE])],
+                    [r"shared memory: \+ 4 frames stacked", POSITIVE, POSITIVE, POSITIVE])],
     "service_sides.py": [],  # service.py starts it
     "slow_environments.py": [("--rounds 1 --seconds 0.1 --environments wait-5 --bare", ["wait-5", "alone", POSITIVE])],
     "strangers.py": [("--rounds 1 --seconds 0.1 --ways half", ["half", POSITIVE, POSITIVE])],
