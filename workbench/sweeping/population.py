@@ -95,7 +95,8 @@ class Population(Sweeper):
             members = self._train(members, waiting, generation)
             if self._sweep.order_to_stop.exists():
                 break
-            if self._is_last(generation) and any(trial.state == "finished" for trial in self._ended()):
+            done = self._is_last(generation) or not members  # runs of few frames reach their end in an earlier one
+            if done and any(trial.state == "finished" for trial in self._ended()):
                 return {"state": "finished"}
             if not members:
                 error = self._hopeless() or f"no run of the population is left; see {self._sweep.log}"
