@@ -94,6 +94,25 @@ def test_the_value_at_a_mark_does_not_depend_on_when_somebody_looked() -> None:
     assert late.value() == late.value(MARKS)
 
 
+@pytest.mark.parametrize("every", [50, 1000])
+def test_a_run_and_its_fork_with_the_same_curve_have_the_same_value(every: int) -> None:
+    """A fork has no rows from before it, so those of its parent's generation do not count."""
+    whole, fork, generation = recorded.new("one"), recorded.new("two"), 26
+    begins = generation * 1000
+    for directory, first in ((whole, 0), (fork, begins)):
+        writer = MetricsWriter(directory.metrics)
+        for frames in range(first + every, 27_001, every):
+            writer.scalars(Progress(frames=frames, steps=frames, updates=frames, time_s=frames),
+                           {"episode_return_mean": frames / 100})
+        writer.close()
+    values = []
+    for directory in (whole, fork):
+        curve = Curve(directory, "episode_return_mean", 27_000)
+        curve.follow()
+        values.append(curve.value(MARKS, since=begins))
+    assert values[0] == values[1] and values[0] > begins / 100
+
+
 def test_a_metric_without_rows_has_no_value() -> None:
     curve = Curve(recorded.vtrace("one"), "no_such_metric", 27_000)
     curve.follow()

@@ -53,11 +53,15 @@ class Curve:
         """Metrics that the run has recorded."""
         return self._reader.names()
 
-    def value(self, mark: int | None = None) -> float | None:
-        """The mean before a mark (1 to 27), or before the last row if `mark` is None. Returns None without a row."""
+    def value(self, mark: int | None = None, *, since: int = 0) -> float | None:
+        """The mean before a mark (1 to 27), or before the last row if `mark` is None. Returns None without a row.
+
+        Args:
+            since: frames up to which rows do not count.
+        """
         end = float(self._frames.max(initial=0.0)) if mark is None else mark * self._total / MARKS
-        before = self._values[self._frames <= end]
-        near = self._values[(self._frames <= end) & (self._frames > end - SHARE * self._total)]
+        counts = (self._frames <= end) & (self._frames > since)
+        before, near = self._values[counts], self._values[counts & (self._frames > end - SHARE * self._total)]
         averaged = near if len(near) >= LEAST_ROWS else before[-LEAST_ROWS:]
         return float(averaged.mean()) if len(averaged) else None
 

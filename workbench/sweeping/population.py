@@ -220,7 +220,8 @@ class Population(Sweeper):
         """Choose the replacements, and write them to the study with the next generation."""
         mark = (generation + 1) * MARKS // int(self._record["generations"])
         chance = np.random.default_rng([self._record["seed"], generation])
-        values = {member.number: _value(member.run, self._record["metric"], self._config.total_frames, mark)
+        since = self._end(generation - 1)  # a fork has no rows before it, where its parent was worse
+        values = {member.number: _value(member.run, self._record["metric"], self._config.total_frames, mark, since)
                   for member in members}
         fields = {member.number: member.watched.trial.params for member in members}
         space = from_json(self._record["space"])
@@ -265,7 +266,7 @@ class Population(Sweeper):
         return str(self._study.get_trials(deepcopy=False)[number].state.name)
 
 
-def _value(run: RunDirectory, metric: str, total_frames: int, mark: int) -> float | None:
+def _value(run: RunDirectory, metric: str, total_frames: int, mark: int, since: int) -> float | None:
     curve = Curve(run, metric, total_frames)
     curve.follow()
-    return curve.value(mark)
+    return curve.value(mark, since=since)
