@@ -114,8 +114,8 @@ def test_a_launch_that_could_not_spread_them_starts_nothing(home: Path) -> None:
 
 # --- processes that end ----------------------------------------------------------------------------------------------
 
-HANGS = """
-import sys, threading
+HANGS = r"""
+import os, sys, threading
 import numpy as np
 from workbench import environments, rundir
 from workbench.environments import make
@@ -123,7 +123,7 @@ from workbench.testing import CountingEnv
 
 class Hangs(CountingEnv):
     def step(self, action):
-        print("hangs", flush=True)
+        os.write(1, b"hangs\n")  # whole lines, also where two processes write
         threading.Event().wait()
 
 if __name__ == "__main__":
@@ -138,11 +138,13 @@ def test_a_parent_that_is_killed_leaves_no_process_even_in_the_middle_of_a_step(
     script = tmp_path / "hangs.py"
     script.write_text(HANGS)
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        workers = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
-        children = psutil.Process(parent.pid).children(recursive=True)
-        assert [parent.stdout.readline() for _ in workers] == ["hangs\n"] * 2
-        parent.send_signal(signal.SIGKILL)
+        try:
+            assert parent.stdout is not None
+            workers = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+            children = psutil.Process(parent.pid).children(recursive=True)
+            assert [parent.stdout.readline() for _ in workers] == ["hangs\n"] * 2
+        finally:
+            parent.send_signal(signal.SIGKILL)
         assert {one.pid for one in workers} <= {one.pid for one in children}
         eventually(lambda: all(map(gone, children)), what=f"{children} have ended")
 
