@@ -5,6 +5,7 @@
 Unrolls are R2D2's of Atari by the default settings. The replay is filled, then replay and plain copy take turns for
 several rounds; medians count. A plain copy is `numpy.copyto` of as many bytes as an unroll or a batch has, from and to
 memory that is there already; what the replay keeps, and its counterpart, is far larger than a cache. One thread.
+At the end an update is timed by itself, and with all that the replay does for it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from arguments import Parser, folder
@@ -37,6 +38,7 @@ ON_PAPER = 100_000  # unrolls
 DISTINCT = 64  # unrolls that are inserted again and again: more than a cache holds
 PLAIN_BYTES = 2**29  # where plain copies come from and go to: much more than a cache holds
 INSERTS, BATCHES = 32, 1  # of one round
+TRAINED, UPDATES = 4, 5  # unrolls of an update, and updates that are timed
 
 
 def atari_layout(config: RunConfig) -> UnrollLayout:
@@ -130,6 +132,57 @@ def measure(layout: UnrollLayout, config: RunConfig, given: argparse.Namespace, 
     return rates
 
 
+def training(layout: UnrollLayout, given: argparse.Namespace) -> tuple[list[float], list[float]]:
+    """Seconds of an update on a batch that is there, and of one with all that the replay does for it, in each round:
+    the unrolls that earn the batch are inserted, it is drawn, and its priorities come back."""
+    import torch
+
+    from workbench import algorithms, networks
+    from workbench.config import RunConfig
+    from workbench.learner.devices.choose import choose
+    from workbench.learner.training.trainer import Trainer
+    from workbench.replay.batch_source import Replayed
+    from workbench.replay.prioritized import PrioritizedReplay
+    from workbench.replay.queue import UnrollQueue
+    from workbench.replay.storage import UnrollStorage
+
+    torch.set_num_threads(1)
+    config = RunConfig.build(ATARI.name, algorithm="r2d2", batch_size=TRAINED)
+    hyper, device = config.hyperparameters, choose(config, ATARI)
+    algorithm = algorithms.build(config, spec=ATARI)
+    network = networks.build(config.network, spec=ATARI, heads=algorithm.heads, seed=0)
+    trainer = Trainer(network, algorithm, device, hyper)
+    random = np.random.default_rng(0)
+    unrolls = [random_unroll(layout, random) for _ in range(DISTINCT)]
+    for one in unrolls:  # as an environment of six actions would fill them
+        one.action %= ATARI.num_actions
+        one.previous_action %= ATARI.num_actions
+        one.flags[:] = 0
+    replay = PrioritizedReplay(UnrollStorage(layout, capacity=DISTINCT), random=random)
+    for one in unrolls:
+        replay.insert(one, 1.0)
+    queue = UnrollQueue(10 * TRAINED)
+    experience = Replayed(queue, replay, algorithm, min_size=DISTINCT)
+
+    def update(batch: Any) -> Any:
+        with device.tracing():
+            return trainer.update(batch, config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
+
+    def whole() -> None:
+        while (batch := experience.next(hyper, timeout_s=0.0)) is None:
+            queue.put(unrolls[replay.inserted % DISTINCT])
+        experience.after_update(batch, update(batch))
+
+    fixed, alone, along = replay.sample(TRAINED, priority_exponent=1.0, importance_exponent=1.0), [], []
+    for number in range(1 + min(given.rounds, UPDATES)):
+        for found, work in ((alone, lambda: update(fixed)), (along, whole)):
+            seconds = 1 / rate(work, 1)
+            if number:  # the first round warms up
+                found.append(seconds)
+    experience.close()
+    return alone, along
+
+
 def row(title: str, rates: list[float], size: int, *, unrolls: int, plain: list[float] | None = None) -> str:
     """A line of the table; `size`: bytes of one call, which is about that many `unrolls`."""
     mine = statistics.median(rates)
@@ -142,9 +195,10 @@ def row(title: str, rates: list[float], size: int, *, unrolls: int, plain: list[
 
 
 def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, list[float]]],
-           given: argparse.Namespace) -> str:
+           trained: tuple[list[float], list[float]], given: argparse.Namespace) -> str:
     """All of it, as Markdown."""
     one, batch = layout.unroll_bytes, config.hyperparameters.batch_size
+    alone, along = map(statistics.median, trained)
     frames = int(np.prod(layout.fields["observation"][0]))
     rows = []
     for where, rates in found.items():
@@ -166,6 +220,9 @@ def report(layout: UnrollLayout, config: RunConfig, found: dict[str, dict[str, l
         "turns, on one thread.", "",
         "| | unrolls/s | GiB/s | plain copy, GiB/s | ratio | range of unrolls/s |", "|---|---|---|---|---|---|", *rows,
         "",
+        f"An update of {TRAINED} unrolls takes {alone * 1e3:,.0f} ms on a batch that is there, and {along * 1e3:,.0f} "
+        "ms with the inserts that earn the batch, its sampling and its priorities: training keeps "
+        f"**{alone / along:.1%}** of its speed (medians of {len(trained[0])} in turn).", "",
     ])
 
 
@@ -188,7 +245,8 @@ def main() -> None:
     print("measured in memory", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=given.folder) as made:
         found["disk"] = measure(layout, config, given, folder=Path(made))
-    table = report(layout, config, found, given)
+    print("measured on disk", file=sys.stderr, flush=True)
+    table = report(layout, config, found, training(layout, given), given)
     print(table)
     if given.write:
         RESULT.write_text(f"# Replay: taking in and giving out unrolls of Atari\n\n{table}")
