@@ -89,10 +89,11 @@ class Panel:
         return pictures(self.part("charts"))
 
     def wait_for_charts(self) -> None:
-        """Bring them into view, until all that are seen are drawn."""
+        """Bring them into view, and back where the page moves meanwhile, until all are drawn: only those seen are."""
         self.part("charts").first.scroll_into_view_if_needed()
         self.notebook.page.wait_for_function(
-            f"root => {{ const all = ({_PICTURES})(root); return all.length > 2 && all.every(Boolean) }}",
+            "root => { root.scrollIntoView({ block: 'center' }); "
+            f"const all = ({_PICTURES})(root); return all.length > 2 && all.every(Boolean) }}",
             arg=self.part("charts").first.element_handle())
 
     def cut_off(self) -> list[str]:
