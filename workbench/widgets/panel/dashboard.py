@@ -220,7 +220,7 @@ SLOTS = {
     "priority": _shape("Priorities", "priority", "priority of an unroll in the replay"),
     "sample_age": _shape("Age of samples", "sample_age", "steps between arrival and use"),
     "bottleneck": _Bottleneck("Where the time goes", _lines({}), group=SYSTEM),
-    "life": Slot("Where an observation spends its life", _life, tuple(LIFE), group=SYSTEM),
+    "life": Slot("An observation's life", _life, tuple(LIFE), group=SYSTEM),
     "batches": _of("Batch and queue fill", {"batch_fill": "batch", "queue_occupancy": "queue"}, share=True,
                    group=SYSTEM),
     "waits": _of("Batch wait and work (ms)", WAITS, log=True, group=SYSTEM),
