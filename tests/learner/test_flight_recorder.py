@@ -55,10 +55,11 @@ def test_the_stages_of_a_life_add_up_to_it(monkeypatch, transport):
                 assert time.monotonic() < deadline, f"{landed} flights after a minute"
                 batch = experience.next(SimpleNamespace(batch_size=4), timeout_s=10)
                 time.sleep(LIFE_S)
-                for flight in batch.flights:
+                flights = [unroll.flight for unroll in batch.unrolls if unroll.flight is not None]
+                for flight in flights:
                     flight.ends("training")
                     flight.land()
-                landed += len(batch.flights)
+                landed += len(flights)
     for flight in running.inference.flights._landed:
         assert list(STAGES) == sorted(flight.seconds, key=list(STAGES).index) and 0 <= flight.row < 6
         assert all(seconds >= 0 for seconds in flight.seconds.values()) and flight.seconds["training"] >= LIFE_S
