@@ -224,9 +224,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     given = parser.parse_args(words)
     if given.chosen and not (given.folder / CHOSEN).exists():
         parser.error(f"no run has chosen settings yet: {given.folder / CHOSEN} is not there; leave --chosen out")
-    missing = [name for name in given.peers or () if python_of(PEERS[name].requirements, given.folder) is None]
-    if missing and not given.install:
-        parser.error(f"{' and '.join(missing)}: not installed; {command_to_install(missing)}")
+    given.asked_for = given.peers or []
     given.peers = list(PEERS) if given.peers is None else given.peers
     return given
 
@@ -246,6 +244,10 @@ def main() -> int:
     if given.install:
         install_all(given)
         return 0
+    if missing := [name for name in given.asked_for if python_of(PEERS[name].requirements, given.folder) is None]:
+        print(f"benchmarks/peers/compare.py: {' and '.join(missing)}: not installed; {command_to_install(missing)}",
+              file=sys.stderr)
+        return 2
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started ends as well
     chosen, errors, tried = choose([*OURS, *given.peers], given)

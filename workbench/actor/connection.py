@@ -105,8 +105,9 @@ class SharedStream:
         return self._rows.read_actions(packet) if packet else self._stream.exchange()
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Ends the connection, and lets its memory go."""
         self._doorbell.close()
+        del self._rows  # at once: asyncio's errors of the stream's end may hold this object for long
         self._stream.close()
 
 
