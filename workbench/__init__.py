@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.metrics.status import RunStatus
-    from workbench.planning import plan
+    from workbench.planning.plan import plan
     from workbench.planning.recipes.recipe import recipe
     from workbench.playing.by_hand.game import Game, play
     from workbench.playing.episodes import evaluate, rollout

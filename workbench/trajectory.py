@@ -43,6 +43,7 @@ NO_DISCOUNT = Flags.TERMINATED | Flags.LIFE_LOST
 
 
 ActionKind = Literal["categorical", "multi_discrete", "bernoulli", "tanh_normal"]
+ACTION_KINDS: tuple[str, ...] = get_args(ActionKind)
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def _check(spec: EnvironmentSpec) -> None:
         if not _whole(size):
             raise ValueError(f"{name}={size!r} is not a number from 1 to {_MOST:,}")
     least = 0 if actions.kind == "tanh_normal" else 1
-    if not (actions.kind in get_args(ActionKind) and 0 < len(actions.sizes) <= _MOST_CHOICES
+    if not (actions.kind in ACTION_KINDS and 0 < len(actions.sizes) <= _MOST_CHOICES
             and all(type(size) is int and least <= size <= _MOST_CHOICES * least for size in actions.sizes)
             and (actions.kind != "categorical" or len(actions.sizes) == 1)
             and spec.num_actions == actions.encoded_size):

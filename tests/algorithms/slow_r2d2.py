@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms import Batch, QValueOutput
-from workbench.config import R2D2Config
+from workbench.algorithms.r2d2.config import R2D2Config
 from workbench.trajectory import EnvironmentSpec, Flags
 
 ACTIONS = 3

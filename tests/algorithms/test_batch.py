@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,9 @@ from tests.algorithms.unrolls import random_unroll
 from workbench import algorithms
 from workbench.algorithms import collate, join_frames, push_frames, stack_frames
 from workbench.algorithms.frame_stacking import frames_of_words, push_words, push_words_in_place
+from workbench.algorithms.r2d2.agent import R2D2
+from workbench.algorithms.vtrace.agent import VTrace
+from workbench.algorithms.vtrace.config import VTraceConfig
 from workbench.config import RunConfig
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import EnvironmentSpec, unroll_axis
@@ -95,9 +96,8 @@ def test_words_pushed_in_place_are_the_stacks_of_the_frames() -> None:
 def test_an_algorithm_is_built_by_the_name_in_the_configuration() -> None:
     config = RunConfig.build("CartPole-v1", unroll_length=5)
     algorithm = algorithms.build(config, spec=VECTORS)
-    assert isinstance(algorithm, algorithms.VTrace) and algorithm.overlap == 0
+    assert isinstance(algorithm, VTrace) and algorithm.overlap == 0
     assert set(algorithm.behaviour_fields()) == {"policy_logits", "value"}
-    assert dataclasses.is_dataclass(config.hyperparameters) and not isinstance(algorithm, algorithms.ReplayAlgorithm)
+    assert type(config.hyperparameters) is VTraceConfig
     replaying = algorithms.build(RunConfig.build("CartPole-v1", algorithm="r2d2", burn_in=7), spec=VECTORS)
-    assert isinstance(replaying, algorithms.R2D2) and replaying.overlap == 7
-    assert isinstance(replaying, algorithms.ReplayAlgorithm)
+    assert isinstance(replaying, R2D2) and replaying.overlap == 7

@@ -9,10 +9,11 @@ import torch
 import torch.distributions as D
 from torch import nn
 
-from workbench.algorithms import PolicyValueOutput, VTrace, distributions
+from workbench.algorithms import PolicyValueOutput, distributions
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import SMALLEST_WIDTH, TanhNormal, distribution_of
-from workbench.config import VTraceConfig
+from workbench.algorithms.vtrace.agent import VTrace
+from workbench.algorithms.vtrace.config import VTraceConfig
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags
 
 SPECS = {

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tests.algorithms.slow_r2d2 import slow_h, slow_inverse, slow_n_step_target
-from workbench.algorithms import r2d2
 from workbench.algorithms.episode_ends import rewards_and_discounts
+from workbench.algorithms.r2d2 import targets as r2d2
 from workbench.trajectory import NO_DISCOUNT, Flags
 
 EPSILONS = [1e-3, 1e-2, 1.0]

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from tests.algorithms.no_waiting import NoWaiting
 from tests.algorithms.slow_r2d2 import SIZE, SPEC, Counting, Recurrent, State, slow_loss, slow_run
 from tests.algorithms.unrolls import random_unroll
-from workbench.algorithms import R2D2, Batch, Loss, QValueOutput, Roles, collate
-from workbench.config import R2D2Config
+from workbench.algorithms import Batch, Loss, QValueOutput, Roles, collate
+from workbench.algorithms.r2d2.agent import R2D2
+from workbench.algorithms.r2d2.config import R2D2Config
 from workbench.trajectory import Flags, Unroll
 
 

@@ -11,9 +11,11 @@ from torch import Tensor
 from tests.algorithms.no_waiting import NoWaiting
 from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
 from workbench import networks
-from workbench.algorithms import Batch, Loss, PolicyValueOutput, Roles, VTrace, collate, vtrace
+from workbench.algorithms import Batch, Loss, PolicyValueOutput, Roles, collate
 from workbench.algorithms.episode_ends import rewards_and_discounts
-from workbench.config import VTraceConfig
+from workbench.algorithms.vtrace import targets as vtrace
+from workbench.algorithms.vtrace.agent import VTrace
+from workbench.algorithms.vtrace.config import VTraceConfig
 from workbench.trajectory import EnvironmentSpec, Flags
 
 ACTIONS = 4

@@ -13,7 +13,8 @@ import torch
 from tests.learner.counting import CountingNetwork
 from tests.played import checkpoint_in, evaluated, rolled_out
 from workbench import checkpoints
-from workbench.algorithms import QValueOutput, r2d2
+from workbench.algorithms import QValueOutput
+from workbench.algorithms.r2d2 import targets as r2d2
 from workbench.environments.adapters import code_by_value
 from workbench.errors import EnvironmentFailed, NetworkFailed
 from workbench.testing import CatchEnv, Count, CountingEnv, FailingEnv

@@ -14,15 +14,19 @@ import torch
 from tests.conftest import eventually
 from tests.learner.counting import Rig, actor, expected_value, rig
 from workbench.algorithms import PolicyValueOutput, QValueOutput
-from workbench.config import R2D2Config, VTraceConfig
+from workbench.algorithms.r2d2.agent import R2D2
+from workbench.algorithms.r2d2.config import R2D2Config
+from workbench.algorithms.vtrace.agent import VTrace
+from workbench.algorithms.vtrace.config import VTraceConfig
 from workbench.errors import InvalidInput
 from workbench.learner.inference import watch_tap
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.testing import Count, CountingEnv
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Unroll
+from workbench.trajectory import EnvironmentSpec, Flags, Unroll
 from workbench.wire import columns
 
 IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=2)
+CHOICES = EnvironmentSpec("x", (1,), "float32", 2)
 LENGTHS = [7, 3]
 SMALL = {"actors": 1, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4, "unroll_length": 5,
          "frame_stack": 2}
@@ -171,12 +175,13 @@ def test_a_batch_names_the_rows_that_are_watched() -> None:
 
 def test_what_the_network_says_is_shown_as_probabilities_or_as_returns() -> None:
     logits = torch.log(torch.tensor([[[0.1, 0.9], [0.5, 0.5]]]))
-    said = thought(PolicyValueOutput(logits, torch.tensor([[2.0, 3.0]])), (), 1, config=VTraceConfig(),
-                   actions=ActionSpec("categorical", (2,)))
+    vtrace = VTrace(VTraceConfig(), spec=CHOICES)
+    said = thought(PolicyValueOutput(logits, torch.tensor([[2.0, 3.0]])), (), 1, algorithm=vtrace,
+                   config=VTraceConfig())
     assert said["kind"] == "probability" and said["value"] == 3.0
     assert said["scores"] == pytest.approx([0.5, 0.5]) and np.isnan(said["state_norm"])
     state = (torch.tensor([[3.0, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, 4.0], [0.0, 0.0]]))
     q_values = QValueOutput(torch.tensor([[[1.0, -2.0], [0.0, 0.0]]]))
-    said = thought(q_values, state, 0, config=R2D2Config(value_rescaling=False),
-                   actions=ActionSpec("categorical", (2,)))
+    config = R2D2Config(value_rescaling=False)
+    said = thought(q_values, state, 0, algorithm=R2D2(config, spec=CHOICES), config=config)
     assert said == {"kind": "q_value", "scores": [1.0, -2.0], "value": 1.0, "state_norm": 5.0}

@@ -5,7 +5,7 @@ import shutil
 import psutil
 import pytest
 
-from workbench.config import R2D2Config
+from workbench.algorithms.r2d2.config import R2D2Config
 from workbench.errors import OutOfBounds
 from workbench.replay.replay_capacity import free_bytes, group_free_bytes, planned_capacity
 from workbench.replay.unroll_fields import UnrollLayout

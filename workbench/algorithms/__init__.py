@@ -1,25 +1,31 @@
-"""Reinforcement learning algorithms: pure functions of tensors, and for each algorithm a class for the learner."""
+"""Reinforcement learning algorithms: a folder for each, and what they share. Importing it loads no torch.
+
+An algorithm's folder has its hyperparameters (config.py), its targets and losses as pure functions of tensors
+(targets.py), and the class that the learner drives (agent.py). Nothing else names it: `config.algorithms` finds it.
+"""
 
 from __future__ import annotations
 
-from workbench.algorithms.batch import Batch, collate
-from workbench.algorithms.frame_stacking import join_frames, push_frames, stack_frames
-from workbench.algorithms.interface import (
-    Algorithm,
-    Heads,
-    Loss,
-    Network,
-    NetworkOutput,
-    PolicyValueOutput,
-    QValueOutput,
-    ReplayAlgorithm,
-    Roles,
-)
-from workbench.algorithms.r2d2_agent import R2D2
-from workbench.algorithms.vtrace_agent import VTrace
-from workbench.config import ALGORITHMS, RunConfig
-from workbench.errors import UnknownName
-from workbench.trajectory import EnvironmentSpec
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import workbench.config  # noqa: F401  # first, since each algorithm's config.py derives from its classes
+
+if TYPE_CHECKING:
+    from workbench.algorithms.batch import Batch, collate
+    from workbench.algorithms.frame_stacking import join_frames, push_frames, stack_frames
+    from workbench.algorithms.interface import (
+        Algorithm,
+        Heads,
+        Loss,
+        Network,
+        NetworkOutput,
+        Outlook,
+        PolicyValueOutput,
+        QValueOutput,
+        Roles,
+    )
+    from workbench.algorithms.loading import build
 
 __all__ = [
     "Algorithm",
@@ -28,12 +34,10 @@ __all__ = [
     "Loss",
     "Network",
     "NetworkOutput",
+    "Outlook",
     "PolicyValueOutput",
     "QValueOutput",
-    "R2D2",
-    "ReplayAlgorithm",
     "Roles",
-    "VTrace",
     "build",
     "collate",
     "join_frames",
@@ -41,11 +45,14 @@ __all__ = [
     "stack_frames",
 ]
 
+_HOMES = {"Batch": "batch", "collate": "batch", "build": "loading", "join_frames": "frame_stacking",
+          "push_frames": "frame_stacking", "stack_frames": "frame_stacking"}
 
-def build(config: RunConfig, *, spec: EnvironmentSpec) -> Algorithm:
-    """The algorithm that the run's configuration names. Raises UnknownName."""
-    if config.algorithm == "vtrace":
-        return VTrace(config.hyperparameters, spec=spec)
-    if config.algorithm == "r2d2":
-        return R2D2(config.hyperparameters, spec=spec)
-    raise UnknownName.among("algorithm", config.algorithm, ALGORITHMS)
+
+def __getattr__(name: str) -> Any:
+    """Load a name when it is first used: all of them need torch."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'interface')}"), name)
+    globals()[name] = value
+    return value

@@ -25,7 +25,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Distribution(Protocol):
-    """What V-trace needs of a distribution."""
+    """What algorithms need of a distribution."""
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
         """Random actions, as unrolls keep them, without a gradient."""
@@ -234,6 +234,15 @@ def _normals_of_a_logistic(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 CATEGORICAL = Categorical()
+
+
+def scores_of(parameters: Tensor, actions: ActionSpec) -> Tensor:
+    """A score for every action or part of one, float32 [..., A]: probabilities, or the middles of actions' numbers."""
+    if actions.kind == "tanh_normal":
+        return distribution_of(actions).mode(parameters).tanh()
+    if actions.kind == "bernoulli":
+        return parameters.sigmoid()
+    return torch.cat([part.softmax(-1) for part in torch.split(parameters, list(actions.sizes), -1)], -1)
 
 
 def distribution_of(actions: ActionSpec) -> Distribution:

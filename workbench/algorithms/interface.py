@@ -1,26 +1,31 @@
 """The interfaces between the learner, an algorithm and a network.
 
 The learner owns data, devices and the optimizer. An algorithm turns network outputs into actions and unrolls into a
-loss. A network maps time-major tensors to the outputs that the algorithm needs; inference is the same call with T=1.
+loss; on which data it trains, and how often, says the class of its configuration (`config.hyperparameters`). A network
+maps time-major tensors to the outputs that the algorithm needs; inference is the same call with T=1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.algorithms.batch import Batch
-from workbench.trajectory import FieldSpec, Unroll
+from workbench.algorithms.distributions import distribution_of, scores_of
+from workbench.algorithms.episode_ends import rewards_and_discounts
+from workbench.algorithms.frame_stacking import stack_frames
+from workbench.errors import InvalidInput
+from workbench.trajectory import ACTION_KINDS, NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags, Unroll
 
 State = tuple[Tensor, ...]
 
 
 class PolicyValueOutput(NamedTuple):
-    """The output of a network for V-trace.
+    """The output of a network of an actor and a critic.
 
     Attributes:
         policy_logits: float32 [T, B, A], the parameters of the policy's distribution: logits where actions are choices
@@ -33,7 +38,7 @@ class PolicyValueOutput(NamedTuple):
 
 
 class QValueOutput(NamedTuple):
-    """The output of a network for R2D2.
+    """The output of a network of the values of actions.
 
     Attributes:
         q_values: float32 [T, B, A], Q(x_t, ·), rescaled if the algorithm rescales returns.
@@ -56,7 +61,7 @@ class Heads:
         dueling_size: units of the hidden layer in each dueling head; 0 for no dueling heads.
     """
 
-    output: type[PolicyValueOutput] | type[QValueOutput] = PolicyValueOutput
+    output: type[NetworkOutput] = PolicyValueOutput
     recurrent: bool = False
     lstm_size: int = 256
     dueling_size: int = 0
@@ -108,58 +113,147 @@ class Loss(NamedTuple):
         samples: tensors of any shape by name, for histograms over `Algorithm.histogram_edges`.
         priorities: [B] for prioritized replay, or None.
         next_states: [B, ...] each, the recomputed recurrent state before the first step of the next unrolls, or None.
+        enough: 0-d, above 0 where the policy has moved far enough: the rest of the round's epochs is left out. None:
+            all are made.
     """
 
     total: Tensor
     scalars: dict[str, Tensor]
-    samples: dict[str, Tensor]
+    samples: dict[str, Tensor] = {}  # never changed
     priorities: Tensor | None = None
     next_states: State | None = None
+    enough: Tensor | None = None
 
 
-class Algorithm(Protocol):
-    """What the learner needs of an algorithm. `config` is the algorithm's live configuration at each call."""
+class Outlook(NamedTuple):
+    """A network's output [T, B, ...] as people see it.
 
-    overlap: int  # steps that consecutive unrolls share beyond the one that every unroll shares (R2D2: burn-in)
-    heads: Heads
-    histogram_edges: Mapping[str, tuple[float, ...]]  # of `Loss.samples`, ascending; samples beyond them are clipped
+    Attributes:
+        kind: what the scores are: "probability", "q_value" or "mean".
+        scores: float32 [T, B, A]. Probabilities sum to 1 for each choice; a switch has the probability of 1. Q-values
+            are discounted sums of rewards as in training (clipped to ±max_abs_reward where set). Where actions are
+            numbers, the score is the middle of each one's distribution, in [-1, 1].
+        value: float32 [T, B], V(x_t), or the highest Q-value; a sum of the same rewards.
+    """
+
+    kind: str
+    scores: Tensor
+    value: Tensor
+
+
+class Algorithm:
+    """What the learner needs of an algorithm. A subclass defines `loss`; the rest is that of an actor and a critic.
+
+    `config` is the algorithm's live configuration at each call.
+
+    Attributes:
+        actions: the kinds of actions that it chooses (`trajectory.ACTION_KINDS`).
+        histogram_edges: of `Loss.samples`, ascending; samples beyond them are clipped.
+        overlap: steps that consecutive unrolls share beyond the one that every unroll shares, such as a burn-in.
+        heads: what its network has on top of a torso.
+        spec: of the environment.
+        distribution: of the policy over its actions.
+    """
+
+    actions: tuple[str, ...] = ACTION_KINDS
+    histogram_edges: Mapping[str, tuple[float, ...]] = {}
+    overlap: int = 0
+    heads: Heads = Heads(PolicyValueOutput)
+
+    def __init__(self, config: Any, *, spec: EnvironmentSpec) -> None:
+        if spec.actions.kind not in self.actions:
+            raise InvalidInput(
+                f"{type(self).__name__} needs actions of kind {' or '.join(self.actions)}, and actions of {spec.name} "
+                f"are {spec.actions.kind} {list(spec.actions.sizes)}. Use another algorithm, such as 'vtrace'.")
+        self.spec = spec
+        self.distribution = distribution_of(spec.actions)
+
+    # ---- acting -----------------------------------------------------------------------------------------------------
 
     def behaviour_fields(self) -> Mapping[str, FieldSpec]:
-        """The fields of the behaviour's output that are stored with every step."""
+        """The fields of the behaviour's output that are stored with every step: the policy's parameters and V."""
+        return {"policy_logits": ((self.spec.actions.parameters,), "float32"), "value": ((), "float32")}
 
     def act(
         self, output: Any, *, roles: Roles, greedy: bool, generator: torch.Generator | None, config: Any
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Actions [B, *action] for an output of T=1, and the behaviour fields [B, ...]; `greedy`: nothing is random."""
+        """Actions [B, *action] for an output of T=1, and the behaviour fields [B, ...]; `greedy`: nothing is random.
+
+        Here: a sample of the policy, or its mode; `roles` are ignored, since the policy itself explores.
+        """
+        logits, value = output.policy_logits[0].float(), output.value[0].float()
+        policy = self.distribution
+        actions = policy.mode(logits) if greedy else policy.sample(logits, generator=generator)
+        return actions, {"policy_logits": logits, "value": value}
 
     def bootstrap(self, output: Any) -> Tensor:
         """Values [B] of final observations (an output of T=1), for truncated episodes."""
+        value: Tensor = output.value[0].float()
+        return value
+
+    def outlook(self, output: Any, *, config: Any) -> Outlook:
+        """The output as people see it."""
+        scores = scores_of(output.policy_logits.float(), self.spec.actions)
+        return Outlook("mean" if self.spec.actions.kind == "tanh_normal" else "probability", scores,
+                       output.value.float())
+
+    def preference(self, output: Any, *, action: Tensor, config: Any) -> Tensor:
+        """How strongly the network prefers `action` [*action], [T, B], differentiable: log π(a|x_t).
+
+        Where actions are numbers, it is the sum of their middles, because the density's slope at its mode is 0.
+        """
+        if self.spec.actions.kind == "tanh_normal":
+            return self.outlook(output, config=config).scores.sum(-1)
+        parameters = output.policy_logits.float()
+        return self.distribution.log_prob(parameters, actions=action.expand(*parameters.shape[:-1], *action.shape))
+
+    # ---- training ---------------------------------------------------------------------------------------------------
 
     def loss(self, network: Network, *, batch: Batch, config: Any) -> Loss:
         """The loss of a batch. Never waits for the device."""
+        raise NotImplementedError(f"{type(self).__name__} has no method loss(network, *, batch, config).")
 
-    def prepare(self, network: torch.nn.Module) -> None:
+    def outputs(self, network: Network, batch: Batch) -> Any:
+        """The network's output [T+1, B, ...] at every step of a batch, from the unrolls' first states."""
+        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+        output, _ = network(stacked, batch.previous_action, batch.reward, batch.start, batch.initial_state)
+        return output
+
+    def rewards_and_discounts(self, batch: Batch, config: Any) -> tuple[Tensor, Tensor]:
+        """r_t and γ_t of steps 1 … T, [T, B], with the ends of episodes in them (see `episode_ends`)."""
+        return rewards_and_discounts(
+            batch.reward[1:],
+            ended=batch.has(NO_DISCOUNT)[1:],
+            truncated=batch.has(Flags.TRUNCATED)[1:],
+            bootstrap_values=batch.bootstrap_value[1:],
+            discount=config.discount,
+            max_abs_reward=config.max_abs_reward,
+            reward_scale=config.reward_scale,
+        )
+
+    def prepare(self, network: nn.Module) -> None:
         """Called once the network's weights are in place, before `load_state`, `loss` and `updated`."""
 
-    def updated(self, network: torch.nn.Module, *, updates: int, config: Any) -> None:
+    def updated(self, network: nn.Module, *, updates: int, config: Any) -> None:
         """Called after each update of the network, with the number of updates so far."""
+
+    def initial_priority(self, unroll: Unroll, *, config: Any) -> float:
+        """Priority of an unroll that is new in a replay, from the behaviour's stored outputs; no forward pass."""
+        return 1.0
+
+    # ---- what it has learnt beside the network ----------------------------------------------------------------------
 
     def to(self, device: torch.device | str) -> Algorithm:
         """Returns itself, with its learned parameters on `device`."""
+        return self
 
-    def parameters(self) -> list[torch.nn.Parameter]:
+    def parameters(self) -> list[nn.Parameter]:
         """Learned parameters beside the network's, for the optimizer."""
+        return []
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that a checkpoint keeps."""
+        return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restores what `state` returned."""
-
-
-@runtime_checkable
-class ReplayAlgorithm(Protocol):
-    """The further method of an algorithm that trains from prioritized replay instead of on each unroll once."""
-
-    def initial_priority(self, unroll: Unroll, *, config: Any) -> float:
-        """Priority of a new unroll, from the behaviour's stored outputs; no forward pass."""

@@ -184,10 +184,10 @@ def _runs() -> list[str]:
 def _choices(keyword: str) -> list[str]:
     """The texts that a field, or an argument of `launch`, may be."""
     from workbench import launchers
-    from workbench.config import NETWORKS
+    from workbench.config import ALGORITHMS, NETWORKS
     from workbench.config.signatures import all_settings
 
-    known = {"network": NETWORKS, "launcher": launchers.LAUNCHERS}
+    known = {"algorithm": tuple(ALGORITHMS), "network": NETWORKS, "launcher": launchers.LAUNCHERS}
     setting = all_settings().get(keyword)
     return list(known.get(keyword) or (setting.choices if setting else ()))
 

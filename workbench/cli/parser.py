@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from workbench import __version__
 from workbench.cli.values import option, option_help
-from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.config import ALGORITHMS, DEFAULT, RunConfig, settings
 from workbench.config.signatures import all_settings
 from workbench.errors import nearest
 
@@ -72,7 +72,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """The arguments of `wb.launch`: an option for each setting, in groups."""
     parser.usage, parser.epilog = f"{parser.prog} ENVIRONMENT [option ...]", _NUMBERS
     parser.add_argument("environment", metavar="ENVIRONMENT", help="such as ALE/Pong-v5 or CartPole-v1")
-    parser.add_argument("--algorithm", default="vtrace", help=f"one of {', '.join(ALGORITHMS)} (default: vtrace)")
+    parser.add_argument("--algorithm", default=DEFAULT, help=f"one of {', '.join(ALGORITHMS)} (default: {DEFAULT})")
     parser.add_argument("--name", help="of the run; default: the first free one, such as pong-vtrace-1")
     parser.add_argument("--network", help="name of the network; default: chosen by the preset or the observations")
     parser.add_argument("--preset", help="name of the preset for fields that are not set, or none; default: that "
@@ -94,8 +94,9 @@ def _groups() -> Iterator[tuple[str, Sequence[str]]]:
     yield from _GROUPS.items()
     grouped = {name for names in _GROUPS.values() for name in names}
     yield _ELSEWHERE, [name for name in settings(RunConfig) if name not in grouped and name not in APART]
-    by_algorithm = {name: set(settings(config)) for name, config in ALGORITHMS.items()}
-    shared = set.intersection(*by_algorithm.values())
-    yield "learning", [name for name in all_settings() if name in shared]
-    for algorithm, names in by_algorithm.items():
-        yield f"learning, {algorithm} only", [name for name in all_settings() if name in names - shared]
+    having: dict[tuple[str, ...], list[str]] = {}  # settings by the algorithms that have them
+    for name in all_settings():
+        if those := tuple(algorithm for algorithm, config in ALGORITHMS.items() if name in settings(config)):
+            having.setdefault(those, []).append(name)
+    for those, names in sorted(having.items(), key=lambda entry: -len(entry[0])):
+        yield "learning" if len(those) == len(ALGORITHMS) else f"learning, {' and '.join(those)} only", names

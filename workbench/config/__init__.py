@@ -7,20 +7,23 @@ A run's configuration is a `RunConfig` that holds the configuration of its algor
 
 from __future__ import annotations
 
-from workbench.config.hyperparameters import ALGORITHMS, LearningConfig, R2D2Config, VTraceConfig
+from workbench.config.hyperparameters import EpochsConfig, LearningConfig, ReplayConfig  # before the algorithms' own
+
+from workbench.config.algorithms import ALGORITHMS, DEFAULT  # isort: skip
 from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig
 from workbench.config.settings import Setting, setting, settings, unknown_field
 
 __all__ = [
     "ALGORITHMS",
+    "DEFAULT",
     "NETWORKS",
     "REPLAY_S",
     "WEIGHT_FIELDS",
+    "EpochsConfig",
     "LearningConfig",
-    "R2D2Config",
+    "ReplayConfig",
     "RunConfig",
     "Setting",
-    "VTraceConfig",
     "setting",
     "settings",
     "unknown_field",

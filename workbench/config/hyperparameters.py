@@ -1,10 +1,14 @@
-"""Hyperparameters: those of every algorithm, then those that each one adds or overrides, with their sources."""
+"""Hyperparameters that algorithms share, with their sources; each one's own are in its folder in `algorithms`.
+
+The class from which an algorithm's configuration derives says on what it trains: `LearningConfig`, each unroll once and
+in order; `EpochsConfig`, several epochs of minibatches of each round of unrolls; `ReplayConfig`, a replay.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.config.settings import setting, validate, with_default
+from workbench.config.settings import setting, validate
 
 _SEED_SCRIPT = "SEED gcp/train_atari.sh"
 _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
@@ -12,7 +16,10 @@ _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
 
 @dataclass(frozen=True)
 class LearningConfig:
-    """The fields of every algorithm's configuration: unrolls, batches and the optimizer."""
+    """The fields of every algorithm's configuration: unrolls, batches and the optimizer.
+
+    Each unroll is trained on once, in the order of completion, unless a subclass says otherwise.
+    """
 
     learning_rate: float = setting(1e-4, "learning rate (at the start, if it decays)", low=0.0, high=1.0,
                                    live=True, group="learning", scale="log")
@@ -42,10 +49,10 @@ class LearningConfig:
     adam_beta1: float = setting(0.9, "Adam's β1", low=0.0, high=0.9999, source="SEED football")
     adam_beta2: float = setting(0.999, "Adam's β2", low=0.0, high=0.999999, source="Adam, arXiv 1412.6980")
     adam_epsilon: float = setting(1e-5, "Adam's ε", low=1e-12, high=1.0, scale="log")
-    rmsprop_decay: float = setting(0.99, "RMSProp's decay", low=0.0, high=0.9999, source="IMPALA table D.3")
-    rmsprop_momentum: float = setting(0.0, "RMSProp's momentum", low=0.0, high=0.9999, source="IMPALA table D.3")
+    rmsprop_decay: float = setting(0.99, "RMSProp's decay", low=0.0, high=0.9999, source="IMPALA table G.1")
+    rmsprop_momentum: float = setting(0.0, "RMSProp's momentum", low=0.0, high=0.9999, source="IMPALA table G.1")
     rmsprop_epsilon: float = setting(1.6e-4, "RMSProp's ε, beside the root", low=1e-12, high=1.0, scale="log",
-                                     source="IMPALA table D.3: 0.01 in the root, for sums over 640 steps: √0.01/640")
+                                     source="IMPALA table G.1: 0.01 in the root, for sums over 640 steps: √0.01/640")
     max_gradient_norm: float = setting(0.0, "global norm that gradients are clipped to; 0: not clipped", low=0.0,
                                        high=1e6, live=True, group="learning", scale="log")
 
@@ -54,79 +61,21 @@ class LearningConfig:
 
 
 @dataclass(frozen=True)
-class VTraceConfig(LearningConfig):
-    """Hyperparameters of V-trace (IMPALA, Espeholt et al. 2018, arXiv 1802.01561; SEED RL, arXiv 1910.06591)."""
+class EpochsConfig(LearningConfig):
+    """Hyperparameters of training in rounds: a round's unrolls, shuffled in each of a few epochs, in minibatches."""
 
-    unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="IMPALA table D.3")
-    batch_size: int = with_default(LearningConfig, "batch_size", 32, source="IMPALA table D.3")
-    discount: float = with_default(LearningConfig, "discount", 0.99, source="IMPALA table D.3")
-    max_abs_reward: float = with_default(LearningConfig, "max_abs_reward", 1.0, source="IMPALA table D.3")
-    learning_rate: float = with_default(LearningConfig, "learning_rate", 6e-4, source="IMPALA table D.3")
-    warmup_updates: int = with_default(LearningConfig, "warmup_updates", 200,
-                                       source="arXiv 1706.02677, section 2.2; DECISIONS.md")
-    adam_epsilon: float = with_default(LearningConfig, "adam_epsilon", 1e-5, source="arXiv 2006.05990, section 3.6")
-    max_gradient_norm: float = with_default(LearningConfig, "max_gradient_norm", 0.5,
-                                            source="A2C, PPO (means); IMPALA table D.3 has 40 for a sum over 640 steps")
-    lambda_: float = setting(1.0, "trace decay λ", low=0.0, high=1.0,
-                             live=True, group="loss", words="lambda (λ)", source="IMPALA remark 2; SEED flag")
-    rho_clip: float = setting(1.0, "clip ρ̄ of the importance ratio in the temporal difference", low=0.0, high=1e6,
-                              live=True, group="loss", scale="log", source="IMPALA eq. 1")
-    c_clip: float = setting(1.0, "clip c̄ of the importance ratio in the trace", low=0.0, high=1e6,
-                            live=True, group="loss", scale="log", source="IMPALA eq. 1")
-    pg_rho_clip: float = setting(1.0, "clip of the importance ratio in the policy gradient", low=0.0, high=1e6,
-                                 live=True, group="loss", scale="log", source="IMPALA section 4.2")
-    off_policy_correction: bool = setting(True, "importance ratios correct for actions of older policies; off: all are "
-                                          "taken as 1",
-                                          live=True, group="loss", source="IMPALA section 5.2.2, no-correction")
-    entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0,
-                                  live=True, group="exploration", scale="log", source="IMPALA table D.3")
-    target_entropy: float | None = setting(None, "entropy that the weight is adapted to, negative where actions are "
-                                           "numbers; None: fixed weight", unit="nats", low=-1000.0, high=1000.0,
-                                           live=True, group="exploration", source="SEED vtrace/learner.py")
-    entropy_cost_speed: float = setting(10.0, "speed at which the entropy weight adapts", low=0.0, high=1000.0,
-                                        source="SEED vtrace/learner.py")
-    baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0,
-                                   live=True, group="loss", scale="log", source="IMPALA table D.3")
-    kl_cost: float = setting(0.0, "weight of KL(behaviour ‖ target)", low=0.0, high=100.0, live=True, group="loss",
-                             source="SEED vtrace/learner.py")
+    epochs: int = setting(4, "epochs that are made of each round of unrolls", unit="epochs", low=1, high=1000,
+                          live=True, group="learning", source="PPO, arXiv 1707.06347, table 5: 3; CleanRL: 4")
+    minibatches: int = setting(4, "minibatches of batch_size unrolls in an epoch", unit="minibatches", low=1,
+                               high=4096, live=True, group="learning", source="PPO, arXiv 1707.06347, table 5; CleanRL")
+    publish: str = setting("update", "when inference takes over new weights: after each update, or after each round, "
+                           "so that a round's actions are those of one policy", choices=("update", "round"))
 
 
 @dataclass(frozen=True)
-class R2D2Config(LearningConfig):
-    """Hyperparameters of R2D2 (Kapturowski et al. 2019, "Recurrent experience replay"), as SEED RL runs it."""
+class ReplayConfig(LearningConfig):
+    """Hyperparameters of training from a replay, with or without priorities."""
 
-    unroll_length: int = with_default(LearningConfig, "unroll_length", 80, source=_SEED_SCRIPT)
-    batch_size: int = with_default(LearningConfig, "batch_size", 64, source=_SEED_R2D2)
-    evaluation_envs_per_actor: int = with_default(LearningConfig, "evaluation_envs_per_actor", 1,
-                                                  source="SEED gcp/train_atari.sh: 30 of 640")
-    discount: float = with_default(LearningConfig, "discount", 0.997, source=_SEED_R2D2)
-    max_abs_reward: float = with_default(LearningConfig, "max_abs_reward", 0.0,
-                                         source="Kapturowski et al. 2019: not clipped")
-    learning_rate: float = with_default(LearningConfig, "learning_rate", 1e-4, source=_SEED_SCRIPT)
-    adam_epsilon: float = with_default(LearningConfig, "adam_epsilon", 1e-3, source=_SEED_R2D2)
-    max_gradient_norm: float = with_default(LearningConfig, "max_gradient_norm", 80.0,
-                                            source=f"{_SEED_SCRIPT}; the loss sums over an unroll")
-    burn_in: int = setting(40, "steps before each unroll that only bring the recurrent state up to date", unit="steps",
-                           low=0, high=10_000, source=_SEED_R2D2)
-    recurrent_state: str = setting(
-        "stored", "state that an unroll's first burn-in step starts from: as acted with, zeros, or as training last "
-        "recomputed it", choices=("stored", "zero", "refreshed"), source="Kapturowski et al. 2019, section 3")
-    n_steps: int = setting(5, "steps of reward in a target, n", unit="steps", low=1, high=1000, source=_SEED_R2D2)
-    value_rescaling: bool = setting(True, "learn values of returns rescaled by h", source="Pohlen et al. 2018")
-    value_rescaling_epsilon: float = setting(1e-3, "ε of h(x) = sign(x)(√(|x|+1)-1) + εx", low=1e-9, high=1.0,
-                                             scale="log", source=_SEED_R2D2)
-    target_update_period: int = setting(2500, "updates between copies of the network into the target network",
-                                        unit="updates", low=1, high=10_000_000,
-                                        live=True, group="learning", scale="log", source=_SEED_R2D2)
-    exploration_base: float = setting(0.4, "base of the environments' ε: base^x, x even from the first power to the "
-                                      "last", low=0.0, high=1.0,
-                                      live=True, group="exploration", source="Horgan et al. 2018; SEED")
-    exploration_first_power: float = setting(1.0, "power of the environment that explores most", low=0.0, high=100.0,
-                                             live=True, group="exploration", source="Horgan et al. 2018; SEED")
-    exploration_last_power: float = setting(8.0, "power of the environment that explores least", low=0.0, high=100.0,
-                                            live=True, group="exploration", source="Horgan et al. 2018; SEED")
-    evaluation_epsilon: float = setting(1e-3, "ε of environments that evaluate", low=0.0, high=1.0,
-                                        live=True, group="exploration", source=_SEED_R2D2)
     replay_size: int = setting(0, "unrolls that the replay holds; 0: as many as replay_memory_gb holds, at most "
                                "100,000, planned when the run first starts", unit="unrolls", low=0,
                                high=10_000_000, source=f"{_SEED_SCRIPT}: 100,000")
@@ -142,13 +91,5 @@ class R2D2Config(LearningConfig):
                                        live=True, group="learning", source=_SEED_R2D2)
     importance_exponent: float = setting(0.6, "power of the weights that correct for the sampling; 0: none", low=0.0,
                                          high=10.0, live=True, group="learning", source=_SEED_R2D2)
-    priority_max_share: float = setting(0.9, "η of a sequence's priority η·max|δ| + (1-η)·mean|δ|", low=0.0, high=1.0,
-                                        live=True, group="learning", source=_SEED_R2D2)
     save_replay: bool = setting(False, "checkpoints hold the replay, so that a resumed run goes on with it; of the "
                                 "automatic ones only the newest keeps it", live=True, group="system")
-    lstm_size: int = setting(512, "units of the LSTM", unit="units", low=1, high=16_384, source=_SEED_R2D2)
-    dueling_size: int = setting(512, "units of the hidden layer of each dueling head", unit="units", low=1, high=16_384,
-                                source=_SEED_R2D2)
-
-
-ALGORITHMS: dict[str, type[LearningConfig]] = {"vtrace": VTraceConfig, "r2d2": R2D2Config}

@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.config.hyperparameters import ALGORITHMS, VTraceConfig
+from workbench.config.algorithms import ALGORITHMS, DEFAULT
+from workbench.config.hyperparameters import ReplayConfig
 from workbench.config.settings import Setting, setting, settings, unknown_field, validate
 from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
@@ -30,7 +31,7 @@ class RunConfig:
     """Everything that defines a run, except code typed in a notebook cell."""
 
     environment: str = setting("", "environment name, such as ALE/Pong-v5")
-    algorithm: str = setting("vtrace", "algorithm", choices=tuple(ALGORITHMS))
+    algorithm: str = setting(DEFAULT, "algorithm")
     environment_options: dict[str, Any] = setting({}, "options of the environment's adapter")
     wrappers: str = setting("", "names of the wrappers around each environment, innermost first; "
                             "launch(wrappers=[...]) sets it, and their code lies with the run")
@@ -104,7 +105,7 @@ class RunConfig:
         0, "updates after which environments begin anew and a checkpoint is written, so that a run which was stopped "
         "or broke down goes on from there to exactly the same weights; acting and training take turns; 0: off",
         unit="updates", low=0, high=1_000_000)
-    hyperparameters: Any = dataclasses.field(default_factory=VTraceConfig)
+    hyperparameters: Any = dataclasses.field(default_factory=ALGORITHMS[DEFAULT])
 
     def __post_init__(self) -> None:
         validate(self)
@@ -137,7 +138,7 @@ class RunConfig:
     @property
     def replays(self) -> bool:
         """Whether the algorithm trains from a replay, which checkpoints can hold."""
-        return hasattr(self.hyperparameters, "save_replay")
+        return isinstance(self.hyperparameters, ReplayConfig)
 
     @property
     def last_checkpoint_s(self) -> float:
@@ -145,7 +146,7 @@ class RunConfig:
         return REPLAY_S if self.replays and self.hyperparameters.save_replay else 60.0
 
     @classmethod
-    def build(cls, environment: str, *, algorithm: str = "vtrace", **fields: Any) -> RunConfig:
+    def build(cls, environment: str, *, algorithm: str = DEFAULT, **fields: Any) -> RunConfig:
         """A configuration from flat names; `actors` defaults to at least one for each learner. Raises UnknownName or
         OutOfBounds."""
         if algorithm not in ALGORITHMS:

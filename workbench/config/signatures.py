@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from workbench.config.hyperparameters import ALGORITHMS
+from workbench.config.algorithms import ALGORITHMS, DEFAULT
 from workbench.config.run import RunConfig
 from workbench.config.settings import Setting, settings
 from workbench.tables import readable
@@ -27,7 +27,8 @@ _LONGEST_HELP = 58  # characters of a table's line
 
 
 def all_settings(*, live: bool = False) -> dict[str, Setting]:
-    """The settings of a run and of every algorithm by name, or only the live ones; vtrace's where several have one."""
+    """The settings of a run and of every algorithm by name, or only the live ones; the default algorithm's
+    where several have one."""
     every: dict[str, Setting] = {}
     for config in (*ALGORITHMS.values(), RunConfig):
         for name, field in settings(config).items():
@@ -70,8 +71,8 @@ def bounds_of(field: Setting) -> str:
 
 
 def _table(shown: dict[str, Setting]) -> str:
-    """A line for each field: of vtrace and the run, then what other algorithms have instead or beside."""
-    first, *others = ALGORITHMS
+    """A line for each field: of the run and its default algorithm, then what others have instead or beside."""
+    first, others = DEFAULT, [name for name in ALGORITHMS if name != DEFAULT]
     own = settings(ALGORITHMS[first]).keys() | settings(RunConfig).keys()
     lines = [f"Fields ({first}; default, bounds, meaning; a preset may change a default):"]
     lines += [_line(field) for name, field in shown.items() if name in own]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.interface import Heads, NetworkOutput, QValueOutput, State
+from workbench.algorithms.interface import Heads, NetworkOutput, PolicyValueOutput, QValueOutput, State
 from workbench.errors import NetworkFailed, UnknownName
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.normalization import Observed, needs_observed
@@ -79,6 +79,9 @@ def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
     if heads.output is QValueOutput:
         return DuelingNetwork(torso(), num_actions=spec.num_actions, lstm_size=lstm_size,
                               dueling_size=heads.dueling_size)
+    if heads.output is not PolicyValueOutput:
+        raise NetworkFailed(f"no network that ships gives {heads.output.__name__}, which the algorithm asks for. Pass "
+                            "one of your own: network=...")
     value_torso = torso() if name == "mlp" else None  # so the value's large gradients do not disturb a small policy
     return PolicyValueNetwork(torso(), actions=spec.actions, value_torso=value_torso, lstm_size=lstm_size)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.config import ALGORITHMS, settings
+from workbench.config import ALGORITHMS, DEFAULT, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
@@ -150,7 +150,7 @@ class _EnvironmentNumbers:
 
 def plan(
     environment: str = "ALE/Pong-v5", *, frames_per_second: float | None = None, cores: int | None = None,
-    learners: int | None = None, algorithm: str = "vtrace",
+    learners: int | None = None, algorithm: str = DEFAULT,
     accelerator: str = "cpu-core", accelerators_per_learner: int = 1, group_size: int | None = None,
     batch_size: int | None = None, unroll_length: int | None = None, parameters: int | None = None,
     utilisation: float = 0.8, latency_ms: float | None = None, nic_gbit: float | None = None,

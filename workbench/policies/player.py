@@ -62,7 +62,7 @@ class Player:
         self.config = config
         self.spec = spec
         self.theirs = np.zeros(num_envs, bool)
-        self._algorithm = algorithm
+        self.algorithm = algorithm
         self._roles = algorithms.Roles.evaluating(num_envs)
         self._generator = torch.Generator().manual_seed(seed)
         self.state: State = network.initial_state(num_envs)  # type: ignore[operator]  # after the last step
@@ -89,7 +89,7 @@ class Player:
         reward = torch.from_numpy(step.reward.astype(np.float32))
         self.inputs = (join_frames(self._stack)[None], self._action[None], reward[None], start[None], self.state)
         self.output, self.state = self.network(*self.inputs)
-        self._action, _ = self._algorithm.act(self.output, roles=self._roles, greedy=greedy, generator=self._generator,
+        self._action, _ = self.algorithm.act(self.output, roles=self._roles, greedy=greedy, generator=self._generator,
                                                config=self.config)
         sent: Array = self._policy.to_environment(self._action).numpy()
         if self.opponent is not None:

@@ -1,4 +1,4 @@
-"""The source of training's batches: each unroll once and in order (V-trace, `queue`), or a replay (R2D2).
+"""The source of training's batches: each unroll once and in order, rounds of epochs, or a replay.
 
 Inference only appends to a bounded queue; the training thread does everything else, so sampling never blocks inference.
 Only a full queue blocks inference; this back-pressure slows the actors.
@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.interface import Algorithm, Loss, ReplayAlgorithm
+from workbench.algorithms.interface import Algorithm, Loss
+from workbench.config import EpochsConfig, ReplayConfig
 from workbench.errors import CheckpointCorrupt
+from workbench.replay.epochs import Epochs
 from workbench.replay.prioritized import Histograms, PrioritizedReplay
 from workbench.replay.queue import Fresh, UnrollQueue
 from workbench.replay.replay_capacity import check_memory, lasting_capacity
@@ -42,6 +44,10 @@ class Experience(Protocol):
 
     def after_update(self, batch: Batch, loss: Loss | None) -> None:
         """Use the loss of an update on `batch`; None: the update was skipped, since it was not finite."""
+
+    @property
+    def between_rounds(self) -> bool:
+        """Whether nothing that was taken waits to be trained on again: a checkpoint would not keep it."""
 
     @property
     def filling(self) -> str:
@@ -75,8 +81,10 @@ class Replayed:
     uses, which the metric counts.
     """
 
+    between_rounds = True
+
     def __init__(
-        self, queue: UnrollQueue, replay: PrioritizedReplay, algorithm: ReplayAlgorithm, *, min_size: int
+        self, queue: UnrollQueue, replay: PrioritizedReplay, algorithm: Algorithm, *, min_size: int
     ) -> None:
         self.queue = queue
         self.replay = replay
@@ -197,7 +205,10 @@ def build(
         OutOfBounds: the configured replay does not fit.
         StorageFailed: the disk refuses it.
     """
-    if not isinstance(algorithm, ReplayAlgorithm):
+    if isinstance(config, EpochsConfig):
+        round_size = config.batch_size * config.minibatches
+        return Epochs(UnrollQueue(max(config.queue_size, round_size)), pin_memory=pin_memory)
+    if not isinstance(config, ReplayConfig):
         return Fresh(UnrollQueue(max(config.queue_size, config.batch_size)), pin_memory=pin_memory)
     on_disk = config.replay_storage == "disk"
     capacity = lasting_capacity(config, layout, folder=folder)

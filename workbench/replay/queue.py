@@ -64,6 +64,7 @@ class Fresh:
 
     filling = ""
     occupancy = None
+    between_rounds = True
 
     def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
         self.queue = queue

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from workbench.config import R2D2Config
+from workbench.config import ReplayConfig
 from workbench.errors import OutOfBounds
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir.files import content, write_atomically
@@ -25,7 +25,7 @@ _GROUP_V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_fi
 _GROUP_V2 = "memory.max", "memory.current", "inactive_file"
 
 
-def planned_capacity(config: R2D2Config, layout: UnrollLayout, *, free_bytes: int, where: str) -> int:
+def planned_capacity(config: ReplayConfig, layout: UnrollLayout, *, free_bytes: int, where: str) -> int:
     """Unrolls that the replay will hold: `replay_size`, or (0) as many as fit, at most 100,000.
 
     It may take `replay_memory_gb`; with 0, half of the free bytes, or 90 % of them if `replay_size` is set.
@@ -59,7 +59,7 @@ def planned_capacity(config: R2D2Config, layout: UnrollLayout, *, free_bytes: in
     return capacity
 
 
-def lasting_capacity(config: R2D2Config, layout: UnrollLayout, *, folder: Path) -> int:
+def lasting_capacity(config: ReplayConfig, layout: UnrollLayout, *, folder: Path) -> int:
     """`planned_capacity` of the run with the replay folder `folder`, which has a note of it.
 
     An automatic size is planned once, so that a resumed run has the same capacity; it is planned anew only if that no
@@ -79,7 +79,7 @@ def lasting_capacity(config: R2D2Config, layout: UnrollLayout, *, folder: Path) 
     return capacity
 
 
-def check_memory(config: R2D2Config, *, unrolls: int, capacity: int) -> None:
+def check_memory(config: ReplayConfig, *, unrolls: int, capacity: int) -> None:
     """Raises OutOfBounds if memory runs out while a replay in memory fills, since other processes need more."""
     if config.replay_storage == "disk":
         return
@@ -101,7 +101,7 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:,.3g} GiB"
 
 
-def free_bytes(config: R2D2Config, folder: Path) -> int:
+def free_bytes(config: ReplayConfig, folder: Path) -> int:
     """Free bytes for the replay: on the disk of `folder`, which need not exist yet, or in memory.
 
     Memory that the system can reclaim counts as free. A container's lower limit counts instead of the machine's.

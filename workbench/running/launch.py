@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import Setting
+from workbench.config import DEFAULT, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def launch(
     environment: str | Factory,
     *,
-    algorithm: str = "vtrace",
+    algorithm: str = DEFAULT,
     name: str | None = None,
     launcher: str = "local",
     address: str | None = None,

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import RunConfig
+from workbench.config import DEFAULT, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import (
@@ -64,7 +64,7 @@ def sweep(
     space: Mapping[str, Any],
     trials: int = 20,
     parallel: int | None = None,
-    algorithm: str = "vtrace",
+    algorithm: str = DEFAULT,
     metric: str = "episode_return",
     goal: str = "max",
     sampler: str = "tpe",

@@ -273,7 +273,7 @@ class Inference:
                 env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
                 flags=int(batch.flags[row]), action=actions[row].copy(), policy_version=version,
                 episode_return=float(self._returns[env_id]), episode_step=int(self._lengths[env_id]),
-                **thought(output, state, row, config=self._config().hyperparameters, actions=self.spec.actions),
+                **thought(output, state, row, algorithm=self._algorithm, config=self._config().hyperparameters),
             )
 
     def _reply(self, requests: list[Request], actions: Array, version: int) -> None:

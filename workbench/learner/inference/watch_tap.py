@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench.algorithms import NetworkOutput
-from workbench.algorithms.action_scores import outlook
+from workbench.algorithms import Algorithm, NetworkOutput
 from workbench.errors import InvalidInput
-from workbench.trajectory import ActionSpec, Array
+from workbench.trajectory import Array
 from workbench.wire import columns
 
 LINGER_S = 6.0  # after the last question
@@ -163,11 +162,11 @@ def _narrow(actions: Array) -> Array:
 
 
 def thought(
-    output: NetworkOutput, state: tuple[torch.Tensor, ...], row: int, *, config: Any, actions: ActionSpec
+    output: NetworkOutput, state: tuple[torch.Tensor, ...], row: int, *, algorithm: Algorithm, config: Any
 ) -> dict[str, Any]:
     """The network's scores and value for one row of a batch (an output of T=1), and the norm of its recurrent state."""
     row_output = type(output)(*(tensor[:, row : row + 1] for tensor in output))
-    view = outlook(row_output, config=config, actions=actions)
+    view = algorithm.outlook(row_output, config=config)
     norm = torch.cat([part[row].float().flatten() for part in state]).norm() if state else view.value.new_tensor(nan)
     *scores, value, state_norm = torch.cat([view.scores.flatten(), view.value.flatten(), norm[None]]).tolist()
     return {"kind": view.kind, "scores": scores, "value": value, "state_norm": state_norm}

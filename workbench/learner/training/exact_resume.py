@@ -115,8 +115,9 @@ class ExactResume:
 
     @property
     def at_checkpoint(self) -> bool:
-        """Whether a checkpoint may be written now: this stretch has all of its updates."""
-        return self._state.parts.trainer.updates >= self.first_update + self._state.config.exact_resume_updates
+        """Whether a checkpoint may be written now: this stretch has all of its updates, and its last round is over."""
+        parts, updates = self._state.parts, self._state.config.exact_resume_updates
+        return parts.trainer.updates >= self.first_update + updates and parts.experience.between_rounds
 
     @property
     def checkpoint(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
+from workbench.config import EpochsConfig
 from workbench.errors import OutOfBounds
 from workbench.learner.command_queue import Commands
 from workbench.learner.metrics.meters import Meters
@@ -74,7 +75,7 @@ class TrainingLoop:
                 if loss is None:
                     self._schedule.skipped()
                 else:
-                    parts.policy.publish(trainer.updates)
+                    self._publish()
             self._updates.append((draw, trainer.arriving(loss)))
             if len(self._updates) > parts.device.lags:  # on a device that runs ahead, the previous update
                 draw, arrived = self._updates.popleft()
@@ -83,7 +84,15 @@ class TrainingLoop:
                     if unroll.flight is not None:
                         unroll.flight.ends("training")
                         unroll.flight.land()
+                        unroll.flight = None  # a later epoch may train on the unroll again
                 draw.unrolls = ()  # it may be trained on again
+
+    def _publish(self) -> None:
+        """Let inference act by the new weights: after each update, or after each round where the run says so."""
+        hyperparameters = self._state.hyperparameters
+        waits = isinstance(hyperparameters, EpochsConfig) and hyperparameters.publish == "round"
+        if self._parts.experience.between_rounds or not waits:
+            self._parts.policy.publish(self._parts.trainer.updates)
 
     def _on_bad_update(self, reason: str) -> None:
         """Log an update that all learners skipped; after too many in a row each learner pauses."""

@@ -200,18 +200,23 @@ class Trainer:
             loss = self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
         self.optimizer.zero_grad(set_to_none=True)
         self._learners.backward(loss.total, self.algorithm.parameters())
+        if loss.enough is not None:
+            loss = loss._replace(enough=self._learners.average(loss.enough))  # all learners decide alike
         return loss, self._clip_gradients(config.max_gradient_norm)
 
     def arriving(self, loss: Loss | None) -> Callable[[], Loss | None]:
-        """Start to copy to the host what the replay needs of `loss`. Returns a function that waits for it alone."""
-        if loss is None or loss.priorities is None:
+        """Start to copy to the host what the source of batches needs of `loss`. Returns a function that waits for it
+        alone."""
+        if loss is None or (loss.priorities is None and loss.enough is None):
             return lambda: loss
+        own = {name: value for name in ("priorities", "enough") if (value := getattr(loss, name)) is not None}
         states = loss.next_states or ()
-        arrive = self._device.send([loss.priorities, *states])
+        arrive = self._device.send([*own.values(), *states])
 
         def arrived() -> Loss:
-            priorities, *rest = arrive()
-            return loss._replace(priorities=priorities, next_states=tuple(rest) if states else loss.next_states)
+            values = arrive()
+            ours: dict[str, Any] = dict(zip(own, values, strict=False))
+            return loss._replace(**ours, next_states=tuple(values[len(own) :]) if states else loss.next_states)
 
         return arrived
 

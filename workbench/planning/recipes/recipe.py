@@ -9,6 +9,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from workbench.config import DEFAULT
 from workbench.config.settings import check_known, setting, validate
 from workbench.errors import OutOfBounds, UnknownName
 from workbench.planning import Plan
@@ -45,7 +46,7 @@ class Cluster:
 
     name: str = setting("workbench", "of the cluster and of its run")
     environment: str = setting("ALE/Pong-v5", "that the run learns")
-    algorithm: str = setting("vtrace", "algorithm")
+    algorithm: str = setting(DEFAULT, "algorithm")
     actors: int = setting(64, "actors, one on a core", unit="processes", low=1, high=4096)
     envs_per_actor: int = setting(32, "environments of each actor", unit="environments", low=1, high=4096)
     groups_per_actor: int = setting(2, "groups in flight per actor", unit="groups", low=1, high=64)

@@ -37,7 +37,7 @@ class Advice:
     """The agent's output for x_t, before an action.
 
     Attributes:
-        kind: of the scores: "probability", "q_value" or "mean", see `algorithms.action_scores`.
+        kind: of the scores: "probability", "q_value" or "mean", see `algorithms.Outlook`.
         scores: of each action, or of each part of an action.
         action: the agent's choice.
         value: the expected discounted sum of rewards, in the units of training.

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from workbench import checkpoints
-from workbench.algorithms.action_scores import outlook
 from workbench.checkpoints import Checkpoint
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
@@ -174,7 +173,7 @@ def next_view(
 
 def thoughts_of(player: Player) -> dict[str, Any]:
     """The policy's output at the last step, by the name of its array in the rollout."""
-    output = outlook(player.output, config=player.config, actions=player.spec.actions)
+    output = player.algorithm.outlook(player.output, config=player.config)
     rows = {"values": output.value[0, 0].numpy(), SCORES[output.kind]: output.scores[0, 0].numpy()}
     if player.state:
         rows["state_norm"] = torch.cat([part[0].float().flatten() for part in player.state]).norm().numpy()

@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workbench.algorithms import NetworkOutput
-from workbench.algorithms.action_scores import preference
 from workbench.errors import InvalidInput, NetworkFailed
 from workbench.networks.normalization import Observed
 from workbench.policies.player import Player
@@ -98,7 +97,7 @@ class _NetworkView:
     def preference(self, output: NetworkOutput, action: Array) -> Tensor:
         """The preference of `output` for the action, [1, B]."""
         player = self._player
-        return preference(output, action=torch.as_tensor(action), config=player.config, actions=player.spec.actions)
+        return player.algorithm.preference(output, action=torch.as_tensor(action), config=player.config)
 
     def _seen(self) -> dict[str, Tensor]:
         """All parts of the last observation by name, [1, 1, *seen]."""

@@ -2,7 +2,7 @@
 
 An unroll has L = burn-in + T + 1 steps: the burn-in only brings the recurrent state up to date, from the state that is
 stored with the unroll; T steps are trained on; the last only bootstraps. If `value_rescaling` is on, the networks'
-values, and the stored ones, are rescaled by h (see `algorithms.r2d2`). Returns are not.
+values, and the stored ones, are rescaled by h (see `targets`). Returns are not.
 """
 
 from __future__ import annotations
@@ -15,29 +15,27 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms import r2d2
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
-from workbench.algorithms.interface import Heads, Loss, Network, QValueOutput, Roles, State
-from workbench.config import R2D2Config
-from workbench.errors import InvalidInput
+from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, Outlook, QValueOutput, Roles, State
+from workbench.algorithms.r2d2 import targets
+from workbench.algorithms.r2d2.config import R2D2Config
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, FieldSpec, Flags, Unroll
 
 TARGET = "target."  # prefix of the target network's names in a checkpoint
 
 
-class R2D2:
-    """Recurrent experience replay (Kapturowski et al. 2019), as in SEED RL. Implements `interface.ReplayAlgorithm`."""
+class R2D2(Algorithm):
+    """Recurrent experience replay (Kapturowski et al. 2019), as in SEED RL."""
 
-    histogram_edges: Mapping[str, tuple[float, ...]] = {
+    actions = ("categorical",)
+    histogram_edges = {
         "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))
     }
 
     def __init__(self, config: R2D2Config, *, spec: EnvironmentSpec) -> None:
-        if spec.actions.kind != "categorical":
-            raise InvalidInput(f"R2D2 needs one discrete action per step, and actions of {spec.name} are "
-                               f"{spec.actions.kind} {list(spec.actions.sizes)}. Use algorithm='vtrace'.")
+        super().__init__(config, spec=spec)
         self.num_actions = spec.num_actions
         self.overlap = config.burn_in
         self.heads = Heads(
@@ -66,10 +64,10 @@ class R2D2:
             explores = torch.rand(epsilon.shape, generator=generator, device=epsilon.device) < epsilon
             random = torch.randint(self.num_actions, actions.shape, generator=generator, device=actions.device)
             actions = torch.where(explores, random, actions)
-        return actions, {"q_value": r2d2.q_values_of(q_values, actions=actions), "q_max": q_max}
+        return actions, {"q_value": targets.q_values_of(q_values, actions=actions), "q_max": q_max}
 
     def _epsilons(self, roles: Roles, config: R2D2Config) -> Tensor:
-        exploring = r2d2.epsilons(
+        exploring = targets.epsilons(
             roles.rank,
             base=config.exploration_base,
             first_power=config.exploration_first_power,
@@ -80,6 +78,15 @@ class R2D2:
     def bootstrap(self, output: QValueOutput) -> Tensor:
         """Highest Q-values [B] of final observations, rescaled as in the network."""
         return output.q_values[0].float().amax(-1)
+
+    def outlook(self, output: QValueOutput, *, config: R2D2Config) -> Outlook:
+        """Q-values, and the highest one, as sums of rewards."""
+        q_values = self._as_returns(output.q_values.float(), config)
+        return Outlook("q_value", q_values, q_values.amax(-1))
+
+    def preference(self, output: QValueOutput, *, action: Tensor, config: R2D2Config) -> Tensor:
+        """Q(x_t, a)."""
+        return self.outlook(output, config=config).scores[..., int(action)]
 
     def loss(self, network: Network, *, batch: Batch, config: R2D2Config) -> Loss:
         """The squared n-step double-Q errors of a batch: summed over T steps, then a weighted mean over the unrolls.
@@ -94,25 +101,25 @@ class R2D2:
             state = tuple(torch.zeros_like(part) for part in state)
         refresh = config.recurrent_state == "refreshed"
         online, next_states = self._unrolled(network, inputs, state, refresh=refresh)
-        q_tm1 = r2d2.q_values_of(online[:-1], actions=batch.action[first:-1])
+        q_tm1 = targets.q_values_of(online[:-1], actions=batch.action[first:-1])
         with torch.no_grad():
             target, _ = self._unrolled(cast(Network, self._prepared()), inputs, state)
-            targets = self._targets(
-                r2d2.double_q_values(online, target=target),
+            returns = self._targets(
+                targets.double_q_values(online, target=target),
                 reward_t=batch.reward[first + 1 :],
                 flags_t=batch.flags[first + 1 :],
                 bootstrap_value_t=batch.bootstrap_value[first + 1 :],
                 config=config,
             )
-        td_errors = targets - q_tm1
-        total = r2d2.sequence_loss(td_errors, weights=batch.weight)
+        td_errors = returns - q_tm1
+        total = targets.sequence_loss(td_errors, weights=batch.weight)
         errors = td_errors.detach()
         scalars = {
             "loss": total.detach(),
             "td_error": errors.abs().mean(),
             "q_value": self._as_returns(q_tm1.detach(), config).mean(),
         }
-        priorities = r2d2.sequence_priorities(errors, max_share=config.priority_max_share)
+        priorities = targets.sequence_priorities(errors, max_share=config.priority_max_share)
         return Loss(total, scalars, {"td_error": errors.abs()}, priorities, next_states)
 
     def _unrolled(
@@ -148,15 +155,15 @@ class R2D2:
         def after_burn_in(array: Array) -> Tensor:
             return torch.from_numpy(array[self.overlap :]).unsqueeze(1)  # [T+1, 1]
 
-        targets = self._targets(
+        returns = self._targets(
             after_burn_in(unroll.behaviour["q_max"]),
             reward_t=after_burn_in(unroll.reward)[1:],
             flags_t=after_burn_in(unroll.flags)[1:],
             bootstrap_value_t=after_burn_in(unroll.bootstrap_value)[1:],
             config=config,
         )
-        td_errors = targets - after_burn_in(unroll.behaviour["q_value"])[:-1]
-        return float(r2d2.sequence_priorities(td_errors, max_share=config.priority_max_share))
+        td_errors = returns - after_burn_in(unroll.behaviour["q_value"])[:-1]
+        return float(targets.sequence_priorities(td_errors, max_share=config.priority_max_share))
 
     def _targets(
         self, values: Tensor, *, reward_t: Tensor, flags_t: Tensor, bootstrap_value_t: Tensor, config: R2D2Config
@@ -171,13 +178,13 @@ class R2D2:
             max_abs_reward=config.max_abs_reward,
             reward_scale=config.reward_scale,
         )
-        returns = r2d2.n_step_targets(
+        returns = targets.n_step_targets(
             self._as_returns(values, config), r_t=r_t, discount_t=discount_t, n_steps=config.n_steps
         )
-        return r2d2.rescale(returns, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else returns
+        return targets.rescale(returns, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else returns
 
     def _as_returns(self, values: Tensor, config: R2D2Config) -> Tensor:
-        return r2d2.unrescale(values, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else values
+        return targets.unrescale(values, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else values
 
     def prepare(self, network: nn.Module) -> None:
         """Copies the network into the target network."""
@@ -206,9 +213,6 @@ class R2D2:
         if self._target is not None:
             self._target.to(device)
         return self
-
-    def parameters(self) -> list[nn.Parameter]:
-        return []  # the target network is copied, not trained
 
     def state(self) -> dict[str, Tensor]:
         return {TARGET + name: value.detach().clone() for name, value in self._prepared().state_dict().items()}

@@ -1,0 +1,80 @@
+"""Training in rounds, as PPO does: a round's unrolls, shuffled anew in each of a few epochs, in minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from workbench.algorithms.batch import Batch, BatchMemory, collate
+from workbench.algorithms.interface import Loss
+from workbench.replay.queue import UnrollQueue
+from workbench.trajectory import Array, Unroll
+
+
+class Epochs:
+    """Takes a round of `batch_size` x `minibatches` unrolls, and makes `epochs` times as many batches of it.
+
+    See `batch_source.Experience`. The order is drawn from torch's global random numbers, which checkpoints keep.
+    """
+
+    filling = ""
+    occupancy = None
+
+    def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
+        self.queue = queue
+        self._memory = BatchMemory(pinned=pin_memory)
+        self._left: list[Sequence[Unroll]] = []  # the round's batches, the next one last
+        self._rounds, self._cut = 0, 0  # since the last `metrics`: of all rounds, those that ended early
+
+    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
+        """See `Experience`."""
+        if not self._left and not self._begin_round(config, timeout_s):
+            return None
+        unrolls = self._left.pop()
+        return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls))
+
+    def _begin_round(self, config: Any, timeout_s: float) -> bool:
+        size = config.batch_size
+        unrolls = self.queue.take(size * config.minibatches, timeout_s=timeout_s)
+        for unroll in unrolls:
+            if unroll.flight is not None:
+                unroll.flight.ends("queue")
+        for _ in range(config.epochs if unrolls else 0):
+            order = torch.randperm(len(unrolls)).tolist()
+            self._left += [[unrolls[at] for at in order[first : first + size]] for first in range(0, len(order), size)]
+        self._rounds += bool(unrolls)
+        return bool(unrolls)
+
+    def after_update(self, batch: Batch, loss: Loss | None) -> None:
+        """Ends the round early if the loss says that it is enough."""
+        if loss is not None and loss.enough is not None and float(loss.enough) > 0 and self._left:
+            self._left.clear()
+            self._cut += 1
+
+    @property
+    def between_rounds(self) -> bool:
+        """See `Experience`."""
+        return not self._left
+
+    def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
+        """See `Experience`: the share of rounds that ended early."""
+        rounds, cut = self._rounds, self._cut
+        self._rounds -= rounds
+        self._cut -= cut
+        return ({"rounds_cut": min(1.0, cut / rounds)} if rounds else {}), {}
+
+    def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
+        """Nothing: after a resume the next round has new unrolls."""
+        return {}
+
+    def load(self, arrays: Mapping[str, Array]) -> int:
+        """Nothing to do."""
+        return 0
+
+    def close(self) -> None:
+        """See `Experience`."""
+        self._left.clear()
+        self.queue.close()
