@@ -70,4 +70,7 @@ CASES = {
     "vtrace, images": (RunConfig.build("x", optimizer="adam", **UNROLL), IMAGES),
     "r2d2": (RunConfig.build("x", algorithm="r2d2", burn_in=2, lstm_size=16, dueling_size=16, target_update_period=2,
                              **UNROLL), VECTOR),
+    "ppo": (RunConfig.build("x", algorithm="ppo", target_kl=0.01, value_clip=0.2, **UNROLL), VECTOR),
+    "awr": (RunConfig.build("x", algorithm="awr", **UNROLL), VECTOR),
+    "vmpo, an LSTM": (RunConfig.build("x", algorithm="vmpo", network="mlp-lstm", **UNROLL), VECTOR),
 }

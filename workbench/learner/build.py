@@ -67,7 +67,7 @@ class Builder:
         layout = self._layout(trainer)
         experience = batch_source.build(
             trainer.algorithm, layout, config=state.hyperparameters, folder=self._run.replay(learners.rank),
-            seed=state.seed(2), pin_memory=device.kind == "cuda",
+            seed=state.seed(2), pin_memory=device.kind == "cuda", updates=lambda: trainer.updates,
         )
         acting = for_inference(config, device, own_network=factory is not None)
         for each in (device, acting):

@@ -7,7 +7,7 @@ Only a full queue blocks inference; this back-pressure slows the actors.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -193,13 +193,15 @@ def _priorities(loss: Loss | None) -> Array | None:
 
 
 def build(
-    algorithm: Algorithm, layout: UnrollLayout, *, config: Any, folder: Path, seed: int, pin_memory: bool
+    algorithm: Algorithm, layout: UnrollLayout, *, config: Any, folder: Path, seed: int, pin_memory: bool,
+    updates: Callable[[], int] = lambda: 0,
 ) -> Experience:
     """The algorithm's source of batches, empty.
 
     Args:
         config: the algorithm's configuration.
         folder: of a replay on disk.
+        updates: returns the number of updates so far.
 
     Raises:
         OutOfBounds: the configured replay does not fit.
@@ -207,7 +209,8 @@ def build(
     """
     if isinstance(config, EpochsConfig):
         round_size = config.batch_size * config.minibatches
-        return Epochs(UnrollQueue(max(config.queue_size, round_size)), pin_memory=pin_memory)
+        queue = UnrollQueue(max(config.queue_size, round_size))
+        return Epochs(queue, seed=seed, updates=updates, pin_memory=pin_memory)
     if not isinstance(config, ReplayConfig):
         return Fresh(UnrollQueue(max(config.queue_size, config.batch_size)), pin_memory=pin_memory)
     on_disk = config.replay_storage == "disk"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
+import numpy as np
 
 from workbench.algorithms.batch import Batch, BatchMemory, collate
 from workbench.algorithms.interface import Loss
@@ -17,14 +17,22 @@ from workbench.trajectory import Array, Unroll
 class Epochs:
     """Takes a round of `batch_size` x `minibatches` unrolls, and makes `epochs` times as many batches of it.
 
-    See `batch_source.Experience`. The order is drawn from torch's global random numbers, which checkpoints keep.
+    See `batch_source.Experience`.
+
+    Args:
+        seed: of the order of the unrolls.
+        updates: returns the number of updates so far. A round's order depends on this and the seed alone, so that a
+            resumed run has the same ones.
     """
 
     filling = ""
     occupancy = None
 
-    def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
+    def __init__(
+        self, queue: UnrollQueue, *, seed: int, updates: Callable[[], int], pin_memory: bool = False
+    ) -> None:
         self.queue = queue
+        self._seed, self._updates = seed, updates
         self._memory = BatchMemory(pinned=pin_memory)
         self._left: list[Sequence[Unroll]] = []  # the round's batches, the next one last
         self._rounds, self._cut = 0, 0  # since the last `metrics`: of all rounds, those that ended early
@@ -42,8 +50,9 @@ class Epochs:
         for unroll in unrolls:
             if unroll.flight is not None:
                 unroll.flight.ends("queue")
+        random = np.random.default_rng([self._seed, self._updates()])
         for _ in range(config.epochs if unrolls else 0):
-            order = torch.randperm(len(unrolls)).tolist()
+            order = random.permutation(len(unrolls)).tolist()
             self._left += [[unrolls[at] for at in order[first : first + size]] for first in range(0, len(order), size)]
         self._rounds += bool(unrolls)
         return bool(unrolls)

@@ -1,0 +1,35 @@
+"""Generalised advantages, shared by the algorithms that train on them. Tensors are time-major: [T, B]."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_SMALLEST_DEVIATION = 1e-8
+
+
+@torch.no_grad()
+def generalised_advantages(values: Tensor, *, r_t: Tensor, discount_t: Tensor, lambda_: float) -> Tensor:
+    """GAE (Schulman et al. 2016, arXiv 1506.02438, eq. 16), [T, B], of steps 0 … T-1; without gradients.
+
+        A_{t-1} = δ_t + γ_t λ A_t,   δ_t = r_t + γ_t V(x_t) - V(x_{t-1}),   A_T = 0
+
+    A_{t-1} + V(x_{t-1}) is the λ-return.
+
+    Args:
+        values: V(x_t) of all steps, [T+1, B].
+        r_t: rewards of the transitions into x_t, [T, B].
+        discount_t: γ_t, [T, B]; 0 where the transition ended an episode.
+    """
+    delta_t = r_t + discount_t * values[1:] - values[:-1]
+    advantage = torch.zeros_like(values[0])
+    advantages = []
+    for i in reversed(range(len(delta_t))):
+        advantage = delta_t[i] + discount_t[i] * lambda_ * advantage
+        advantages.append(advantage)
+    return torch.stack(advantages[::-1])
+
+
+def normalised(advantages: Tensor) -> Tensor:
+    """`advantages` brought to mean 0 and standard deviation 1 over all of their steps."""
+    return (advantages - advantages.mean()) / (advantages.std() + _SMALLEST_DEVIATION)

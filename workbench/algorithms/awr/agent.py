@@ -1,0 +1,42 @@
+"""AWR as the learner uses it: the loss of a minibatch."""
+
+from __future__ import annotations
+
+import torch
+
+from workbench.algorithms.advantages import generalised_advantages, normalised
+from workbench.algorithms.awr import targets
+from workbench.algorithms.awr.config import AWRConfig
+from workbench.algorithms.batch import Batch
+from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
+
+
+class AWR(Algorithm):
+    """Advantage-weighted regression (Peng et al. 2019, arXiv 1910.00177).
+
+    One network learns policy and value together, on recent unrolls (SEED's way); the paper has two networks, and a
+    replay. Importance ratios play no part.
+    """
+
+    histogram_edges = {"weight": tuple(10.0 ** (power / 10) for power in range(-30, 31))}
+
+    def loss(self, network: Network, *, batch: Batch, config: AWRConfig) -> Loss:
+        """Weighted imitation, value loss and entropy of a minibatch, as means over its T·B steps."""
+        output: PolicyValueOutput = self.outputs(network, batch)
+        logits, values = output.policy_logits[:-1].float(), output.value[:-1].float()
+        before, policy = batch.behaviour["value"], self.distribution
+        r_t, discount_t = self.rewards_and_discounts(batch, config)
+        advantages = generalised_advantages(before, r_t=r_t, discount_t=discount_t, lambda_=config.lambda_)
+        returns = advantages + before[:-1]
+        weights = targets.imitation_weights(
+            normalised(advantages), temperature=config.temperature, largest=config.largest_weight)
+        entropy = policy.entropy(logits).mean()
+        terms = {
+            "policy_loss": targets.weighted_imitation_loss(
+                policy.log_prob(logits, actions=batch.action[:-1]), weights=weights),
+            "baseline_loss": config.baseline_cost * 0.5 * (returns - values).square().mean(),
+            "entropy_loss": -config.entropy_cost * entropy,
+        }
+        total = torch.stack(list(terms.values())).sum()
+        scalars = {"loss": total, **terms, "entropy": entropy}
+        return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"weight": weights})

@@ -1,0 +1,38 @@
+"""The hyperparameters of PPO, with their sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.config.hyperparameters import EpochsConfig
+from workbench.config.settings import setting, with_default
+
+_PAPER = "PPO, arXiv 1707.06347"
+
+
+@dataclass(frozen=True)
+class PPOConfig(EpochsConfig):
+    """Hyperparameters of PPO (Schulman et al. 2017, arXiv 1707.06347); a round is 1,024 steps, as there on Atari."""
+
+    unroll_length: int = with_default(EpochsConfig, "unroll_length", 32, source="ours: 32 unrolls of 32 steps a round")
+    batch_size: int = with_default(EpochsConfig, "batch_size", 8, source=f"{_PAPER}, table 5: 256 steps")
+    discount: float = with_default(EpochsConfig, "discount", 0.99, source=f"{_PAPER}, table 5")
+    max_abs_reward: float = with_default(EpochsConfig, "max_abs_reward", 1.0, source="Mnih et al. 2015, on Atari")
+    learning_rate: float = with_default(EpochsConfig, "learning_rate", 2.5e-4, source=f"{_PAPER}, table 5")
+    max_gradient_norm: float = with_default(EpochsConfig, "max_gradient_norm", 0.5, source="OpenAI baselines, ppo2")
+    lambda_: float = setting(0.95, "trace decay λ of the generalised advantages", low=0.0, high=1.0, live=True,
+                             group="loss", words="lambda (λ)", source=f"{_PAPER}, table 5")
+    clip: float = setting(0.2, "ε: the importance ratio counts up to 1 ± this", low=0.0, high=10.0, live=True,
+                          group="loss", source=f"{_PAPER}, eq. 7 and table 1; 0.1 on Atari")
+    value_clip: float = setting(0.0, "values may move by this from those of the acting network; 0: not clipped",
+                                low=0.0, high=1e6, live=True, group="loss",
+                                source="OpenAI baselines, ppo2; arXiv 2006.05990, section 3.1: no gain")
+    target_kl: float = setting(0.0, "KL(behaviour ‖ target) per update at 1.5 times which a round ends early; 0: never",
+                               unit="nats", low=0.0, high=100.0, live=True, group="learning",
+                               source="Stable-Baselines3; Spinning Up")
+    normalize_advantages: bool = setting(True, "advantages of a minibatch are brought to mean 0 and deviation 1",
+                                         live=True, group="loss", source="OpenAI baselines, ppo2")
+    entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0, live=True,
+                                  group="exploration", scale="log", source=f"{_PAPER}, table 5")
+    baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0, live=True, group="loss",
+                                   scale="log", source="OpenAI baselines, ppo2; the paper's 1, of an error not halved")

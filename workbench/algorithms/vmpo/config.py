@@ -1,0 +1,33 @@
+"""The hyperparameters of V-MPO, with their sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.config.hyperparameters import LearningConfig
+from workbench.config.settings import setting, with_default
+
+_PAPER = "V-MPO, arXiv 1909.12238"
+
+
+@dataclass(frozen=True)
+class VMPOConfig(LearningConfig):
+    """Hyperparameters of V-MPO (Song et al. 2020, arXiv 1909.12238)."""
+
+    unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="as our V-trace")
+    batch_size: int = with_default(LearningConfig, "batch_size", 32, source="as our V-trace")
+    discount: float = with_default(LearningConfig, "discount", 0.99, source=_PAPER)
+    max_abs_reward: float = with_default(LearningConfig, "max_abs_reward", 0.0, source=f"{_PAPER}: not clipped")
+    learning_rate: float = with_default(LearningConfig, "learning_rate", 3e-4, source="ours")
+    max_gradient_norm: float = with_default(LearningConfig, "max_gradient_norm", 0.5, source="as our V-trace")
+    lambda_: float = setting(0.95, "trace decay λ of the returns", low=0.0, high=1.0, live=True, group="loss",
+                             words="lambda (λ)", source="ours; the paper: 1, over a few steps")
+    temperature_bound: float = setting(0.1, "ε_η: how far the better actions' weights may be from even ones",
+                                       unit="nats", low=1e-6, high=100.0, live=True, group="loss", scale="log",
+                                       source=_PAPER)
+    kl_bound: float = setting(0.01, "ε_α: how far the policy may move from the one that acted", unit="nats", low=1e-6,
+                              high=100.0, live=True, group="loss", scale="log", source=_PAPER)
+    first_temperature: float = setting(1.0, "η at the start", low=1e-3, high=1e3, scale="log", source=_PAPER)
+    first_kl_cost: float = setting(5.0, "α at the start", low=1e-3, high=1e3, scale="log", source=_PAPER)
+    baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0, live=True, group="loss",
+                                   scale="log", source="as our V-trace")
