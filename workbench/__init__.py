@@ -17,7 +17,9 @@ from workbench.imports import deferred
 
 if TYPE_CHECKING:
     from workbench import environments, errors
+    from workbench.algorithms.interface import Algorithm, Loss
     from workbench.checkpoints import Checkpoint
+    from workbench.config import EpochsConfig, LearningConfig, ReplayConfig, setting
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.metrics.status import RunStatus
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from workbench.playing.export import export_policy, load_policy
     from workbench.playing.pretrained import PretrainedPolicies, PretrainedPolicy, pretrained
     from workbench.playing.rollout import Rollout
+    from workbench.policies.check_algorithm import check_algorithm
     from workbench.running.handle import Run, attach
     from workbench.running.launch import launch, resume
     from workbench.running.listing import runs
@@ -42,13 +45,18 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregate",
+    "Algorithm",
     "Checkpoint",
     "Comparison",
+    "EpochsConfig",
     "Evaluation",
     "Game",
+    "LearningConfig",
+    "Loss",
     "Machine",
     "PretrainedPolicies",
     "PretrainedPolicy",
+    "ReplayConfig",
     "Rollout",
     "Run",
     "RunStatus",
@@ -58,6 +66,7 @@ __all__ = [
     "aggregate",
     "attach",
     "attach_sweep",
+    "check_algorithm",
     "compare",
     "environments",
     "errors",
@@ -74,6 +83,7 @@ __all__ = [
     "resume",
     "rollout",
     "runs",
+    "setting",
     "sweep",
     "sweeps",
 ]
@@ -81,8 +91,10 @@ __all__ = [
 _HOMES = {  # of each public name, its module
     name: module
     for module, names in (
+        ("workbench.algorithms.interface", ("Algorithm", "Loss")),
         ("workbench.checkpoints", ("Checkpoint",)),
         ("workbench.cli.magics", ("load_ipython_extension", "unload_ipython_extension")),  # for IPython
+        ("workbench.config", ("EpochsConfig", "LearningConfig", "ReplayConfig", "setting")),
         ("workbench.environments", ("register_environment",)),
         ("workbench.errors", ("WorkbenchError",)),
         ("workbench.metrics.status", ("RunStatus",)),
@@ -95,6 +107,7 @@ _HOMES = {  # of each public name, its module
         ("workbench.playing.export", ("export_policy", "load_policy")),
         ("workbench.playing.pretrained", ("PretrainedPolicies", "PretrainedPolicy", "pretrained")),
         ("workbench.playing.rollout", ("Rollout",)),
+        ("workbench.policies.check_algorithm", ("check_algorithm",)),
         ("workbench.running.handle", ("Run", "attach")),
         ("workbench.running.launch", ("launch", "resume")),
         ("workbench.running.listing", ("runs",)),

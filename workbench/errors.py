@@ -13,6 +13,7 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
     │   └── ShapeMismatch        spaces, shapes or dtypes that do not fit
     ├── EnvironmentFailed        an environment raised; carries its traceback
     ├── NetworkFailed            a network raised, or returned the wrong shapes
+    ├── AlgorithmFailed          an algorithm of the user's broke a rule; names it
     ├── RunNotFound (KeyError)   no such run
     ├── RunExists                a run of that name exists already
     ├── RunNotAlive              the run has ended or its supervisor is dead
@@ -179,6 +180,10 @@ class EnvironmentFailed(WorkbenchError):
 
 class NetworkFailed(WorkbenchError):
     """A network raised, or returned something of the wrong shape."""
+
+
+class AlgorithmFailed(WorkbenchError):
+    """An algorithm that a user wrote raised, or broke a rule of `workbench.algorithms.interface.Algorithm`."""
 
 
 class RunNotFound(WorkbenchError, KeyError):

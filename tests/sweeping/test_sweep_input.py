@@ -69,7 +69,7 @@ def of(**space: Any) -> dict[str, Any]:
         ({"metric": "evaluation_return"}, InvalidInput, "no environment evaluates"),
         ({"metric": 3}, OutOfBounds, "metric=3 must be the name of one"),
         ({"launcher": "inline"}, InvalidInput, "launcher='inline' keeps a run in this process"),
-        ({"algorithm": "ppo"}, UnknownName, "unknown algorithm 'ppo'"),
+        ({"algorithm": "trpo"}, UnknownName, "unknown algorithm 'trpo'"),
         ({"learning_rat": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
         ({"name": "a b"}, InvalidInput, "cannot name a run"),
         ({"name": "a" * 95}, InvalidInput, "too long for a sweep"),

@@ -18,7 +18,8 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import distribution_of, scores_of
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
-from workbench.errors import InvalidInput
+from workbench.config import LearningConfig
+from workbench.errors import AlgorithmFailed, InvalidInput
 from workbench.trajectory import ACTION_KINDS, NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags, Unroll
 
 State = tuple[Tensor, ...]
@@ -147,6 +148,7 @@ class Algorithm:
     `config` is the algorithm's live configuration at each call.
 
     Attributes:
+        Config: the class of its hyperparameters, where a user wrote the algorithm.
         actions: the kinds of actions that it chooses (`trajectory.ACTION_KINDS`).
         histogram_edges: of `Loss.samples`, ascending; samples beyond them are clipped.
         overlap: steps that consecutive unrolls share beyond the one that every unroll shares, such as a burn-in.
@@ -155,6 +157,7 @@ class Algorithm:
         distribution: of the policy over its actions.
     """
 
+    Config: type[LearningConfig] = LearningConfig
     actions: tuple[str, ...] = ACTION_KINDS
     histogram_edges: Mapping[str, tuple[float, ...]] = {}
     overlap: int = 0
@@ -211,7 +214,7 @@ class Algorithm:
 
     def loss(self, network: Network, *, batch: Batch, config: Any) -> Loss:
         """The loss of a batch. Never waits for the device."""
-        raise NotImplementedError(f"{type(self).__name__} has no method loss(network, *, batch, config).")
+        raise AlgorithmFailed(f"{type(self).__name__} has no method loss(self, network, *, batch, config).")
 
     def outputs(self, network: Network, batch: Batch) -> Any:
         """The network's output [T+1, B, ...] at every step of a batch, from the unrolls' first states."""

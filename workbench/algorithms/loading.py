@@ -7,11 +7,22 @@ import importlib
 from workbench.algorithms.interface import Algorithm
 from workbench.config import RunConfig
 from workbench.config.algorithms import only_class
+from workbench.errors import AlgorithmFailed
 from workbench.trajectory import EnvironmentSpec
 
 
-def build(config: RunConfig, *, spec: EnvironmentSpec) -> Algorithm:
-    """The algorithm of `config` for the environment `spec`. Raises InvalidInput for actions that it cannot choose."""
+def build(config: RunConfig, *, spec: EnvironmentSpec, own: type[Algorithm] | None = None) -> Algorithm:
+    """The algorithm of `config` for the environment `spec`; `own` is its class where a user wrote it.
+
+    Raises:
+        InvalidInput: it cannot choose such actions.
+        AlgorithmFailed: its class is not here.
+    """
+    if config.own_algorithm:
+        if own is None:
+            raise AlgorithmFailed(f"the algorithm {config.algorithm} was typed in a cell, and its class is not "
+                                  "exported with weights. Play the checkpoint in its run.")
+        return own(config.hyperparameters, spec=spec)
     agent = importlib.import_module(f"workbench.algorithms.{config.algorithm}.agent")
     algorithm: Algorithm = only_class(agent, Algorithm)(config.hyperparameters, spec=spec)
     return algorithm

@@ -207,7 +207,7 @@ def _sweep(args: argparse.Namespace) -> None:
 
     named = ("trials", "parallel", "metric", "goal", "sampler", "pruner", "generations")
     how = {name: getattr(args, name) for name in named}
-    handle = sweep(args.environment, space=parsed_space(args.space), **how, **_run_fields(args))
+    handle = sweep(args.environment, space=parsed_space(args.space) or None, **how, **_run_fields(args))
     if args.wait:
         wait_for(handle)
     else:

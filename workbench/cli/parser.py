@@ -14,7 +14,7 @@ from workbench.config.signatures import all_settings
 from workbench.errors import nearest
 
 # Settings without an option that is made from them.
-APART = ("environment", "algorithm", "network", "environment_options", "wrappers")
+APART = ("environment", "algorithm", "own_algorithm", "network", "environment_options", "wrappers")
 _GROUPS: dict[str, tuple[str, ...]] = {
     "when it ends": ("total_frames", "max_hours", "price_per_hour", "max_cost", "target_return", "patience_frames"),
     "environments and actors": (

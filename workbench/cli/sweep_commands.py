@@ -19,8 +19,8 @@ _FORMS = "LOW:HIGH, LOW:HIGH:log, LOW:HIGH:linear, or choices such as adam,rmspr
 
 def add_sweep_options(parser: argparse.ArgumentParser) -> None:
     """Options of `sweep` that are not those of its runs."""
-    parser.add_argument("--space", action="append", default=[], required=True, metavar="FIELD=VALUES",
-                        help=f"what to search, {_FORMS}; may be given several times")
+    parser.add_argument("--space", action="append", default=[], metavar="FIELD=VALUES",
+                        help=f"what to search, {_FORMS}; may be given several times (default: the algorithm's own)")
     parser.add_argument("--trials", type=int, default=20, help="runs in all (default: 20)")
     parser.add_argument("--parallel", type=int, help="runs at a time (default: 2, or 1 on one core)")
     parser.add_argument("--metric", default="episode_return", help="what a run is judged by (default: episode_return)")

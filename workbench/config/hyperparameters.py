@@ -6,7 +6,9 @@ in order; `EpochsConfig`, several epochs of minibatches of each round of unrolls
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from workbench.config.settings import setting, validate
 
@@ -19,7 +21,12 @@ class LearningConfig:
     """The fields of every algorithm's configuration: unrolls, batches and the optimizer.
 
     Each unroll is trained on once, in the order of completion, unless a subclass says otherwise.
+
+    Attributes:
+        search: what a sweep searches where no space is given, as `wb.sweep` takes it.
     """
+
+    search: ClassVar[Mapping[str, Any]] = {"learning_rate": (1e-5, 1e-2)}
 
     learning_rate: float = setting(1e-4, "learning rate (at the start, if it decays)", low=0.0, high=1.0,
                                    live=True, group="learning", scale="log")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT
-from workbench.config.hyperparameters import ReplayConfig
+from workbench.config.hyperparameters import LearningConfig, ReplayConfig
+from workbench.config.own_algorithm import config_class
 from workbench.config.settings import Setting, setting, settings, unknown_field, validate
 from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
@@ -19,8 +21,8 @@ NETWORKS = (
 
 # Fields on which weights depend: a fork cannot change them.
 WEIGHT_FIELDS = (
-    "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "network", "lstm_size",
-    "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
+    "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "own_algorithm", "network",
+    "lstm_size", "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
 )  # fmt: skip
 LISTING = "run.hyperparameters lists the fields that can be changed."
 REPLAY_S = 1800.0  # enough to write a large replay to a slow disk
@@ -32,6 +34,8 @@ class RunConfig:
 
     environment: str = setting("", "environment name, such as ALE/Pong-v5")
     algorithm: str = setting(DEFAULT, "algorithm")
+    own_algorithm: dict[str, Any] = setting({}, "hyperparameters of an algorithm that a user wrote; "
+                                            "launch(algorithm=...) sets it, and its code lies with the run")
     environment_options: dict[str, Any] = setting({}, "options of the environment's adapter")
     wrappers: str = setting("", "names of the wrappers around each environment, innermost first; "
                             "launch(wrappers=[...]) sets it, and their code lies with the run")
@@ -149,12 +153,11 @@ class RunConfig:
     def build(cls, environment: str, *, algorithm: str = DEFAULT, **fields: Any) -> RunConfig:
         """A configuration from flat names; `actors` defaults to at least one for each learner. Raises UnknownName or
         OutOfBounds."""
-        if algorithm not in ALGORITHMS:
-            raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+        kind = hyperparameters_of(algorithm, fields.get("own_algorithm"))
         if "actors" not in fields and type(learners := fields.get("learners")) is int and learners > cls.actors:
             fields["actors"] = learners
-        own, theirs = _split(ALGORITHMS[algorithm], fields)
-        return cls(environment=environment, algorithm=algorithm, hyperparameters=ALGORITHMS[algorithm](**theirs), **own)
+        own, theirs = _split(kind, fields)
+        return cls(environment=environment, algorithm=algorithm, hyperparameters=kind(**theirs), **own)
 
     def with_live(self, /, **changes: Any) -> RunConfig:
         """A copy with live fields changed. Raises UnknownName, NotLive or OutOfBounds."""
@@ -198,9 +201,14 @@ class RunConfig:
         return getattr(holder, name)
 
     @property
+    def defaults(self) -> RunConfig:
+        """The configuration of this environment and algorithm in which all other fields have their defaults."""
+        return RunConfig.build(self.environment, algorithm=self.algorithm, own_algorithm=self.own_algorithm)
+
+    @property
     def changed(self) -> dict[str, Any]:
         """The values that differ from the algorithm's defaults, by flat name."""
-        defaults = RunConfig.build(self.environment, algorithm=self.algorithm)
+        defaults = self.defaults
         return {name: self.value(name) for name in self.all_settings() if self.value(name) != defaults.value(name)}
 
     def __repr__(self) -> str:
@@ -223,6 +231,18 @@ class RunConfig:
             raise
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"config={data!r:.100} is no configuration of a run: {error!r:.100}.") from None
+
+
+def hyperparameters_of(algorithm: str, own: Any = None) -> type[LearningConfig]:
+    """The class of an algorithm's hyperparameters; `own`: their description where a user wrote it, see `own_algorithm`.
+
+    Raises UnknownName, InvalidInput.
+    """
+    if own:
+        return config_class(json.dumps(own, sort_keys=True))
+    if algorithm not in ALGORITHMS:
+        raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+    return ALGORITHMS[algorithm]
 
 
 def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

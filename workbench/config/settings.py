@@ -114,7 +114,7 @@ _SYNONYMS = {
     "ent_coef": "entropy_cost", "gamma": "discount", "num_envs": "envs_per_actor", "total_timesteps": "total_frames",
     "vf_coef": "baseline_cost",
 }  # what papers and other libraries call a field
-_KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
+KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
 
 
 def settings(config: type) -> dict[str, Setting]:
@@ -126,7 +126,7 @@ def settings(config: type) -> dict[str, Setting]:
         kind, _, rest = str(field.type).partition(" | ")
         default = {} if field.default is dataclasses.MISSING else field.default
         by_name[field.name] = Setting(
-            field.name, _KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
+            field.name, KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
         )
     return by_name
 

@@ -21,7 +21,8 @@ from workbench.tables import readable
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KEYWORDS = Path(__file__).with_name("keywords.py")
-ARGUMENTS = ("environment", "algorithm", "wrappers", "network", "launcher", "address")  # of `launch` itself
+ARGUMENTS = (  # of `launch` itself
+    "environment", "algorithm", "own_algorithm", "wrappers", "network", "launcher", "address")
 _LONGEST = 120  # characters of a line of keywords.py
 _LONGEST_HELP = 58  # characters of a table's line
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from workbench import algorithms, networks
+from workbench.algorithms import Algorithm
 from workbench.checkpoints import Checkpoint
 from workbench.config import chosen, hardware
 from workbench.environments.adapters.code_by_value import load_factory
@@ -26,7 +27,7 @@ from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.trainer import Trainer
-from workbench.policies import frozen_opponent, roles
+from workbench.policies import check_algorithm, frozen_opponent, roles
 from workbench.policies.player import load_opponent
 from workbench.replay import batch_source
 from workbench.replay.assembler import UnrollAssembler
@@ -97,14 +98,24 @@ class Builder:
     def _trainer(self, device: Device, factory: Factory | None) -> Trainer:
         """The trainer of the run's network and algorithm, on the device."""
         config, hyperparameters = self._state.config, self._state.hyperparameters
-        algorithm = algorithms.build(config, spec=self._spec).to(device.torch)
+        own = load_factory(self._run.code / "algorithm.pkl")
+        algorithm = algorithms.build(config, spec=self._spec, own=own).to(device.torch)
         network = networks.build(
             config.network, spec=self._spec, heads=algorithm.heads, factory=factory, seed=config.seed,
             normalise=hyperparameters.normalize_observations,
         ).to(device.torch)
         with device.autocast():
             networks.check(network, spec=self._spec, output=algorithm.heads.output)
+        if own is not None:
+            self._check_own(own)
         return Trainer(network, algorithm, device, hyperparameters)
+
+    def _check_own(self, own: type[Algorithm]) -> None:
+        """Try an algorithm that a user wrote, and a small network, on the CPU. Raises AlgorithmFailed."""
+        config, spec = check_algorithm.smaller(self._state.config), self._spec
+        one = algorithms.build(config, spec=spec, own=own)
+        network = networks.build(config.network, spec=spec, heads=one.heads, seed=0)
+        check_algorithm.check(one, network, spec=spec, config=config.hyperparameters)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

@@ -15,7 +15,6 @@ from typing import Any, overload
 from workbench import checkpoints, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
-from workbench.config import RunConfig
 from workbench.environments.presets import NONE
 from workbench.errors import InvalidInput, UnknownName
 from workbench.rundir import RunDirectory
@@ -58,7 +57,7 @@ class PretrainedPolicy(Checkpoint):
         Only weights ship: the optimizer begins anew, and the counters at 0. Raises as `Run.fork` and `wb.launch` do.
         """
         config = config_of_fork(self.config, changes, frames=0, replay=False)
-        plain = RunConfig.build(config.environment, algorithm=config.algorithm)
+        plain = config.defaults
         settings = {key: config.value(key) for key in config.all_settings() if config.value(key) != plain.value(key)}
         return launch(config.environment, algorithm=config.algorithm, name=name, preset=NONE, checkpoint=self,
                       progress=progress, **settings)

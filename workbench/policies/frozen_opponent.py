@@ -23,8 +23,9 @@ def kept(run: RunDirectory, path: str) -> Checkpoint:
         own.code.mkdir(mode=0o700, parents=True, exist_ok=True)
         theirs = RunDirectory(given.path.parent.parent)
         code = sealed.every(theirs.code) if theirs.record.exists() else {}
-        if "network.pkl" in code:
-            write_atomically(own.code / "network.pkl", code["network.pkl"])
+        for name in ("network.pkl", "algorithm.pkl"):
+            if name in code:
+                write_atomically(own.code / name, code[name])
         write_atomically(own.record, b"{}")  # the code beside it is this user's, and may be loaded
         checkpoints.copy(given, own.checkpoints, without=[group for group in given.groups if group != "model"])
     return checkpoints.every(own.checkpoints)[-1]

@@ -21,7 +21,6 @@ from workbench.algorithms.interface import State
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
 from workbench.environments.adapters.code_by_value import load_factory
-from workbench.environments.adapters.wrapping import Factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.policies import frozen_opponent, roles
@@ -138,11 +137,11 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
 
 
 def load_policy(checkpoint: Checkpoint) -> Policy:
-    """The policy of a checkpoint. Raises CheckpointCorrupt or NetworkFailed."""
+    """The policy of a checkpoint. Raises CheckpointCorrupt, NetworkFailed or AlgorithmFailed."""
     config = checkpoint.config
     spec = checkpoint.spec
     factory = _typed(checkpoint, "network")
-    algorithm = algorithms.build(config, spec=spec)
+    algorithm = algorithms.build(config, spec=spec, own=_typed(checkpoint, "algorithm"))
     network = partial(networks.build, config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
                       normalise=config.hyperparameters.normalize_observations)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
@@ -179,7 +178,7 @@ def code_of(checkpoint: Checkpoint) -> Path:
     return RunDirectory(checkpoint.path.parent.parent).code
 
 
-def _typed(checkpoint: Checkpoint, kind: str) -> Factory | None:
+def _typed(checkpoint: Checkpoint, kind: str) -> Any:
     """What was typed in a cell for its run; None for an exported checkpoint, wherever that lies."""
     run = RunDirectory(checkpoint.path.parent.parent)
     file = run.code / f"{kind}.pkl"

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def launch(
     environment: str | Factory,
     *,
-    algorithm: str = DEFAULT,
+    algorithm: str | type = DEFAULT,
     name: str | None = None,
     launcher: str = "local",
     address: str | None = None,
@@ -63,6 +63,8 @@ def launch(
     Args:
         environment: a name such as "ALE/Pong-v5" or "CartPole-v1" (`wb.environments()` lists them), or a class or
             function that makes one; code typed in a cell travels by value.
+        algorithm: a name (docs/algorithms.md), or a class that derives from `wb.Algorithm`; one typed in a cell travels
+            by value.
         name: of the run; None: the first free one, such as pong-vtrace-1.
         launcher: where its processes run: "local", on this machine; "ray", on a Ray cluster; "colab"; or "inline", as
             threads of this process, for a debugger. See docs/scale.md.

@@ -17,7 +17,8 @@ from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import ALGORITHMS, NETWORKS, REPLAY_S, RunConfig, Setting
+from workbench.config import ALGORITHMS, NETWORKS, REPLAY_S, RunConfig, Setting, settings
+from workbench.config.own_algorithm import described
 from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -52,7 +53,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def checked_config(
-    environment: str | Factory, algorithm: str, network: str | Factory | None, preset: str | None,
+    environment: str | Factory, algorithm: Any, network: str | Factory | None, preset: str | None,
     wrappers: Sequence[Wrapper], fields: dict[str, Any],
 ) -> tuple[RunConfig, dict[str, bytes], str | None]:
     """The configuration, the code of the run by file name, and the name of the preset. Raises InvalidInput."""
@@ -60,19 +61,18 @@ def checked_config(
     label = environment if isinstance(environment, str) else _label(environment)
     if isinstance(network, str) and network not in NETWORKS:
         raise UnknownName.among("network", network, NETWORKS)
-    if algorithm not in ALGORITHMS:
-        raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+    name, own = named_algorithm(algorithm)
     if factory is None:
         environments.check_name(label, fields.get("environment_options"))  # before its preset is read
     elif preset not in (None, NONE):
         raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
                            "Give the fields themselves: learning_rate=..., network=...")
-    used_preset = None if factory is not None else preset_of(label, preset, algorithm=algorithm)
-    fields = with_preset(used_preset, with_opponent(fields), algorithm=algorithm, wrapped=bool(wrappers))
+    used_preset = None if factory is not None else preset_of(label, preset, algorithm=name)
+    fields = with_preset(used_preset, with_opponent(fields), algorithm=name, wrapped=bool(wrappers))
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None
     wrapped = Wrapped(factory, checked_wrappers(wrappers))
-    config = RunConfig.build(label, algorithm=algorithm, wrappers=wrapped.names, **fields)
+    config = RunConfig.build(label, algorithm=name, own_algorithm=own, wrappers=wrapped.names, **fields)
     if factory is None:
         environments.check_name(label, config.environment_options)
         if wrapped.wrappers:
@@ -80,11 +80,27 @@ def checked_config(
     maker = wrapped if wrapped.wrappers else factory
     if config.actor_processes > 1:
         environments.check_processes(label, config.environment_options, maker)
-    objects = {"environment.pkl": maker, "network.pkl": network if callable(network) else None}
+    objects = {"environment.pkl": maker, "network.pkl": network if callable(network) else None,
+               "algorithm.pkl": algorithm if own else None}
     code = {file: code_by_value.dumps(value) for file, value in objects.items() if value is not None}
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
+
+
+def named_algorithm(algorithm: Any) -> tuple[str, dict[str, Any]]:
+    """The name of an algorithm, and the description of its hyperparameters where it is a class that a user wrote.
+
+    Raises UnknownName, InvalidInput.
+    """
+    if isinstance(algorithm, str):
+        if algorithm not in ALGORITHMS:
+            raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
+        return algorithm, {}
+    if not (isinstance(algorithm, type) and hasattr(algorithm, "Config") and hasattr(algorithm, "loss")):
+        raise InvalidInput(f"algorithm={algorithm!r:.100} must be a name ({', '.join(ALGORITHMS)}) or a class that "
+                           "derives from wb.Algorithm.")
+    return algorithm.__name__[:100], described(algorithm.Config, taken=settings(RunConfig))
 
 
 def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +111,8 @@ def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("opponent") is None:
         return fields
     path = chosen_checkpoint(fields["opponent"]).path
-    sealed.read(path.parents[1] / "code" / "network.pkl")
+    for kind in ("network", "algorithm"):
+        sealed.read(path.parents[1] / "code" / f"{kind}.pkl")
     return {**fields, "opponent": str(path)}
 
 
@@ -250,7 +267,7 @@ def new_record(
         "error": None,
         "parent": parent,
         "preset": preset,
-        "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network")},
+        "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network", "algorithm")},
         "versions": _versions(),
         "machine": machine_info.described(),
     }

@@ -99,6 +99,11 @@ Entry = Span | Choice
 Space = dict[str, Entry]
 
 
+def own_space(config: RunConfig, fixed: Collection[str]) -> dict[str, Any]:
+    """What a sweep of the algorithm searches where nobody says it, but for the `fixed` fields."""
+    return {name: entry for name, entry in type(config.hyperparameters).search.items() if name not in fixed}
+
+
 def checked_space(requested: Any, config: RunConfig, fixed: Collection[str]) -> Space:
     """The space that a caller requested for runs of `config`.
 

@@ -34,7 +34,7 @@ from workbench.supervisor import stopping_rules
 from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
-from workbench.sweeping.space import Space, checked_space, to_json
+from workbench.sweeping.space import Space, checked_space, own_space, to_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine, warm_up_warning
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import Columns, Table, duration
@@ -56,15 +56,14 @@ _COLUMNS: Columns = {
 }
 
 
-@checked_arguments(environment="Give its name: wb.sweep('CartPole-v1', space={'learning_rate': (1e-4, 1e-2)}).",
-                   space="Give the fields to search: space={'learning_rate': (1e-4, 1e-2)}.")
+@checked_arguments(environment="Give its name: wb.sweep('CartPole-v1', space={'learning_rate': (1e-4, 1e-2)}).")
 def sweep(
     environment: str | starting.Factory,
     *,
-    space: Mapping[str, Any],
+    space: Mapping[str, Any] | None = None,
     trials: int = 20,
     parallel: int | None = None,
-    algorithm: str = DEFAULT,
+    algorithm: str | type = DEFAULT,
     metric: str = "episode_return",
     goal: str = "max",
     sampler: str = "tpe",
@@ -86,7 +85,8 @@ def sweep(
     Args:
         environment, algorithm, launcher, address, network, preset, wrappers, checkpoint: as `wb.launch`.
         space: what to search, by name: (low, high), (low, high, "log") or (low, high, "linear") of a number, both ends
-            included, on the field's own scale unless one is named; or a list of choices.
+            included, on the field's own scale unless one is named; or a list of choices. None: the algorithm's own
+            space, without the fields that are given.
         trials: number of runs; with "pbt" the size of the population, at least 2, better 8.
         parallel: runs at a time, on this machine at most its number of cores. None: 2, or 1 on a single core.
         metric: the metric by which runs are judged: its mean over the last tenth of the frames.
@@ -109,7 +109,7 @@ def sweep(
     fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
     config, code, preset_name = starting.checked_config(environment, algorithm, network, preset, wrappers, fields)
     fixed = {*fields, *(["network"] if network is not None else [])}
-    searched = checked_space(space, config, fixed)
+    searched = checked_space(own_space(config, fixed) if space is None else space, config, fixed)
     method = _checked_method(
         trials=trials, metric=metric, goal=goal, sampler=sampler, pruner=pruner, generations=generations,
         config=config, space=searched,
@@ -133,7 +133,7 @@ def sweep(
 
     if warning := warm_up_warning(config, searched):
         notify(warning)
-    folder = _created(name, f"{starting.stem_of(config.environment)}-{algorithm}-sweep", record, code, fill)
+    folder = _created(name, f"{starting.stem_of(config.environment)}-{config.algorithm}-sweep", record, code, fill)
     with imports.meanwhile(f"{folder.path.name}: starting…"):
         begin(folder)
     return Sweep(folder)

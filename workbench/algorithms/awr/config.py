@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from workbench.config.hyperparameters import EpochsConfig
 from workbench.config.settings import setting, with_default
@@ -13,6 +15,8 @@ _PAPER = "AWR, arXiv 1910.00177"
 @dataclass(frozen=True)
 class AWRConfig(EpochsConfig):
     """Hyperparameters of AWR (Peng et al. 2019, arXiv 1910.00177), on recent unrolls as in SEED, not on a replay."""
+
+    search: ClassVar[Mapping[str, Any]] = {"learning_rate": (3e-5, 3e-3), "temperature": (0.1, 10.0)}
 
     unroll_length: int = with_default(EpochsConfig, "unroll_length", 32, source="as our PPO")
     batch_size: int = with_default(EpochsConfig, "batch_size", 8, source="as our PPO: 256 steps")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from workbench.config.hyperparameters import EpochsConfig
 from workbench.config.settings import setting, with_default
@@ -13,6 +15,9 @@ _PAPER = "PPO, arXiv 1707.06347"
 @dataclass(frozen=True)
 class PPOConfig(EpochsConfig):
     """Hyperparameters of PPO (Schulman et al. 2017, arXiv 1707.06347); a round is 1,024 steps, as there on Atari."""
+
+    search: ClassVar[Mapping[str, Any]] = {
+        "learning_rate": (3e-5, 3e-3), "entropy_cost": (1e-4, 3e-2), "clip": [0.1, 0.2, 0.3]}
 
     unroll_length: int = with_default(EpochsConfig, "unroll_length", 32, source="ours: 32 unrolls of 32 steps a round")
     batch_size: int = with_default(EpochsConfig, "batch_size", 8, source=f"{_PAPER}, table 5: 256 steps")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from workbench.config.hyperparameters import ReplayConfig
 from workbench.config.settings import setting, with_default
@@ -14,6 +16,9 @@ _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
 @dataclass(frozen=True)
 class R2D2Config(ReplayConfig):
     """Hyperparameters of R2D2 (Kapturowski et al. 2019, "Recurrent experience replay"), as SEED RL runs it."""
+
+    search: ClassVar[Mapping[str, Any]] = {
+        "learning_rate": (3e-5, 1e-3), "target_update_period": (100, 2500), "replay_ratio": (0.25, 4.0)}
 
     unroll_length: int = with_default(ReplayConfig, "unroll_length", 80, source=_SEED_SCRIPT)
     batch_size: int = with_default(ReplayConfig, "batch_size", 64, source=_SEED_R2D2)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from workbench.config.hyperparameters import LearningConfig
 from workbench.config.settings import setting, with_default
@@ -13,6 +15,9 @@ _PAPER = "V-MPO, arXiv 1909.12238"
 @dataclass(frozen=True)
 class VMPOConfig(LearningConfig):
     """Hyperparameters of V-MPO (Song et al. 2020, arXiv 1909.12238)."""
+
+    search: ClassVar[Mapping[str, Any]] = {
+        "learning_rate": (3e-5, 3e-3), "kl_bound": (1e-3, 0.1), "temperature_bound": (0.01, 1.0)}
 
     unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="as our V-trace")
     batch_size: int = with_default(LearningConfig, "batch_size", 32, source="as our V-trace")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from workbench.config.hyperparameters import LearningConfig
 from workbench.config.settings import setting, with_default
@@ -11,6 +13,9 @@ from workbench.config.settings import setting, with_default
 @dataclass(frozen=True)
 class VTraceConfig(LearningConfig):
     """Hyperparameters of V-trace (IMPALA, Espeholt et al. 2018, arXiv 1802.01561; SEED RL, arXiv 1910.06591)."""
+
+    search: ClassVar[Mapping[str, Any]] = {  # IMPALA table D.1
+        "learning_rate": (5e-6, 5e-3), "entropy_cost": (5e-5, 1e-2)}
 
     unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="IMPALA table G.1")
     batch_size: int = with_default(LearningConfig, "batch_size", 32, source="IMPALA table G.1")

@@ -74,7 +74,7 @@ def loads(data: bytes) -> Any:
         return pickle.loads(payload)  # noqa: S301
     except Exception as error:
         raise EnvironmentFailed(
-            f"the environment's code could not be loaded in another process: {type(error).__name__}: {error}\n\n"
+            f"code that was typed in a cell could not be loaded in another process: {type(error).__name__}: {error}\n\n"
             + traceback.format_exc().rstrip()) from error
 
 

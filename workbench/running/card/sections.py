@@ -125,7 +125,7 @@ def run(
 
 def hyperparameters(config: RunConfig) -> Iterator[Row]:
     """The fields without a row elsewhere, with unit, and with the default where the value differs."""
-    defaults = RunConfig.build(config.environment, algorithm=config.algorithm)
+    defaults = config.defaults
     for name, setting in config.all_settings().items():
         if name in _ELSEWHERE:
             continue

@@ -1,0 +1,130 @@
+"""Writes docs/algorithms.md: the table of algorithms and their fields, from the code. `python docs/algorithms.py`"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from workbench import algorithms
+from workbench.config import ALGORITHMS, DEFAULT, EpochsConfig, LearningConfig, ReplayConfig, RunConfig, settings
+from workbench.config.signatures import bounds_of
+from workbench.errors import InvalidInput
+from workbench.trajectory import ACTION_KINDS, ActionSpec, EnvironmentSpec
+
+PAGE = Path(__file__).with_suffix(".md")
+WORDS = {"categorical": "one choice", "multi_discrete": "several choices", "bernoulli": "switches",
+         "tanh_normal": "numbers"}
+SIZES = {"categorical": (4,), "multi_discrete": (2, 3), "bernoulli": (2, 2), "tanh_normal": (0, 0)}
+
+HEAD = """# Algorithms
+
+Made from the code by `python docs/algorithms.py`; a test keeps it fresh.
+
+```python
+wb.launch("CartPole-v1", algorithm="ppo")                 # one of those below; vtrace where none is named
+wb.sweep("CartPole-v1", algorithm="ppo")                  # over the algorithm's own space
+wb.compare("cartpole-ppo-1", "cartpole-vtrace-1")
+```
+"""
+
+OWN = """
+All of them act through central inference and train with one learner or several (gradients are averaged), on CPU, CUDA
+and XLA, with a network with or without an LSTM, under `exact_resume_updates` too. None has been run on a GPU or a TPU
+yet. Each of several learners normalizes advantages over its own minibatch.
+
+## Your own
+
+A class typed in a cell is an algorithm like the others: its code travels by value to this user's own processes, its
+fields are checked, live and on sliders where they say so, and checkpoints, resume, fork and sweep know it.
+
+```python
+import torch, workbench as wb
+
+class Reinforce(wb.Algorithm):
+    class Config(wb.LearningConfig):                      # each unroll once; or wb.EpochsConfig, wb.ReplayConfig
+        learning_rate: float = 1e-3                       # another default of a field that all have
+        beta: float = wb.setting(0.01, "weight of the entropy bonus", low=0.0, high=1.0, live=True)
+
+    def loss(self, network, *, batch, config):
+        output = self.outputs(network, batch)             # policy_logits [T+1, B, A], value [T+1, B]
+        r_t, discount_t = self.rewards_and_discounts(batch, config)
+        returns = [output.value[-1].detach()]
+        for r, discount in zip(reversed(r_t), reversed(discount_t)):
+            returns.append(r + discount * returns[-1])
+        returns = torch.stack(returns[:0:-1])             # of steps 0 ... T-1
+        values, logits = output.value[:-1], output.policy_logits[:-1]
+        log_probs = self.distribution.log_prob(logits, actions=batch.action[:-1])
+        entropy = self.distribution.entropy(logits).mean()
+        policy_loss = -((returns - values.detach()) * log_probs).mean()
+        total = policy_loss + 0.5 * (returns - values).square().mean() - config.beta * entropy
+        return wb.Loss(total, {"loss": total.detach(), "entropy": entropy.detach()})
+
+wb.check_algorithm(Reinforce)                             # names the rule that it breaks, if any
+run = wb.launch("CartPole-v1", algorithm=Reinforce)
+run.tune(beta=0.003)
+```
+
+`wb.Algorithm` is an actor and a critic but for its loss: override what differs, such as `act`, `behaviour_fields`,
+`heads`, `parameters` and `state` for what is learnt beside the network, `updated` after each update. The whole list is
+in `workbench/algorithms/interface.py`. An algorithm that ships is a folder beside it
+([CONTRIBUTING.md](../CONTRIBUTING.md)).
+"""
+
+
+def trains(config: type[LearningConfig]) -> str:
+    """On what an algorithm of that configuration trains, in words."""
+    if issubclass(config, EpochsConfig):
+        return "epochs of minibatches"
+    return "prioritized replay" if issubclass(config, ReplayConfig) else "each unroll once"
+
+
+def actions(name: str) -> str:
+    """The kinds of actions that the algorithm chooses."""
+    kinds = []
+    for kind in ACTION_KINDS:
+        spec = ActionSpec(kind, SIZES[kind])  # type: ignore[arg-type]
+        try:
+            algorithms.build(RunConfig.build("x", algorithm=name),
+                             spec=EnvironmentSpec("x", (3,), "float32", spec.encoded_size, actions=spec))
+            kinds.append(WORDS[kind])
+        except InvalidInput:
+            pass
+    return "all kinds" if len(kinds) == len(ACTION_KINDS) else ", ".join(kinds)
+
+
+def memory(name: str) -> str:
+    """Which network is the default."""
+    spec = EnvironmentSpec("x", (3,), "float32", 4)
+    heads = algorithms.build(RunConfig.build("x", algorithm=name), spec=spec).heads
+    return "LSTM" if heads.recurrent else "none"
+
+
+def fields(name: str) -> list[str]:
+    """A row of a table for each field that is the algorithm's own, or has a default of its own."""
+    shared, rows = settings(LearningConfig), []
+    for field in settings(ALGORITHMS[name]).values():
+        if field.name not in shared or field.default != shared[field.name].default:
+            rows.append(f"| `{field.name}` | {field.default} | {bounds_of(field).replace('|', chr(92) + '|')} | "
+                        f"{'live' if field.live else ''} | {field.help.replace('|', chr(92) + '|')} | {field.source} |")
+    return rows
+
+
+def page() -> str:
+    """The text of docs/algorithms.md."""
+    table = ["| name | what it is | trains on | actions | memory by default | a sweep searches |",
+             "|---|---|---|---|---|---|"]
+    sections = []
+    for name, config in ALGORITHMS.items():
+        what = (importlib.import_module(f"workbench.algorithms.{name}").__doc__ or "").strip()
+        usual = " (the default)" if name == DEFAULT else ""
+        table.append(f"| `{name}`{usual} | {what} | {trains(config)} | {actions(name)} | {memory(name)} | "
+                     f"{', '.join(f'`{field}`' for field in config.search)} |")
+        sections += [
+            "", f"## {name}", "", f"{(config.__doc__ or '').strip()} `wb.launch?` lists what all algorithms have.",
+            "", "| field | default | values | | meaning | source |", "|---|---|---|---|---|---|", *fields(name)]
+    return HEAD + "\n" + "\n".join(table) + "\n" + OWN + "\n".join(sections) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE.name} has {len(ALGORITHMS)} algorithms.")

@@ -1,0 +1,152 @@
+"""Every algorithm keeps the rules of the interface, on every kind of spaces that it takes; a broken rule is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench import algorithms, networks
+from workbench.config import ALGORITHMS, RunConfig
+from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
+from workbench.policies import check_algorithm
+from workbench.trajectory import ActionSpec, EnvironmentSpec
+
+SPECS = {
+    "vectors": EnvironmentSpec("vectors", (3,), "float32", 4),
+    "stacked images": EnvironmentSpec("images", (1, 84, 84), "uint8", 3, frame_stack=4),
+    "several choices": EnvironmentSpec("several", (3,), "float32", 5, actions=ActionSpec("multi_discrete", (2, 3))),
+    "switches": EnvironmentSpec("switches", (3,), "float32", 2, actions=ActionSpec("bernoulli", (2, 2))),
+    "numbers": EnvironmentSpec("numbers", (3,), "float32", 2, actions=ActionSpec("tanh_normal", (0, 0))),
+}
+
+
+@pytest.mark.parametrize("memory", ["", "-lstm"])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_keeps_the_rules(algorithm: str, spec: EnvironmentSpec, memory: str) -> None:
+    config = check_algorithm.smaller(RunConfig.build("x", algorithm=algorithm))
+    try:
+        one = algorithms.build(config, spec=spec)
+    except InvalidInput as error:
+        assert spec.actions.kind not in str(error).partition(", and actions")[0]
+        return
+    name = ("nature" if spec.shows_images else "mlp") + memory
+    network = networks.build(name, spec=spec, heads=one.heads, seed=0)
+    check_algorithm.check(one, network, spec=spec, config=config.hyperparameters)
+
+
+class Good(wb.Algorithm):
+    """A policy gradient with a value."""
+
+    class Config(wb.LearningConfig):
+        beta: float = wb.setting(0.01, "weight of the bonus", low=0.0, high=1.0, live=True, group="exploration")
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        output = self.outputs(network, batch)
+        returns, _ = self.rewards_and_discounts(batch, config)
+        log_probs = self.distribution.log_prob(output.policy_logits[:-1], actions=batch.action[:-1])
+        total = (config.beta * log_probs * returns).mean() + (output.value[:-1] - returns).square().mean()
+        return wb.Loss(total, {"loss": total.detach()})
+
+
+class NoLoss(wb.Algorithm):
+    pass
+
+
+class Raises(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        raise ZeroDivisionError("a typo")
+
+
+class NoScalar(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.mean(0), {})
+
+
+class Detached(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.mean().detach(), {})
+
+
+class NotFinite(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.mean() / 0.0, {})
+
+
+class GradientInScalars(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        total = self.outputs(network, batch).value.mean()
+        return wb.Loss(total, {"loss": total})
+
+
+class NoEdges(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return loss._replace(samples={"returns": batch.reward})
+
+
+class NumbersForActions(Good):
+    def act(self, output: Any, **more: Any) -> Any:
+        actions, fields = super().act(output, **more)
+        return actions.float(), fields
+
+
+class OtherFields(Good):
+    def act(self, output: Any, **more: Any) -> Any:
+        actions, fields = super().act(output, **more)
+        return actions, {"value": fields["value"]}
+
+
+class Forgetful(Good):
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [torch.nn.Parameter(torch.zeros(1))]
+
+
+class NoPriorities(Good):
+    Config = wb.ReplayConfig
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.square().mean(), {})
+
+
+class OfAnotherOutput(Good):
+    heads = algorithms.Heads(tuple)  # type: ignore[arg-type]
+
+
+BROKEN = {
+    NoLoss: r"NoLoss has no method loss\(self, network, \*, batch, config\)",
+    Raises: r"loss\(network, batch=..., config=...\) raised ZeroDivisionError: a typo",
+    NoScalar: r"Loss.total is a float32 scalar to differentiate, not a float32 tensor of shape \(3,\)",
+    Detached: "Loss.total has no gradient",
+    NotFinite: "Loss.total is (inf|-inf|nan) for a batch of noise",
+    GradientInScalars: r"Loss.scalars\['loss'\] is a detached scalar.*\.detach\(\)",
+    NoEdges: r"Loss.samples\['returns'\] needs edges: histogram_edges\['returns'\]",
+    NumbersForActions: r"act\(...\) gives actions as a int64 tensor of shape \(3,\), not a float32 tensor",
+    OtherFields: r"act\(...\) gives the fields \['value'\], but behaviour_fields\(\) names \['policy_logits', ",
+    Forgetful: r"parameters\(\) has 1 that state\(\) does not keep",
+    NoPriorities: r"with a replay, Loss.priorities are \[B\], \(3,\), not None",
+    OfAnotherOutput: "no network that ships gives tuple",
+}
+
+
+def test_an_algorithm_typed_here_keeps_the_rules() -> None:
+    wb.check_algorithm(Good)
+    wb.check_algorithm(Good, beta=0.5)
+    wb.check_algorithm("ppo", epochs=2)
+
+
+@pytest.mark.parametrize("algorithm", BROKEN, ids=lambda algorithm: algorithm.__name__)
+def test_a_broken_rule_is_named(algorithm: type) -> None:
+    kind = wb.WorkbenchError if algorithm is OfAnotherOutput else AlgorithmFailed
+    with pytest.raises(kind, match=BROKEN[algorithm]):
+        wb.check_algorithm(algorithm)
+
+
+def test_what_is_no_algorithm_is_refused() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'vtrace'"):
+        wb.check_algorithm("vtrac")
+    with pytest.raises(InvalidInput, match=r"must be a class that derives from wb\.Algorithm"):
+        wb.check_algorithm(dict)

@@ -1,0 +1,25 @@
+"""docs/algorithms.md is fresh, and the algorithm that it shows keeps the rules."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import workbench as wb
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_the_page_of_algorithms_is_fresh() -> None:
+    made = runpy.run_path(str(DOCS / "algorithms.py"))["page"]()
+    assert (DOCS / "algorithms.md").read_text(encoding="utf-8") == made, "make it anew: python docs/algorithms.py"
+
+
+def test_the_algorithm_on_the_page_keeps_the_rules() -> None:
+    (cell,) = re.findall(r"```python\n(import torch.*?)```", (DOCS / "algorithms.md").read_text(encoding="utf-8"), re.S)
+    defined = cell.partition("wb.check_algorithm")[0]
+    names: dict[str, type] = {}
+    exec(defined, names)
+    wb.check_algorithm(names["Reinforce"])
+    wb.check_algorithm(names["Reinforce"], "ALE/Pong-v5", beta=0.5)

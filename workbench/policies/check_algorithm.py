@@ -1,0 +1,243 @@
+"""The rules of `algorithms.interface.Algorithm` as a test for any algorithm: its errors name the rule that is broken.
+
+    wb.check_algorithm(MyAlgorithm)                      # on CartPole-v1
+    wb.check_algorithm(MyAlgorithm, "ALE/Pong-v5")       # on the spaces of another environment
+    wb.check_algorithm("ppo")
+
+The learner does the same before it admits an actor to the run of an algorithm that a user wrote.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from workbench import algorithms, environments, networks
+from workbench.algorithms import Algorithm, Loss, Outlook, Roles, collate
+from workbench.algorithms.batch import Batch
+from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.config.own_algorithm import described
+from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName, WorkbenchError
+from workbench.replay.unroll_fields import UnrollLayout
+from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
+
+_ROWS, _STEPS = 3, 5
+_FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size": 8, "dueling_size": 8}
+
+
+def check_algorithm(algorithm: str | type, environment: str = "CartPole-v1", **fields: Any) -> None:
+    """Test an algorithm on the spaces of an environment, on the CPU of this process; nothing is started.
+
+    Args:
+        algorithm: its name, or a class that derives from `wb.Algorithm`.
+        environment: a name, as for `wb.launch`.
+        fields: of the algorithm.
+
+    Raises:
+        AlgorithmFailed: it raised, or broke a rule; the message names that.
+        InvalidInput: its configuration is none, or it cannot choose such actions.
+    """
+    own = None
+    if isinstance(algorithm, str):
+        if algorithm not in ALGORITHMS:
+            raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
+        config = RunConfig.build(environment, algorithm=algorithm, **fields)
+    else:
+        if not (isinstance(algorithm, type) and issubclass(algorithm, Algorithm)):
+            raise InvalidInput(f"algorithm={algorithm!r:.100} must be a class that derives from wb.Algorithm.")
+        own = algorithm
+        description = described(algorithm.Config, taken=settings(RunConfig))
+        config = RunConfig.build(environment, algorithm=algorithm.__name__, own_algorithm=description, **fields)
+    vector = environments.make(environment, num_envs=1, seed=0)
+    spec = vector.spec
+    vector.close()
+    small = smaller(config, but=fields)
+    with _naming("its constructor"):
+        built = algorithms.build(small, spec=spec, own=own)
+    with torch.random.fork_rng(devices=[]):
+        network = networks.build(None, spec=spec, heads=built.heads, seed=0)
+        check(built, network, spec=spec, config=small.hyperparameters)
+
+
+def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
+    """`config` with short unrolls and small batches, `but` for these fields."""
+    return config.replaced(**{name: min(value, config.value(name)) for name, value in _FEW.items()
+                              if name in config.all_settings() and name not in but}, learners=1)
+
+
+def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any) -> None:
+    """Test an algorithm with a network, which are both as new, on the CPU. Raises AlgorithmFailed."""
+    networks.check(network, spec=spec, output=algorithm.heads.output)
+    behaviour = _behaviour(algorithm)
+    with _naming("prepare(network)"):
+        algorithm.prepare(network)
+    acted = _acted(algorithm, network, spec, config, behaviour)
+    layout = UnrollLayout(spec, config.unroll_length, algorithm.overlap, behaviour,
+                          tuple(tuple(part.shape[1:]) for part in network.initial_state(1)))  # type: ignore[operator]
+    random = np.random.default_rng(0)
+    unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
+    _check_loss(algorithm, network, collate(unrolls), unrolls[0], config)
+    _check_state(algorithm)
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Raises AlgorithmFailed, with the traceback, for what the algorithm's code raises in the block."""
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        raise AlgorithmFailed(f"{what} raised {type(error).__name__}: {error}\n\n"
+                              + "".join(traceback.format_exception(error)).rstrip()) from error
+
+
+def _rule(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise AlgorithmFailed(sentence)
+
+
+def _is(value: Any, shape: tuple[int, ...]) -> bool:
+    return isinstance(value, Tensor) and tuple(value.shape) == shape
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
+    return f"{value!r:.80}" if isinstance(value, int | float | str | None) else f"a {type(value).__name__}"
+
+
+def _behaviour(algorithm: Algorithm) -> Mapping[str, Any]:
+    with _naming("behaviour_fields()"):
+        fields = algorithm.behaviour_fields()
+    rule = "behaviour_fields() gives shape and dtype by name, such as {'value': ((), 'float32')}"
+    _rule(isinstance(fields, Mapping), f"{rule}, not {_said(fields)}.")
+    for name, entry in fields.items():
+        fits = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], tuple) and entry[1] in (
+            "float32", "int64", "uint8")
+        _rule(fits, f"{rule}, not {name!r}: {entry!r:.80}.")
+    return fields
+
+
+def _acted(
+    algorithm: Algorithm, network: nn.Module, spec: EnvironmentSpec, config: Any, behaviour: Mapping[str, Any]
+) -> Callable[[], dict[str, Array]]:
+    """A function that gives the action and behaviour of one step; checks all that reads a network's output."""
+    generator = torch.Generator().manual_seed(0)
+    rows = _ROWS
+    shape = (1, rows, *spec.stacked_shape)
+    observation = torch.zeros(shape, dtype=getattr(torch, spec.observation_dtype))
+    previous = torch.zeros(1, rows, *spec.actions.shape, dtype=getattr(torch, spec.actions.dtype))
+    with torch.no_grad():
+        output, _ = network(observation, previous, torch.zeros(1, rows), torch.ones(1, rows, dtype=torch.bool),
+                            network.initial_state(rows))  # type: ignore[operator]
+        told = []
+        for greedy in (True, False, False):
+            with _naming(f"act(output, greedy={greedy}, ...)"):
+                said = algorithm.act(output, roles=Roles.evaluating(rows), greedy=greedy, generator=generator,
+                                     config=config)
+            _rule(isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], Mapping),
+                  f"act(...) returns (actions, behaviour fields), not {_said(said)}.")
+            _check_actions(said[0], spec)
+            _rule(said[1].keys() == behaviour.keys(),
+                  f"act(...) gives the fields {sorted(said[1])}, but behaviour_fields() names {sorted(behaviour)}.")
+            for name, (form, _) in behaviour.items():
+                _rule(_is(said[1][name], (rows, *form)), f"act(...) gives {name!r} as {_said(said[1][name])}, but "
+                                                         f"behaviour_fields() promises shape {(rows, *form)}.")
+            told.append(said)
+        with _naming("bootstrap(output)"):
+            values = algorithm.bootstrap(output)
+        _rule(_is(values, (rows,)), f"bootstrap(output) gives values of shape ({rows},), not {_said(values)}.")
+        with _naming("outlook(output, ...)"):
+            view = algorithm.outlook(output, config=config)
+        _rule(isinstance(view, Outlook) and view.scores.shape[:2] == (1, rows) and _is(view.value, (1, rows)),
+              f"outlook(output, ...) gives an Outlook of scores [T, B, A] and value [T, B], not {_said(view)}.")
+        with _naming("preference(output, ...)"):
+            preferred = algorithm.preference(output, action=told[0][0][0], config=config)
+        _rule(_is(preferred, (1, rows)), f"preference(output, ...) is of shape [T, B], not {_said(preferred)}.")
+
+    def one() -> dict[str, Array]:
+        actions, fields = told[1]
+        return {"action": actions[0].numpy(),
+                **{f"behaviour.{name}": value[0].float().numpy() for name, value in fields.items()}}
+
+    return one
+
+
+def _check_actions(actions: Any, spec: EnvironmentSpec) -> None:
+    shape = (_ROWS, *spec.actions.shape)
+    _rule(_is(actions, shape) and actions.dtype == getattr(torch, spec.actions.dtype),
+          f"act(...) gives actions as a {spec.actions.dtype} tensor of shape {shape}, not {_said(actions)}.")
+    if spec.actions.dtype == "int64":
+        fits = bool(((actions >= 0) & (actions < torch.tensor(spec.actions.sizes))).all())
+        _rule(fits, f"act(...) gives actions from 0 to below {spec.actions.sizes}, not {actions.tolist()}.")
+    _rule(bool(torch.isfinite(actions.float()).all()), "act(...) gives actions that are not finite.")
+
+
+def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[], dict[str, Array]]) -> Unroll:
+    """An unroll of noise in which episodes end in every way."""
+    spec, length = layout.spec, layout.length
+    arrays: dict[str, Array] = {}
+    for name, (shape, dtype) in layout.per_step.items():
+        values = random.normal(size=(length, *shape)) if dtype == "float32" else np.zeros((length, *shape))
+        arrays[name] = values.astype(dtype)
+    if spec.observation_dtype == "uint8":
+        arrays["observation"] = random.integers(0, 256, arrays["observation"].shape).astype(np.uint8)
+    for name, value in acted().items():
+        arrays[name][:] = value
+    kinds = [0, 0, int(Flags.TERMINATED | Flags.START), int(Flags.TRUNCATED | Flags.START), int(Flags.LIFE_LOST)]
+    flags = random.choice(kinds, length).astype(np.uint8)
+    truncated = ((flags & int(Flags.TRUNCATED)) != 0) & ((flags & int(NO_DISCOUNT)) == 0)
+    arrays |= {"flags": flags, "bootstrap_value": np.where(truncated, arrays["bootstrap_value"], 0).astype(np.float32)}
+    arrays |= {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.per_unroll.items()}
+    return Unroll.of(arrays, env_id=0, run_id=1)
+
+
+def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any) -> None:
+    with _naming("loss(network, batch=..., config=...)"):
+        loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
+    _rule(isinstance(loss, Loss), f"loss(...) returns a wb.Loss(total, scalars), not {_said(loss)}.")
+    _rule(_is(loss.total, ()) and loss.total.dtype == torch.float32,
+          f"Loss.total is a float32 scalar to differentiate, not {_said(loss.total)}. Take a mean or a sum.")
+    _rule(loss.total.requires_grad, "Loss.total has no gradient: it does not depend on the network's output, or was "
+                                    "detached.")
+    total = float(loss.total.detach())
+    _rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")
+    for name, value in loss.scalars.items():
+        _rule(isinstance(name, str) and _is(value, ()) and not value.requires_grad,
+              f"Loss.scalars[{name!r}] is a detached scalar, not {_said(value)}"
+              f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}.")
+    for name in loss.samples:
+        _rule(name in algorithm.histogram_edges, f"Loss.samples[{name!r}] needs edges: histogram_edges[{name!r}].")
+    with _naming("the gradient of Loss.total"):
+        loss.total.backward()  # type: ignore[no-untyped-call]
+    slopes = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+    _rule(any(bool(slope.abs().sum() > 0) for slope in slopes), "loss(...) gives no weight of the network a gradient.")
+    _rule(all(bool(torch.isfinite(slope).all()) for slope in slopes), "a gradient of loss(...) is not finite.")
+    network.zero_grad(set_to_none=True)
+    with _naming("updated(network, ...)"):
+        algorithm.updated(network, updates=1, config=config)
+    if hasattr(config, "replay_ratio"):
+        with _naming("initial_priority(unroll, ...)"):
+            priority = algorithm.initial_priority(unroll, config=config)
+        _rule(isinstance(priority, float) and np.isfinite(priority) and priority >= 0,
+              f"initial_priority(unroll, ...) is a number from 0 on, not {_said(priority)}.")
+        _rule(_is(loss.priorities, (config.batch_size,)),
+              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {_said(loss.priorities)}.")
+
+
+def _check_state(algorithm: Algorithm) -> None:
+    with _naming("state() and load_state(state)"):
+        state = algorithm.state()
+        _rule(isinstance(state, Mapping) and all(isinstance(value, Tensor) for value in state.values()),
+              f"state() gives tensors by name, not {_said(state)}.")
+        algorithm.load_state({name: value.clone() for name, value in state.items()})
+    with _naming("parameters()"):
+        kept = len(list(algorithm.parameters()))
+    _rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
