@@ -141,6 +141,18 @@ def test_no_ops_after_a_reset_are_drawn_from_0_to_noop_max(made, noop_max):
     assert seen == set(range(noop_max + 1))
 
 
+def test_no_ops_where_fire_is_pressed_are_as_many(made):
+    emulator = Emulator("breakout")  # its ball flies from the first frame after FIRE on
+    frames = [emulator.restart(fire=True), *(emulator.no_op() for _ in range(4))]
+    env = made("ALE/Breakout-v5", num_envs=8, noop_max=3, max_frames_per_episode=4, **QUIET)
+    env.reset()
+    seen = set()
+    for _ in range(10):  # every step starts new games
+        for observation in env.step(np.zeros(8, int)).observation:
+            seen |= {noops for noops, frame in enumerate(frames) if np.abs(observation[0] - frame).max() <= 1}
+    assert seen == {0, 1, 2, 3}
+
+
 def test_a_lost_life_is_flagged_without_a_reset_and_the_game_over_is_an_end(made):
     """Breakout has five lives: four LIFE_LOST, then TERMINATED."""
     lost = made("ALE/Breakout-v5", num_envs=4, life_loss=True)

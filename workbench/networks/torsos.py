@@ -156,7 +156,8 @@ class ResidualBlock(nn.Module):
 class ImpalaDeep(nn.Module):
     """IMPALA's deep torso (arXiv 1802.01561, figure 3 right): three stacks of 16, 32, 32 channels, dense 256.
 
-    A stack is a 3x3 convolution, a 3x3/2 max-pool and two residual blocks. SEED's football network has a fourth.
+    A stack is a 3x3 convolution, a 3x3/2 max-pool and two residual blocks. SEED's football network has a fourth. The
+    pools pad on all sides, where TensorFlow's "SAME" pads even sizes only at the right and the bottom.
     """
 
     def __init__(self, shape: Shape, *, stacks: tuple[int, ...] = (16, 32, 32)) -> None:

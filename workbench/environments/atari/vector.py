@@ -8,14 +8,15 @@ Differences from ale-py's own defaults, each the result of an experiment, and te
 - Time limits are counted here. At its own limit ale-py leaves the skip loop before it reads the screen, so its
   `final_obs` is not the last frame; this module returns the true one, and resets by mask.
 - Life loss is read from the lives: ale-py's `episodic_life` restarts the whole game on every life.
-- `noop_max` is inclusive, as in the literature; ale-py's is exclusive.
+- `noop_max` is inclusive, as in the literature; ale-py's is exclusive, and counts the press of FIRE as one. So where
+  FIRE is pressed, none is drawn twice as often as each other number.
 - Rewards are not clipped: the learner clips, so returns are those of the game.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -185,8 +186,18 @@ class AtariVector:
 def _native(game: str, *, num_envs: int, threads: int, options: AtariOptions, **screen: Any) -> Any:
     from ale_py.vector_env import AtariVectorEnv
 
+    fires = options.use_fire_reset and options.noop_max > 0 and _has_fire(game, options.full_action_space)
     return AtariVectorEnv(
         game, num_envs, num_threads=threads, autoreset_mode="SameStep", stack_num=1, frameskip=FRAMES_PER_STEP,
-        maxpool=True, reward_clipping=False, noop_max=options.noop_max + 1, use_fire_reset=options.use_fire_reset,
+        maxpool=True, reward_clipping=False, noop_max=options.noop_max + 1 + fires, use_fire_reset=options.use_fire_reset,
         max_num_frames_per_episode=_NO_NATIVE_LIMIT, full_action_space=options.full_action_space,
         repeat_action_probability=options.repeat_action_probability, **screen)  # fmt: skip
+
+
+@lru_cache
+def _has_fire(game: str, full_action_space: bool) -> bool:
+    """Whether FIRE is among a game's actions."""
+    from ale_py.vector_env import AtariVectorEnv
+
+    actions = AtariVectorEnv(game, 1, full_action_space=full_action_space).ale.get_action_set()
+    return any(action.name == "FIRE" for action in actions)
