@@ -28,7 +28,7 @@ def test_no_module_hides_a_public_name() -> None:
 def test_public_functions_take_one_or_two_positional_arguments(name: str) -> None:
     parameters = inspect.signature(getattr(wb, name)).parameters.values()
     positional = [one for one in parameters if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    assert len(positional) <= (2 if name in ("compare", "register_environment") else 1)
+    assert len(positional) <= (2 if name in ("check_algorithm", "compare", "register_environment", "setting") else 1)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

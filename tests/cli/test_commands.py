@@ -21,6 +21,7 @@ from workbench.__main__ import main
 from workbench.cli import lessons
 from workbench.cli.parser import APART
 from workbench.cli.values import option, parse_value
+from workbench.config import ALGORITHMS
 from workbench.config.signatures import all_settings
 from workbench.errors import WrongType
 from workbench.widgets.panel.tuning.controls import parsed

@@ -35,6 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "09-more-machines": {"frames": 1_000, "measure_s": 0.2},
     "10-colab-tpu": {"environment": "CartPole-v1", "frames": 2_000, "fields": {
         "actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}},
+    "11-your-own-algorithm": {"frames": 4_000},
 }
 
 

@@ -52,7 +52,7 @@ def run(home: Path) -> wb.Run:
     (lambda run: wb.runs(colour=3), r"^runs\(\): there is no argument 'colour'\. It takes none\.$"),
     (lambda run: wb.Sweep.wait(run, seconds=3), r"^wait\(\): there is no argument 'seconds'\. timeout_s=60 raises "),
     (lambda run: wb.Sweep.stop(run, timeout=3), r"^stop\(\): there is no argument 'timeout'\. .* 'timeout_s'\?$"),
-    (lambda run: wb.sweep("CartPole-v1"), r"^sweep\(\): missing .*'space'\. Give the fields to search: space="),
+    (lambda run: wb.sweep(), r"^sweep\(\): missing .*'environment'\. Give its name: wb.sweep\('CartPole-v1', space="),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], object], text: str) -> None:
     with pytest.raises(WrongArguments, match=text) as refusal:

@@ -273,7 +273,7 @@ def test_a_replay_goes_along_if_asked_for_and_shares_the_disk(home: Path, nowher
         "checkpoint": str(run.checkpoints[-1].path), "take": "all", "optimizer": True, "replay": True,
         "run": "replayed",
     }
-    assert fork.read()["code"] == {"environment": False, "network": True}
+    assert fork.read()["code"] == {"environment": False, "network": True, "algorithm": False}
     assert sealed.read(fork.code / "network.pkl") == b"code"
     assert (first.meta["reason"], first.meta["config"]) == ("fork", fork.read()["config"])
     without = started(run, learning_rate=3e-4)

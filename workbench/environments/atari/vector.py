@@ -189,7 +189,8 @@ def _native(game: str, *, num_envs: int, threads: int, options: AtariOptions, **
     fires = options.use_fire_reset and options.noop_max > 0 and _has_fire(game, options.full_action_space)
     return AtariVectorEnv(
         game, num_envs, num_threads=threads, autoreset_mode="SameStep", stack_num=1, frameskip=FRAMES_PER_STEP,
-        maxpool=True, reward_clipping=False, noop_max=options.noop_max + 1 + fires, use_fire_reset=options.use_fire_reset,
+        maxpool=True, reward_clipping=False,
+        noop_max=options.noop_max + 1 + fires, use_fire_reset=options.use_fire_reset,
         max_num_frames_per_episode=_NO_NATIVE_LIMIT, full_action_space=options.full_action_space,
         repeat_action_probability=options.repeat_action_probability, **screen)  # fmt: skip
 
