@@ -30,6 +30,10 @@ class Distribution(Protocol):
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
         """Random actions, as unrolls keep them, without a gradient."""
 
+    def sample_with_gradient(self, parameters: Tensor, *, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Random actions through which the parameters get a gradient, and their log-density where the environment
+        gets them, [...]. Raises InvalidInput where actions are choices."""
+
     def mode(self, parameters: Tensor) -> Tensor:
         """The most likely actions, as unrolls keep them."""
 
@@ -49,7 +53,15 @@ class Distribution(Protocol):
         """The actions that the environment receives."""
 
 
-class Categorical:
+class _Choices:
+    """What all distributions over choices have in common."""
+
+    def sample_with_gradient(self, parameters: Tensor, *, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """There is none."""
+        raise InvalidInput(f"{type(self).__name__} has no samples with gradients: its actions are choices.")
+
+
+class Categorical(_Choices):
     """One of `n` choices; parameters are logits [..., n]."""
 
     def __init__(self, n: int = 0) -> None:
@@ -84,7 +96,7 @@ class Categorical:
         return actions
 
 
-class MultiDiscrete:
+class MultiDiscrete(_Choices):
     """K choices side by side, of n_1, ..., n_K; parameters are their logits one after another."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
@@ -124,7 +136,7 @@ class MultiDiscrete:
         return list(zip(self._parts, torch.split(parameters, self.sizes, -1), strict=True))
 
 
-class Bernoulli:
+class Bernoulli(_Choices):
     """K switches; parameters are the logits of 1, [..., K]."""
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
@@ -170,6 +182,13 @@ class TanhNormal:
         """float32 u [..., K]."""
         mean, width = self.mean_and_width(parameters.detach())
         return mean + width * torch.randn(mean.shape, generator=generator, device=mean.device)
+
+    def sample_with_gradient(self, parameters: Tensor, *, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """float32 u [..., K] by the reparameterization trick, and log π of tanh(u), [...], its slope included."""
+        mean, width = self.mean_and_width(parameters)
+        u = mean + width * torch.randn(mean.shape, generator=generator, device=mean.device)
+        log_slope = 2 * (math.log(2) - u - F.softplus(-2 * u))  # log(1 - tanh²u), without cancellation
+        return u, self.log_prob(parameters, actions=u) - log_slope.sum(-1)
 
     def mode(self, parameters: Tensor) -> Tensor:
         """float32 u [..., K]: the median of tanh(u)."""

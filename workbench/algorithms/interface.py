@@ -48,7 +48,21 @@ class QValueOutput(NamedTuple):
     q_values: Tensor
 
 
-NetworkOutput = PolicyValueOutput | QValueOutput
+class PolicyCriticsOutput(NamedTuple):
+    """The output of a network of a policy and of critics that read actions, see `networks.actor_critics`.
+
+    Attributes:
+        policy_logits: float32 [T, B, A], as in `PolicyValueOutput`.
+        value: float32 [T, B], the lower critic's value of what the policy does; without a gradient.
+        features: float32 [T, B, F], what the critics see of x_t.
+    """
+
+    policy_logits: Tensor
+    value: Tensor
+    features: Tensor
+
+
+NetworkOutput = PolicyValueOutput | QValueOutput | PolicyCriticsOutput
 
 
 @dataclass(frozen=True)
@@ -60,12 +74,14 @@ class Heads:
         recurrent: whether the default network has an LSTM.
         lstm_size: units of an LSTM.
         dueling_size: units of the hidden layer in each dueling head; 0 for no dueling heads.
+        critic_size: units of the hidden layers of critics that read actions.
     """
 
     output: type[NetworkOutput] = PolicyValueOutput
     recurrent: bool = False
     lstm_size: int = 256
     dueling_size: int = 0
+    critic_size: int = 256
 
 
 class Network(Protocol):

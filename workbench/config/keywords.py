@@ -42,6 +42,7 @@ class LiveFields(TypedDict, total=False):
     exploration_last_power: float  # 8.0  [0 to 100]  power of the environment that explores least
     evaluation_epsilon: float  # 0.001  [0 to 1]  ε of environments that evaluate
     priority_max_share: float  # 0.9  [0 to 1]  η of a sequence's priority η·max|δ| + (1-η)·mean|δ|
+    target_share: float  # 0.005  [1e-06 to 1]  τ: share of the way that the target network goes to the …
     temperature_bound: float  # 0.1  [1e-06 to 100 nats]  ε_η: how far the better actions' weights may be from even …
     kl_bound: float  # 0.01  [1e-06 to 100 nats]  ε_α: how far the policy may move from the one that acted
     total_frames: int  # 10000000  [1 to 10 T frames]  frames after which the run finishes
@@ -92,7 +93,8 @@ class RunFields(ResumeFields, total=False):
     value_rescaling_epsilon: float  # 0.001  [1e-09 to 1]  ε of h(x) = sign(x)(√(|x|+1)-1) + εx
     lstm_size: int  # 512  [1 to 16,384 units]  units of the LSTM
     dueling_size: int  # 512  [1 to 16,384 units]  units of the hidden layer of each dueling head
-    first_temperature: float  # 1.0  [0.001 to 1000]  η at the start
+    first_temperature: float  # 1.0  [1e-06 to 1000]  weight of the entropy at the start
+    critic_size: int  # 256  [1 to 16,384 units]  units of the two hidden layers of each critic
     first_kl_cost: float  # 5.0  [0.001 to 1000]  α at the start
     environment_options: dict[str, Any]  # {}  options of the environment's adapter
     frame_stack: int  # 0  [0 to 64 frames]  frames that the network sees at once; 0: as the …

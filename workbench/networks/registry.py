@@ -10,8 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.interface import Heads, NetworkOutput, PolicyValueOutput, QValueOutput, State
+from workbench.algorithms.interface import (
+    Heads,
+    NetworkOutput,
+    PolicyCriticsOutput,
+    PolicyValueOutput,
+    QValueOutput,
+    State,
+)
 from workbench.errors import NetworkFailed, UnknownName
+from workbench.networks.actor_critics import ActorCritics
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.normalization import Observed, needs_observed
 from workbench.networks.policy_value import PolicyValueNetwork
@@ -79,6 +87,8 @@ def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
     if heads.output is QValueOutput:
         return DuelingNetwork(torso(), num_actions=spec.num_actions, lstm_size=lstm_size,
                               dueling_size=heads.dueling_size)
+    if heads.output is PolicyCriticsOutput:
+        return ActorCritics(torso(), torso(), actions=spec.actions, critic_size=heads.critic_size, lstm_size=lstm_size)
     if heads.output is not PolicyValueOutput:
         raise NetworkFailed(f"no network that ships gives {heads.output.__name__}, which the algorithm asks for. Pass "
                             "one of your own: network=...")
@@ -167,8 +177,7 @@ def _check_returned(
     if not (isinstance(output, tuple) and all(hasattr(output, field) for field in expected._fields)):
         raise NetworkFailed(f"this run's algorithm needs a network that returns {form} with a "
                             f"workbench.networks.{expected.__name__} first, not {_kind(output)}.")
-    for field in expected._fields:
-        axes = _AXES[field]
+    for field, axes in ((field, _AXES[field]) for field in expected._fields if field in _AXES):
         _check_tensor(field, getattr(output, field), shape[: len(axes)], f"({', '.join(axes)})")
     _check_state(after, batch, "the network's call")
     initial = [(tuple(part.shape), part.dtype) for part in before]

@@ -28,7 +28,7 @@ from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
 
 _ROWS, _STEPS = 3, 5
-_FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size": 8, "dueling_size": 8}
+_FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size": 8, "dueling_size": 8, "critic_size": 8}
 
 
 def check_algorithm(algorithm: str | type, environment: str = "CartPole-v1", **fields: Any) -> None:

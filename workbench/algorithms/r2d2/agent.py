@@ -7,7 +7,6 @@ values, and the stored ones, are rescaled by h (see `targets`). Returns are not.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import cast
@@ -21,9 +20,8 @@ from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, Outlook, QValueOutput, Roles, State
 from workbench.algorithms.r2d2 import targets
 from workbench.algorithms.r2d2.config import R2D2Config
+from workbench.algorithms.target_network import TargetNetwork
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, FieldSpec, Flags, Unroll
-
-TARGET = "target."  # prefix of the target network's names in a checkpoint
 
 
 class R2D2(Algorithm):
@@ -41,7 +39,7 @@ class R2D2(Algorithm):
         self.heads = Heads(
             QValueOutput, recurrent=True, lstm_size=config.lstm_size, dueling_size=config.dueling_size
         )
-        self._target: nn.Module | None = None
+        self._target = TargetNetwork()
 
     def behaviour_fields(self) -> dict[str, FieldSpec]:
         """The behaviour's Q-value of its action and its highest one, rescaled as in the network, for priorities."""
@@ -103,7 +101,7 @@ class R2D2(Algorithm):
         online, next_states = self._unrolled(network, inputs, state, refresh=refresh)
         q_tm1 = targets.q_values_of(online[:-1], actions=batch.action[first:-1])
         with torch.no_grad():
-            target, _ = self._unrolled(cast(Network, self._prepared()), inputs, state)
+            target, _ = self._unrolled(cast(Network, self._target.network), inputs, state)
             returns = self._targets(
                 targets.double_q_values(online, target=target),
                 reward_t=batch.reward[first + 1 :],
@@ -188,39 +186,20 @@ class R2D2(Algorithm):
 
     def prepare(self, network: nn.Module) -> None:
         """Copies the network into the target network."""
-        self._target = copy.deepcopy(network).eval().requires_grad_(False)
-        for part in self._target.modules():
-            if isinstance(part, nn.RNNBase):
-                part.flatten_parameters()  # a deep copy scatters them, and a GPU would gather them at every call
+        self._target.prepare(network)
 
-    @torch.no_grad()
     def updated(self, network: nn.Module, *, updates: int, config: R2D2Config) -> None:
         """Copies the network's weights into the target network every `target_update_period` updates."""
-        due, target, online = updates % config.target_update_period == 0, _tensors(self._prepared()), _tensors(network)
-        if online and online[0].device.type == "xla":  # the same graph whether it is due or not
-            now = torch.tensor(due).to(online[0].device)
-            for old, new in zip(target, online, strict=True):
-                old.copy_(torch.where(now, new, old))
-        elif due:
-            torch._foreach_copy_(target, online)
-
-    def _prepared(self) -> nn.Module:
-        assert self._target is not None, "prepare(network) must come first"
-        return self._target
+        self._target.copy_if(updates % config.target_update_period == 0, network)
 
     def to(self, device: torch.device | str) -> R2D2:
         """Returns itself, with the target network, if there is one yet, on `device`."""
-        if self._target is not None:
-            self._target.to(device)
+        self._target.to(device)
         return self
 
     def state(self) -> dict[str, Tensor]:
-        return {TARGET + name: value.detach().clone() for name, value in self._prepared().state_dict().items()}
+        return self._target.state()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restores what `state` returned. Raises RuntimeError if the networks differ."""
-        self._prepared().load_state_dict({name.removeprefix(TARGET): value for name, value in state.items()})
-
-
-def _tensors(network: nn.Module) -> list[Tensor]:
-    return [*network.parameters(), *network.buffers()]
+        self._target.load_state(state)

@@ -1,0 +1,143 @@
+"""SAC as the learner uses it: the loss of a replayed batch, whose parts each train their own weights.
+
+The network has a policy and twin critics with a torso each (`networks.actor_critics`). An unroll's steps are single
+transitions here: x_t, a_t, r_{t+1}, x_{t+1}.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from workbench.algorithms.batch import Batch
+from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, PolicyCriticsOutput, Roles
+from workbench.algorithms.sac import targets
+from workbench.algorithms.sac.config import SACConfig
+from workbench.algorithms.target_network import TargetNetwork
+from workbench.trajectory import EnvironmentSpec, FieldSpec
+
+
+class SAC(Algorithm):
+    """Soft actor-critic (Haarnoja et al. 2018, arXiv 1812.05905), for numbers and for choices.
+
+    A truncated episode bootstraps from the value that its final observation had when it was played.
+    """
+
+    actions = ("categorical", "tanh_normal")
+    histogram_edges = {
+        "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))
+    }
+
+    def __init__(self, config: SACConfig, *, spec: EnvironmentSpec) -> None:
+        super().__init__(config, spec=spec)
+        self.heads = Heads(PolicyCriticsOutput, critic_size=config.critic_size)
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(config.first_temperature)))
+        self._target = TargetNetwork()
+        self._chooses = spec.actions.kind == "categorical"
+        self._generator = torch.Generator().manual_seed(0)  # of sampled actions in training on a CPU
+
+    def behaviour_fields(self) -> dict[str, FieldSpec]:
+        """The behaviour's value, for display."""
+        return {"value": ((), "float32")}
+
+    def act(
+        self, output: Any, *, roles: Roles, greedy: bool, generator: torch.Generator | None, config: Any
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """As `Algorithm.act`: a sample of the policy, or its mode."""
+        actions, fields = super().act(output, roles=roles, greedy=greedy, generator=generator, config=config)
+        return actions, {"value": fields["value"]}
+
+    def loss(self, network: Network, *, batch: Batch, config: SACConfig) -> Loss:
+        """Losses of critics, policy and temperature, as means over the T·B transitions of a batch."""
+        output: PolicyCriticsOutput = self.outputs(network, batch)
+        online, target = _with_critics(network), _with_critics(cast(Network, self._target.network))
+        temperature = self.log_temperature.exp().detach()
+        with torch.no_grad():
+            later = self.outputs(cast(Network, self._target.network), batch).features[1:]
+            values, _ = self._values(target, later, output.policy_logits[1:].float().detach(), temperature)
+            r_t, discount_t = self.rewards_and_discounts(batch, config)
+            returns = r_t + discount_t * values
+        q_values = online.q_values(output.features[:-1], self._encoded(batch.action[:-1]))
+        if self._chooses:
+            q_values = q_values.gather(-1, batch.action[None, :-1, :, None].expand(2, -1, -1, 1)).squeeze(-1)
+        soft_values, entropy = self._values(
+            online, output.features[:-1].detach(), output.policy_logits[:-1].float(), temperature, frozen=True)
+        terms = {
+            "critic_loss": targets.critic_loss(q_values, targets=returns, weights=batch.weight),
+            "policy_loss": -soft_values.mean(),
+            "temperature_loss": targets.temperature_loss(
+                self.log_temperature, entropy=entropy, target=self._target_entropy(config)),
+        }
+        total = torch.stack(list(terms.values())).sum()
+        errors = (returns - q_values.amin(0)).detach().abs()
+        scalars = {"loss": total, **terms, "entropy": entropy, "temperature": temperature, "q_value": q_values.mean(),
+                   "td_error": errors.mean()}
+        return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"td_error": errors},
+                    priorities=errors.mean(0))
+
+    def _values(
+        self, network: Any, features: Tensor, parameters: Tensor, temperature: Tensor, *, frozen: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Soft values [T, B] by `network`'s critics, for actions of the policy with these parameters, and its entropy.
+
+        `frozen`: only the policy gets a gradient.
+        """
+        if self._chooses:
+            log_policy = parameters.log_softmax(-1)
+            q_values = network.q_values(features, None, frozen=frozen)
+            values = targets.soft_value_of_choices(q_values, log_policy=log_policy, temperature=temperature)
+            return values, self.distribution.entropy(parameters).mean()
+        generator = self._generator if parameters.device.type == "cpu" else None
+        actions, log_probs = self.distribution.sample_with_gradient(parameters, generator=generator)
+        q_values = network.q_values(features, self._encoded(actions), frozen=frozen)
+        values = targets.soft_value(q_values, log_probs=log_probs, temperature=temperature)
+        return values, -log_probs.mean()
+
+    def _encoded(self, actions: Tensor) -> Tensor | None:
+        """What critics are told of actions that are numbers."""
+        return None if self._chooses else self.distribution.encode(actions)
+
+    def _target_entropy(self, config: SACConfig) -> float:
+        if config.target_entropy is not None:
+            return config.target_entropy
+        sizes = self.spec.actions.sizes
+        return 0.5 * math.log(sizes[0]) if self._chooses else -float(len(sizes))
+
+    def prepare(self, network: nn.Module) -> None:
+        """Copies the network into the target network."""
+        self._target.prepare(network)
+
+    def updated(self, network: nn.Module, *, updates: int, config: SACConfig) -> None:
+        """Moves the target network a little towards the network."""
+        self._target.approach(network, config.target_share)
+
+    def to(self, device: torch.device | str) -> SAC:
+        """Returns itself, with the temperature and the target network on `device`."""
+        self.log_temperature = nn.Parameter(self.log_temperature.detach().to(device))
+        self._target.to(device)
+        return self
+
+    def parameters(self) -> list[nn.Parameter]:
+        """The logarithm of the temperature."""
+        return [self.log_temperature]
+
+    def state(self) -> dict[str, Tensor]:
+        return {**self._target.state(), "log_temperature": self.log_temperature.detach().clone(),
+                "sampling": self._generator.get_state()}
+
+    @torch.no_grad()
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        self._target.load_state(state)
+        self.log_temperature.copy_(state["log_temperature"])
+        self._generator.set_state(state["sampling"].cpu())
+
+
+def _with_critics(network: Any) -> Any:
+    """The part of a network that has critics, inside of what averages gradients and of what decodes observations."""
+    while not hasattr(network, "q_values"):
+        network = network.module if hasattr(network, "module") else network.network
+    return network
