@@ -22,6 +22,8 @@ RUNS = {
     "r2d2": {"environment": "testing/recall-v0", "replay_size": 60, "replay_min_size": 12, "burn_in": 4,
              "replay_ratio": 1.5, "recurrent_state": "refreshed", "target_update_period": 30, "lstm_size": 32,
              "dueling_size": 32, "normalize_observations": True, **COMMON},
+    "sac": {"environment": "Pendulum-v1", "replay_size": 60, "replay_min_size": 12, "replay_ratio": 1.5,
+            "critic_size": 32, **COMMON},
     "ppo": {"environment": "testing/catch-v0", "epochs": 4, "minibatches": 2, **COMMON},
 }
 WHOLE = {"ppo": 32}  # updates of a stretch that ends with a round of 8 updates
@@ -80,7 +82,8 @@ def check_ends_as_undisturbed(run: wb.Run, algorithm: str) -> None:
     assert any(not np.array_equal(first[name], last[name]) for name in first)
 
 
-@pytest.mark.parametrize("algorithm", ["vtrace", "ppo", pytest.param("r2d2", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "algorithm", ["vtrace", "ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("sac", "r2d2"))])
 def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_weights(home: Path, algorithm: str) -> None:
     run = launched(algorithm, "stopped", launcher="inline")
     trained_on(run)

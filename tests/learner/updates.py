@@ -72,5 +72,6 @@ CASES = {
                              **UNROLL), VECTOR),
     "ppo": (RunConfig.build("x", algorithm="ppo", target_kl=0.01, value_clip=0.2, **UNROLL), VECTOR),
     "awr": (RunConfig.build("x", algorithm="awr", **UNROLL), VECTOR),
+    "sac": (RunConfig.build("x", algorithm="sac", critic_size=16, **UNROLL), VECTOR),
     "vmpo, an LSTM": (RunConfig.build("x", algorithm="vmpo", network="mlp-lstm", **UNROLL), VECTOR),
 }

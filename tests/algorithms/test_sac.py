@@ -1,0 +1,167 @@
+"""SAC's losses are those of its papers, written out in Python's floats, and each part trains its own weights alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.algorithms.no_waiting import NoWaiting
+from tests.algorithms.unrolls import random_unroll
+from workbench import algorithms, networks
+from workbench.algorithms import Batch, Loss, collate
+from workbench.algorithms.distributions import TanhNormal
+from workbench.algorithms.sac import targets
+from workbench.config import RunConfig
+from workbench.trajectory import ActionSpec, EnvironmentSpec
+
+STEPS, ROWS = 5, 3
+CHOICES = EnvironmentSpec("choices", (3,), "float32", 4)
+NUMBERS = EnvironmentSpec("numbers", (3,), "float32", 2, actions=ActionSpec("tanh_normal", (0, 0)))
+
+
+def built(spec: EnvironmentSpec, **fields: Any) -> tuple[Any, Any, Any]:
+    """The algorithm, its network and its configuration; the target network's weights are not the network's."""
+    config = RunConfig.build("x", algorithm="sac", critic_size=16, **{"discount": 0.9, **fields})
+    one = algorithms.build(config, spec=spec)
+    network = networks.build("mlp", spec=spec, heads=one.heads, seed=0)
+    one.prepare(networks.build("mlp", spec=spec, heads=one.heads, seed=1))
+    return one, network, config.hyperparameters
+
+
+def batch_for(spec: EnvironmentSpec, seed: int = 0) -> Batch:
+    random = np.random.default_rng(seed)
+    unrolls = [random_unroll(CHOICES, length=STEPS, rng=random, behaviour={"value": ((), "float32")})
+               for _ in range(ROWS)]
+    batch = collate(unrolls)
+    if spec is NUMBERS:
+        shape = (STEPS + 1, ROWS, 2)
+        batch.action = torch.from_numpy(random.normal(size=shape).astype(np.float32))
+        batch.previous_action = torch.from_numpy(random.normal(size=shape).astype(np.float32))
+    return batch
+
+
+def ends(batch: Batch, t: int, b: int) -> tuple[float, float]:
+    """Reward and discount of the transition into x_t, with a truncated episode's value in its reward."""
+    flags, reward = int(batch.flags[t, b]), float(batch.reward[t, b])
+    if flags & 2 and not flags & 5:
+        return reward + 0.9 * float(batch.bootstrap_value[t, b]), 0.0
+    return reward, 0.0 if flags & 7 else 0.9
+
+
+def test_losses_where_actions_are_choices() -> None:
+    one, network, config = built(CHOICES, first_temperature=0.3)
+    batch = batch_for(CHOICES)
+    with NoWaiting():
+        loss = one.loss(network, batch=batch, config=config)
+    output, late = one.outputs(network, batch), one.outputs(one._target.network, batch)
+    policy = output.policy_logits.softmax(-1).tolist()
+    online = network.q_values(output.features, None).tolist()
+    target = one._target.network.q_values(late.features, None).tolist()
+    critics, policies, entropies = [], [], []
+    for t in range(STEPS):
+        for b in range(ROWS):
+            reward, discount = ends(batch, t + 1, b)
+            later = sum(p * (min(target[0][t + 1][b][a], target[1][t + 1][b][a]) - 0.3 * math.log(p))
+                        for a, p in enumerate(policy[t + 1][b]))
+            y, action = reward + discount * later, int(batch.action[t, b])
+            critics.append(sum((y - online[i][t][b][action]) ** 2 for i in range(2)))
+            policies.append(sum(p * (0.3 * math.log(p) - min(online[0][t][b][a], online[1][t][b][a]))
+                                for a, p in enumerate(policy[t][b])))
+            entropies.append(-sum(p * math.log(p) for p in policy[t][b]))
+    entropy = float(np.mean(entropies))
+    expected = {"critic_loss": 0.5 * np.mean(critics), "policy_loss": np.mean(policies), "entropy": entropy,
+                "temperature_loss": 0.3 * (entropy - 0.5 * math.log(4))}
+    for name, value in expected.items():
+        assert float(loss.scalars[name]) == pytest.approx(float(value), rel=1e-4), name
+
+
+def test_critic_loss_where_actions_are_numbers() -> None:
+    one, network, config = built(NUMBERS, first_temperature=0.3)
+    batch = batch_for(NUMBERS)
+    drawn = one._generator.get_state()
+    loss = one.loss(network, batch=batch, config=config)
+    again = torch.Generator()
+    again.set_state(drawn)
+    output, late = one.outputs(network, batch), one.outputs(one._target.network, batch)
+    u, log_probs = TanhNormal().sample_with_gradient(output.policy_logits[1:], generator=again)
+    q_later = one._target.network.q_values(late.features[1:], u.tanh()).amin(0) - 0.3 * log_probs
+    q_now = network.q_values(output.features[:-1], batch.action[:-1].tanh())
+    errors = []
+    for t in range(STEPS):
+        for b in range(ROWS):
+            reward, discount = ends(batch, t + 1, b)
+            y = reward + discount * float(q_later[t, b])
+            errors.append(sum((y - float(q_now[i, t, b])) ** 2 for i in range(2)))
+    assert float(loss.scalars["critic_loss"]) == pytest.approx(0.5 * float(np.mean(errors)), rel=1e-4)
+    assert one._target_entropy(config) == -2.0
+
+
+def test_the_density_of_a_sample_is_that_of_what_the_environment_gets() -> None:
+    """Against the change of variables by hand, also where tanh is 1 to all digits; its mean is minus the entropy."""
+    parameters = torch.tensor([[0.3, -1.0, 0.2, 0.8]], dtype=torch.float64).expand(200_000, 4)
+    u, log_probs = TanhNormal().sample_with_gradient(parameters, generator=torch.Generator().manual_seed(0))
+    mean, width = TanhNormal().mean_and_width(parameters)
+    normal = torch.distributions.Normal(mean, width).log_prob(u).sum(-1)
+    assert torch.allclose(log_probs, normal - torch.log1p(-u.tanh() ** 2).sum(-1), atol=1e-6)
+    assert float(-log_probs.mean()) == pytest.approx(float(TanhNormal().entropy(parameters[:1])), abs=5e-3)
+    far, density = TanhNormal().sample_with_gradient(
+        torch.tensor([[40.0, 0.0]]), generator=torch.Generator().manual_seed(0))
+    assert float(far.tanh()) == 1.0 and math.isfinite(float(density)) and float(density) > 70
+
+
+@pytest.mark.parametrize("spec", [CHOICES, NUMBERS], ids=["choices", "numbers"])
+def test_each_part_of_the_loss_trains_its_own_weights_alone(spec: EnvironmentSpec) -> None:
+    one, network, config = built(spec)
+    batch = batch_for(spec)
+    one.loss(network, batch=batch, config=config).total.backward()
+    grads = {name: parameter.grad for name, parameter in network.named_parameters()}
+    assert all(grad is not None for grad in grads.values())
+
+    def slopes(scale_rewards: float) -> dict[str, Tensor]:
+        network.zero_grad()
+        other = batch_for(spec)
+        other.reward = other.reward * scale_rewards
+        one._generator.manual_seed(7)
+        one.loss(network, batch=other, config=config).total.backward()
+        return {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
+
+    plain, scaled = slopes(1.0), slopes(3.0)
+    moved = {name.split(".")[0] for name in plain if not torch.equal(plain[name], scaled[name])}
+    assert moved == {"critic_torso", "critics"}, "rewards reach the critics alone"
+    assert float(one.log_temperature.grad) != 0
+
+
+def test_the_target_network_follows_by_its_share() -> None:
+    one, network, config = built(CHOICES, target_share=0.25)
+    before = [value.clone() for value in one._target.network.parameters()]
+    one.updated(network, updates=1, config=config)
+    for old, new, online in zip(before, one._target.network.parameters(), network.parameters(), strict=True):
+        assert torch.allclose(new, 0.75 * old + 0.25 * online, atol=1e-6)
+
+
+def test_all_that_it_has_learnt_and_drawn_is_saved_and_restored() -> None:
+    one, network, config = built(NUMBERS)
+    one.loss(network, batch=batch_for(NUMBERS), config=config)  # draws
+    with torch.no_grad():
+        one.log_temperature.fill_(-2.0)
+    again, _, _ = built(NUMBERS)
+    again.load_state(one.state())
+
+    def loss(algorithm: Any) -> Loss:
+        return algorithm.loss(network, batch=batch_for(NUMBERS), config=config)  # type: ignore[no-any-return]
+
+    assert float(loss(one).total) == float(loss(again).total)
+
+
+def test_soft_values_and_the_temperature_point_the_right_way() -> None:
+    q_values = torch.tensor([[1.0, 5.0], [2.0, 4.0]])
+    found = targets.soft_value(q_values, log_probs=torch.tensor([-1.0, 2.0]), temperature=torch.tensor(0.5))
+    assert found.tolist() == [1.5, 3.0]
+    log_temperature = torch.zeros((), requires_grad=True)
+    targets.temperature_loss(log_temperature, entropy=torch.tensor(2.0), target=0.5).backward()
+    assert float(log_temperature.grad) == 1.5, "more entropy than wanted: the temperature falls"
