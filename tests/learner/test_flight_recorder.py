@@ -64,8 +64,9 @@ def test_the_stages_of_a_life_add_up_to_it(monkeypatch, transport):
         assert list(STAGES) == sorted(flight.seconds, key=list(STAGES).index) and 0 <= flight.row < 6
         assert all(seconds >= 0 for seconds in flight.seconds.values()) and flight.seconds["training"] >= LIFE_S
         life_s, together = flight.landed_at - flight.born, sum(flight.seconds.values())
-        early = flight.seconds["wire"] if flight.seconds["unroll"] == 0 else 0  # the unroll ended with this step
-        assert together == pytest.approx(life_s + early, abs=1e-6)
+        # where the unroll ended with this step, or soon after it, the wire's time goes beyond it
+        beyond = flight.seconds["wire"] if flight.seconds["unroll"] == 0 else 0
+        assert life_s - 1e-6 <= together <= life_s + beyond + 1e-6
         assert before < flight.born + 1 and flight.landed_at < time.perf_counter()
 
 
