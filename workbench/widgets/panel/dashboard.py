@@ -25,7 +25,8 @@ from workbench.widgets.charts.marks import event_table, spanning
 from workbench.widgets.panel import snapshot
 from workbench.widgets.panel.snapshot import Snapshot
 
-LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline", "entropy_loss": "entropy"}
+LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline", "entropy_loss": "entropy",
+          "temperature_loss": "temperature"}
 RETURNS = ("episode_return", "episode_return_mean", "evaluation_return", "evaluation_return_mean")
 SCORES = tuple(name.replace("return", "score") for name in RETURNS)  # beside rewards that are shaped
 Draw = Callable[[Snapshot, str, Axis], Figure]
@@ -108,9 +109,10 @@ def _scores(now: Snapshot, title: str, axis: Axis) -> Figure:
 
 
 def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
-    """A loss and its parts; or, on a logarithmic axis, a loss and the TD errors, whose magnitude differs."""
+    """A loss and its parts; or, on a logarithmic axis, a loss of values and the TD errors, whose magnitude differs."""
     if "td_error" in now.series:
-        series = {"loss": _series(now, "loss"), "TD error": now.series["td_error"]}
+        of_values = "critic_loss" if "critic_loss" in now.series else "loss"
+        series = {"loss": _series(now, of_values), "TD error": now.series["td_error"]}
         return charts.lines(series, title="Loss and TD error", axis=axis, log=True)
     return _lines(LOSSES)(now, title, axis)
 
@@ -214,6 +216,9 @@ SLOTS = {
     "events": _Events("Events", _lines({})),
     "policy_lag": _shape("Policy lag", "policy_lag", "updates between acting and learning"),
     "learning_rate": _of("Learning rate", {"learning_rate": "learning rate"}, log=True, stepped=True, group=LEARNING),
+    "kl": _of("KL to the acting policy (nats)", {"kl": "KL"}, zero=True, group=LEARNING),
+    "clip_fraction": _of("Ratios beyond the clip", {"clip_fraction": "share"}, share=True, group=LEARNING),
+    "temperature": _of("Temperature", {"temperature": "temperature"}, log=True, group=LEARNING),
     "replay_fill": _of("Replay fill", {"replay_fill": "fill"}, share=True, group=LEARNING),
     "replay_ratio": Slot("Replay ratio", _replay_ratio, ("replay_ratio",), group=LEARNING),
     "td_error": _shape("TD error", "td_error", "size |δ| of the error of a step"),
