@@ -86,6 +86,7 @@ WRONG = [
     ("echo.py", "--rounds 0", "--rounds: '0' is not a whole number from 1 to 1,000"),
     ("echo.py", "--frames many", "--frames: 'many' is not a whole number from 1,000 to 1,000,000,000"),
     ("echo.py", "--factors 1 100", "--factors: '100' is not a whole number from 1 to 64"),
+    ("algorithms.py", "--tasks cartpol", "'cartpol'"),
     ("echo.py", "--algorithms ppo", "'ppo'"),
     ("pretrained.py", "pingpong", "'pingpong'"),
     ("pretrained.py", "pong --hours -1", "'-1' is not a number from 0 to 1,000"),

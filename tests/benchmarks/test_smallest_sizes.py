@@ -24,6 +24,8 @@ POSITIVE = r"(?=[\d,.]*[1-9])[\d,]+(\.\d+)?"  # a number of a table that is not 
 SPEED = r"[\d,]+(\.\d+)?"  # one that rounding may have made 0
 # What the script is given, and a row of its tables: patterns of its first cells.
 SIZES: dict[str, list[tuple[str, list[str]]]] = {
+    "algorithms.py": [("--tasks cartpole --algorithms vtrace --seeds 1 --frames 2000 --folder {results}",
+                       ["cartpole", "workbench", "vtrace", POSITIVE, POSITIVE + ".*", POSITIVE + ".*"])],
     "echo.py": [("--rounds 1 --frames 1000 --algorithms vtrace --factors 1", ["1", POSITIVE, r"1\.00", POSITIVE])],
     "environment_speed.py": [("bare CartPole-v1 2 --seconds 0.1", [])],
     "environments.py": [

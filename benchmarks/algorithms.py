@@ -1,0 +1,135 @@
+"""Every algorithm with its defaults and no hand on it, beside Stable-Baselines3: return at equal frames and minutes.
+
+    python benchmarks/algorithms.py [--tasks cartpole pendulum] [--algorithms ppo] [--seeds 3] [--frames 100000]
+        [--install] [--write]
+
+CartPole-v1 for all algorithms; Pendulum-v1 for those that choose numbers. Fields that differ from the defaults stand in
+the table. Stable-Baselines3 has an environment of its own (--install makes it, --folder says where); without it ours
+are measured alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+
+from arguments import Parser
+from home import private_home
+from installing import ENVIRONMENTS, install, python_of
+from throughput import hardware
+
+import workbench as wb
+from workbench.config import ALGORITHMS
+
+RESULT = Path(__file__).parent / "results" / "algorithms.md"
+REQUIREMENTS = "stable_baselines.txt"
+EPISODES = 20  # of an evaluation
+OURS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {  # by task: environment, and fields by algorithm
+    "cartpole": {
+        name: ("CartPole-v1", fields) for name, fields in {
+            "vtrace": {}, "ppo": {}, "awr": {}, "vmpo": {}, "sac": {},
+            "r2d2": {"replay_min_size": 100, "target_update_period": 100},
+        }.items()},
+    "pendulum": {
+        name: ("Pendulum-v1", fields) for name, fields in {
+            "ppo": {"reward_scale": 0.1, "max_abs_reward": 0.0, "discount": 0.9},
+            "sac": {},
+        }.items()},
+}
+THEIRS = {"cartpole": ("PPO", "A2C", "DQN"), "pendulum": ("PPO", "SAC")}
+COMMON = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1}
+SHOWN = ("task", "library", "algorithm", "seconds", "return while training, last tenth", "greedy return", "fields")
+
+
+def ours(environment: str, algorithm: str, fields: dict[str, Any], frames: int, seed: int) -> dict[str, Any]:
+    """Seconds, curve and greedy returns of one run."""
+    run = wb.launch(environment, algorithm=algorithm, seed=seed, total_frames=frames, progress=False,
+                    ready_timeout_s=900.0, **COMMON, **fields)
+    status = run.wait(timeout_s=None, progress=False)
+    table = run.metrics("episode_return_mean").dropna()
+    returns = wb.evaluate(run, episodes=EPISODES, seed=1000).returns
+    return {"seconds": status.time_s, "curve": table[["frames", "value"]].to_numpy().tolist(), "returns": list(returns)}
+
+
+def theirs(python: str, environment: str, algorithm: str, frames: int, seed: int) -> dict[str, Any]:
+    """The same of Stable-Baselines3 with its defaults. SAC steps one environment, as its defaults are meant for."""
+    asked = {"algorithm": algorithm, "environment": environment, "frames": frames, "seed": seed, "episodes": EPISODES,
+             "environments": 1 if algorithm in ("SAC", "DQN") else 8, "threads": 1}
+    done = subprocess.run([python, "-c", "from stable_baselines_learn import main; main()", json.dumps(asked)],
+                          cwd=Path(__file__).parent / "peers", capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"Stable-Baselines3 {algorithm} on {environment} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]], fields: dict[str, Any]) -> str:
+    """Medians over the seeds, with the least and the most."""
+    def spread(values: list[float]) -> str:
+        return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
+
+    late = []
+    for one in found:
+        last = one["curve"][-1][0]
+        late.append(statistics.mean(value for frames, value in one["curve"] if frames >= 0.9 * last))
+    cells = [task, library, algorithm, f"{statistics.median(one['seconds'] for one in found):,.0f}", spread(late),
+             spread([statistics.mean(one["returns"]) for one in found]),
+             ", ".join(f"{name}={value}" for name, value in fields.items())]
+    return f"| {' | '.join(cells)} |"
+
+
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    parser = Parser(__doc__, script=__file__)
+    parser.add_argument("--tasks", nargs="+", choices=list(OURS), default=list(OURS), help="default: both")
+    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS),
+                        help="of ours (default: all)")
+    parser.whole("--seeds", 3, "runs of each, whose median is shown")
+    parser.whole("--frames", 100_000, "frames (= steps) of a run on CartPole; a fifth on Pendulum", least=1000,
+                 most=10**9)
+    parser.add_argument("--install", action="store_true", help="install Stable-Baselines3 and do nothing else")
+    parser.add_argument("--folder", type=Path, default=ENVIRONMENTS, metavar="DIRECTORY",
+                        help="of its virtual environment (default: build/peers)")
+    parser.writes(RESULT)
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    given = arguments()
+    if given.install:
+        print(python_of(REQUIREMENTS, given.folder) or install(REQUIREMENTS, given.folder))
+        return
+    python, rows, began = python_of(REQUIREMENTS, given.folder), [], time.strftime("%Y-%m-%d")
+    with private_home():
+        for task in given.tasks:
+            frames = given.frames if task == "cartpole" else given.frames // 5
+            for algorithm, (environment, fields) in OURS[task].items():
+                if algorithm not in given.algorithms:
+                    continue
+                found = [ours(environment, algorithm, fields, frames, seed) for seed in range(given.seeds)]
+                rows.append(row(task, "workbench", algorithm, found, fields))
+                print(rows[-1], flush=True)
+            for algorithm in THEIRS[task] if python else ():
+                found = [theirs(python, environment, algorithm, frames, seed) for seed in range(given.seeds)]
+                rows.append(row(task, "Stable-Baselines3", algorithm, found, {}))
+                print(rows[-1], flush=True)
+    command = f"python benchmarks/algorithms.py --seeds {given.seeds} --frames {given.frames}"
+    text = "\n".join([
+        "# Learning with defaults", "",
+        f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps) on CartPole-v1, "
+        f"{given.frames // 5:,} on Pendulum-v1; {given.seeds} seeds: median (least to most). One "
+        "environment process with 8 environments; Stable-Baselines3 with its defaults, 8 environments for PPO and A2C, one for DQN and SAC. Greedy: "
+        f"{EPISODES} episodes after training. Seconds are those of training.", "",
+        f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN), *rows, ""])
+    if given.write:
+        RESULT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
