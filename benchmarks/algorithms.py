@@ -124,7 +124,7 @@ def main() -> None:
         "# Learning with defaults", "",
         f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps) on CartPole-v1, "
         f"{given.frames // 5:,} on Pendulum-v1; {given.seeds} seeds: median (least to most). One environment process "
-        "with 8 environments; Stable-Baselines3 with its defaults, 8 environments for PPO and A2C, one for DQN and SAC. "
+        "with 8 environments; Stable-Baselines3 with its defaults, 8 environments for PPO and A2C, one for DQN, SAC. "
         f"Greedy: {EPISODES} episodes after training. Seconds are those of training.", "",
         f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN), *rows, ""])
     if given.write:
