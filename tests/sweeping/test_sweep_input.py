@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import workbench as wb
+from tests.conftest import private_home_with_sweeps
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
 from workbench.sweeping.space import Choice, Span, checked_space, from_json, to_json
@@ -20,9 +22,9 @@ CONFIG = RunConfig.build("CartPole-v1")
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+def home() -> Iterator[Path]:
+    """A home whose runs and sweeps are ended after the test: what should be refused may start one."""
+    yield from private_home_with_sweeps()
 
 
 def of(**space: Any) -> dict[str, Any]:
