@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def test_the_next_round_has_unrolls_of_its_own(tmp_path: Path) -> None:
         seen.update(numbers(batch))
         assert len(batch.unrolls) == 4, "held until it has been trained on"
     assert seen == {number: 2 for number in range(8)}, "the ninth waits for a whole round"
+
+
+def test_a_round_that_is_tuned_to_be_larger_finds_room(tmp_path: Path) -> None:
+    found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
+    larger = dataclasses.replace(config, minibatches=4)
+    assert found.next(larger, timeout_s=0.0) is None and found.queue.capacity == 16
+    for number in range(16):
+        found.queue.put(unroll(layout, number))
+    assert len({number for _ in range(4) for number in numbers(found.next(larger, timeout_s=0.0))}) == 16
 
 
 @pytest.mark.parametrize(("enough", "left"), [(1e-4, False), (-1e-4, True), (None, True)])

@@ -107,14 +107,14 @@ class Builder:
         with device.autocast():
             networks.check(network, spec=self._spec, output=algorithm.heads.output)
         if own is not None:
-            self._check_own(own)
+            self._check_own(own, factory)
         return Trainer(network, algorithm, device, hyperparameters)
 
-    def _check_own(self, own: type[Algorithm]) -> None:
-        """Try an algorithm that a user wrote, and a small network, on the CPU. Raises AlgorithmFailed."""
+    def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:
+        """Try an algorithm that a user wrote, with a network of its own, on the CPU. Raises AlgorithmFailed."""
         config, spec = check_algorithm.smaller(self._state.config), self._spec
         one = algorithms.build(config, spec=spec, own=own)
-        network = networks.build(config.network, spec=spec, heads=one.heads, seed=0)
+        network = networks.build(config.network, spec=spec, heads=one.heads, factory=factory, seed=0)
         check_algorithm.check(one, network, spec=spec, config=config.hyperparameters)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:

@@ -46,6 +46,7 @@ class Epochs:
 
     def _begin_round(self, config: Any, timeout_s: float) -> bool:
         size = config.batch_size
+        self.queue.make_room(size * config.minibatches)  # which may have been tuned
         unrolls = self.queue.take(size * config.minibatches, timeout_s=timeout_s)
         for unroll in unrolls:
             if unroll.flight is not None:

@@ -52,6 +52,13 @@ class UnrollQueue:
             self._changed.notify_all()
             return unrolls
 
+    def make_room(self, capacity: int) -> None:
+        """Let `capacity` unrolls wait, if fewer may now."""
+        if capacity > self.capacity:
+            with self._changed:
+                self.capacity = capacity
+                self._changed.notify_all()
+
     def close(self) -> None:
         """End: waiting calls return."""
         with self._changed:

@@ -80,6 +80,9 @@ class TrainingLoop:
             if len(self._updates) > parts.device.lags:  # on a device that runs ahead, the previous update
                 draw, arrived = self._updates.popleft()
                 parts.experience.after_update(draw, arrived())
+                if parts.experience.between_rounds and parts.policy.version != trainer.updates:
+                    with parts.device.tracing():  # the round has ended early
+                        self._publish()
                 for unroll in draw.unrolls:
                     if unroll.flight is not None:
                         unroll.flight.ends("training")
