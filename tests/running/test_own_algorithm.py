@@ -12,6 +12,7 @@ import workbench as wb
 from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import config_class, described
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, UnknownName, WrongType
+from workbench.widgets.panel import dashboard
 
 TAKEN = settings(RunConfig)
 SMALL = {"actors": 1, "envs_per_actor": 8, "progress": False}
@@ -36,7 +37,7 @@ class Bonus(wb.Algorithm):
         log_probs = self.distribution.log_prob(logits, actions=batch.action[:-1])
         entropy = self.distribution.entropy(logits).mean()
         total = errors.square().mean() - (errors.detach() * log_probs).mean() - config.bonus * entropy
-        return wb.Loss(total, {"loss": total.detach(), "entropy": entropy.detach()})
+        return wb.Loss(total, {"loss": total.detach(), "entropy": entropy.detach(), "error": errors.detach().mean()})
 
 
 class Fails(Bonus):
@@ -61,7 +62,10 @@ def test_it_is_launched_tuned_evaluated_resumed_and_forked(home: Path) -> None:
     assert wb.evaluate(run, episodes=2).returns
     rollout = wb.rollout(run, max_steps=20)
     assert rollout.policy is not None and rollout.policy.shape[1] == 2
-    assert {"entropy", "loss"} <= set(run.metric_names)
+    assert {"entropy", "loss", "error"} <= set(run.metric_names)
+    drawn = dashboard.read(run.directory).series.keys() - dashboard.SERIES
+    assert drawn == {"error"}, "a chart of its own has what no other chart shows, and nothing of the system"
+    assert dashboard.figures(dashboard.read(run.directory))["own"].tables["readout"]
     fork = run.fork(bonus=0.1, form="sum")
     assert fork.config.value("form") == "sum" and fork.status.frames >= run.status.frames
     fork.stop()

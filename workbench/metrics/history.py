@@ -7,7 +7,7 @@ Series are thinned out as they grow, to a bounded size: they keep every extreme,
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class History:
         self._numbers: dict[str, Array] = {}
         self._events: list[dict[str, Any]] = []
 
-    def series(self, names: Collection[str]) -> dict[str, Series]:
+    def series(self, names: Container[str]) -> dict[str, Series]:
         """Arrays frames, steps, updates, time_s, value of the named series with rows, at most `most_points` each, and
         count and mean of the rows that each point stands for (`metrics.series.newer`)."""
         with self._lock:

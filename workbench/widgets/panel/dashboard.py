@@ -7,6 +7,7 @@ person opens. All charts of time have the same ends.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,9 @@ LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline",
           "temperature_loss": "temperature"}
 RETURNS = ("episode_return", "episode_return_mean", "evaluation_return", "evaluation_return_mean")
 SCORES = tuple(name.replace("return", "score") for name in RETURNS)  # beside rewards that are shaped
+_OF_THE_SYSTEM = re.compile(
+    "(accelerator|batch|cpu|episode|evaluation|gradient|inference|learner|life|memory|policy_lag|priority|queue|replay|"
+    "sample|time|update|xla)s?_|frames_per|steps_per|updates_per|learning_rate|rounds_cut")
 Draw = Callable[[Snapshot, str, Axis], Figure]
 
 
@@ -61,7 +65,8 @@ class Slot:
 
 def read(directory: RunDirectory, *, status: RunStatus | None = None, history: History | None = None) -> Snapshot:
     """The run with everything that its charts draw; `history` as in `snapshot.read`. Raises RunNotFound."""
-    return snapshot.read(directory, status=status, series=SERIES, histograms=HISTOGRAMS, history=history)
+    series = _AndOwn() if directory.config().own_algorithm else SERIES
+    return snapshot.read(directory, status=status, series=series, histograms=HISTOGRAMS, history=history)
 
 
 def figures(now: Snapshot, *, axis: Axis = "frames") -> dict[str, Figure]:
@@ -191,6 +196,21 @@ class _Bottleneck(Slot):
         return charts.bottleneck(shares, title=self.title)
 
 
+class _AndOwn:
+    """The names of all metrics that a panel of a user's own algorithm draws: SERIES, and what the algorithm says."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in SERIES or _OF_THE_SYSTEM.match(str(name)) is None
+
+
+class _Own(Slot):
+    """What an algorithm that a user wrote says of itself, beyond what other charts show."""
+
+    def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
+        own = {name: rows for name, rows in now.series.items() if name not in SERIES}
+        return charts.lines(own, title=self.title, axis=axis) if own else None
+
+
 def _of(title: str, labels: dict[str, str], *, group: str = "", **how: bool) -> Slot:
     return Slot(title, _lines(labels, **how), tuple(labels), group=group)
 
@@ -213,6 +233,7 @@ SLOTS = {
                     awaited=partial(_before_policy, of_values=False)),
     "q_value": Slot("Q-value of actions taken", _lines({"q_value": "Q-value"}), ("q_value",),
                     awaited=partial(_before_policy, of_values=True)),
+    "own": _Own("Your algorithm", _lines({})),
     "events": _Events("Events", _lines({})),
     "policy_lag": _shape("Policy lag", "policy_lag", "updates between acting and learning"),
     "learning_rate": _of("Learning rate", {"learning_rate": "learning rate"}, log=True, stepped=True, group=LEARNING),

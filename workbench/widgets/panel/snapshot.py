@@ -5,7 +5,7 @@ It is read from run.json and metrics.sqlite, so it is the same for a run that is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ class Snapshot:
 
 
 def read(
-    directory: RunDirectory, *, status: RunStatus | None = None, series: Collection[str] = (),
+    directory: RunDirectory, *, status: RunStatus | None = None, series: Container[str] = (),
     histograms: Collection[str] = (), history: History | None = None,
 ) -> Snapshot:
     """The snapshot of a run, from its directory. Raises RunNotFound.
