@@ -1,0 +1,33 @@
+"""What every algorithm has: several learners, and the tools that show and take away what it has learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.config import ALGORITHMS, settings
+
+pytestmark = pytest.mark.full
+
+SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 8, "unroll_length": 8, "replay_min_size": 16, "burn_in": 2,
+         "lstm_size": 16, "dueling_size": 16, "critic_size": 16, "replay_ratio": 2.0}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_two_learners_train_it_and_all_tools_know_it(home: Path, tmp_path: Path, algorithm: str) -> None:
+    fields = {name: value for name, value in SMALL.items()
+              if name in settings(ALGORITHMS[algorithm]) or name in ("actors", "envs_per_actor")}
+    run = wb.launch("testing/catch-v0", algorithm=algorithm, learners=2, total_frames=4000, progress=False, **fields)
+    status = run.wait(timeout_s=240, progress=False)
+    assert status.state == "finished" and status.updates > 5
+    assert not len(run.events.query("kind == 'error'"))
+    rollout = wb.rollout(run, max_steps=8, saliency="gradient")
+    scores = rollout.q_values if rollout.policy is None else rollout.policy
+    assert scores is not None and np.isfinite(scores).all() and np.isfinite(rollout.values).all()
+    assert rollout.saliency is not None and rollout.saliency.max() > 0
+    assert len(wb.evaluate(run, episodes=3).returns) == 3
+    pytest.importorskip("onnx")
+    assert wb.export_policy(run, target=tmp_path / "policy.onnx").stat().st_size > 1000
