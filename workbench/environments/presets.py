@@ -129,12 +129,18 @@ PRESETS = (
                 adam_epsilon=3.125e-7),
     Preset(
         "mujoco", rf"(?:{_MUJOCO})-v\d+$", "locomotion with continuous actions",
-        "normalised observations, discount and λ: arXiv 2006.05990; the rest ours, measured on HalfCheetah-v5",
+        "V-trace: normalised observations, discount and λ of arXiv 2006.05990, the rest ours, measured on HalfCheetah-v5"
+        "; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: its defaults",
         run={"total_frames": 10_000_000},
-        algorithms={"vtrace": {
-            "network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
-            "discount": 0.99, "lambda_": 0.95, "max_abs_reward": 0.0, "learning_rate": 3e-4,
-            "learning_rate_schedule": "linear", "entropy_cost": 1e-3}},
+        algorithms={
+            "vtrace": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
+                       "discount": 0.99, "lambda_": 0.95, "max_abs_reward": 0.0, "learning_rate": 3e-4,
+                       "learning_rate_schedule": "linear", "entropy_cost": 1e-3},
+            "ppo": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 64,
+                    "batch_size": 4, "minibatches": 8, "epochs": 10, "max_abs_reward": 0.0, "learning_rate": 3e-4,
+                    "learning_rate_schedule": "linear", "entropy_cost": 0.0},
+            "sac": {"network": "mlp"},
+        },
         own=True,
     ),
     Preset(
