@@ -116,7 +116,24 @@ class OfAnotherOutput(Good):
     heads = algorithms.Heads(tuple)  # type: ignore[arg-type]
 
 
+class ScalarsAreNone(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.mean(), None)  # type: ignore[arg-type]
+
+
+class HeadsOfNumbers(Good):
+    heads = 3  # type: ignore[assignment]
+
+
+class Leaves(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        raise SystemExit
+
+
 BROKEN = {
+    ScalarsAreNone: "Loss.scalars and Loss.samples are tensors by name, not None",
+    HeadsOfNumbers: "heads are an algorithms.Heads, not 3",
+    Leaves: r"loss\(network, batch=..., config=...\) raised SystemExit",
     NoLoss: r"NoLoss has no method loss\(self, network, \*, batch, config\)",
     Raises: r"loss\(network, batch=..., config=...\) raised ZeroDivisionError: a typo",
     NoScalar: r"Loss.total is a float32 scalar to differentiate, not a float32 tensor of shape \(3,\)",

@@ -84,7 +84,7 @@ class Steps:
         return total
 
     def normalised(self) -> list[float]:
-        mean, deviation = statistics.mean(self.advantages), statistics.stdev(self.advantages)
+        mean, deviation = statistics.mean(self.advantages), statistics.pstdev(self.advantages)
         return [(one - mean) / (deviation + 1e-8) for one in self.advantages]
 
 

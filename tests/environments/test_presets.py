@@ -54,7 +54,7 @@ def test_a_presets_options_are_options_of_its_environments(preset: Any) -> None:
 
 
 @pytest.mark.parametrize(("environment", "own"), [
-    ("ALE/Pong-v5", None), ("CartPole-v1", None), ("testing/catch-v0", None), ("Pusher-v5", "mujoco"),
+    ("CartPole-v1", None), ("testing/catch-v0", None), ("Pusher-v5", "mujoco"),
     ("HalfCheetah-v5", "mujoco"), ("gymnasium:Humanoid-v5", "mujoco"), ("MiniGrid-MemoryS7-v0", "minigrid"),
     ("HalfCheetahOfMine", None), ("football/5_vs_5", "football"), ("football/academy_corner", "academy"),
     ("vizdoom/basic", "vizdoom"), ("dmlab/rooms_watermaze", "dmlab"),
@@ -63,6 +63,15 @@ def test_the_environments_own_preset_is_found_by_its_name(environment: str, own:
     found = preset_of(environment, None, algorithm="vtrace")
     assert (None if found is None else found.name) == own
     assert [one.name for one in presets_of(environment)][:1] == ([] if own is None else [own])
+
+
+def test_a_preset_that_says_nothing_of_an_algorithm_is_left_out() -> None:
+    assert preset_of("ALE/Pong-v5", None, algorithm="vtrace") is None
+    for name in ("ALE/Pong-v5", "PongNoFrameskip-v4"):
+        found = preset_of(name, None, algorithm="ppo")
+        assert found is not None and found.fields("ppo")["max_abs_reward"] == 1.0
+    with pytest.raises(InvalidInput, match="preset='atari' is for ppo, not for 'vtrace'"):
+        preset_of("ALE/Pong-v5", "atari", algorithm="vtrace")
 
 
 def test_a_preset_is_used_alone_and_the_users_fields_win() -> None:

@@ -12,7 +12,7 @@ from tests.notebooks.lessons import cell_with, execute
 pytestmark = pytest.mark.full
 
 
-def test_importance_weights_keep_a_run_alive_that_trains_on_each_batch_eight_times(
+def test_importance_weights_keep_a_run_alive_that_trains_on_each_batch_many_times(
     module_home: Path, tmp_path: Path
 ) -> None:
     cells, said = execute("11-your-own-algorithm", module_home, tmp_path, frames=60_000, seeds=(0,))

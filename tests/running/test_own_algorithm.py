@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from workbench.config import RunConfig, settings
-from workbench.config.own_algorithm import config_class, described
+from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.config.own_algorithm import ARGUMENTS, config_class, described
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, UnknownName, WrongType
+from workbench.running.starting import check_name, checked_config, stem_for
 from workbench.widgets.panel import dashboard
 
 TAKEN = settings(RunConfig)
@@ -115,17 +117,88 @@ def configured(**namespace: Any) -> type:
 
 @pytest.mark.parametrize(("config", "error", "said"), [
     (int, InvalidInput, "must be a class that derives from wb.LearningConfig"),
-    (configured(__annotations__={"actors": "int"}, actors=3), InvalidInput, "actors has the name of a field of every"),
+    (configured(__annotations__={"actors": "int"}, actors=3), InvalidInput, "actors has the name of something that"),
     (configured(__annotations__={"beta": "list"}, beta=3), InvalidInput, "beta: list is no type of a hyperparameter"),
     (configured(__annotations__={"beta": "float"}, beta="much"), WrongType, "beta='much' must be a number"),
     (configured(__annotations__={"beta": "float"}, beta=object()), InvalidInput, "must be numbers, texts"),
     (configured(__annotations__={"beta": "float"}, beta=wb.setting(2.0, "", low=0, high=1)), OutOfBounds, "beta=2.0"),
     (configured(__annotations__={"beta": "float"}, beta=wb.setting(2.0, "", group="mine")), InvalidInput, "group"),
     (configured(__annotations__={"_beta": "float"}, _beta=2.0), InvalidInput, "'_beta' is no name of a field"),
+    (configured(learning_rate=0.5), InvalidInput, r"learning_rate = 0\.5 is no field without its kind.*beta: float"),
+    (configured(rate=lambda self: 1), InvalidInput, "rate: a Config has fields alone.*methods into the algorithm"),
+    (configured(__annotations__={"beta": "float"}), InvalidInput, "beta has no default|non-default argument"),
+    (configured(__annotations__={"layers": "list"}, layers=[1]), InvalidInput, "mutable default"),
+    (configured(__annotations__={"optimizer": "str"}, optimizer=wb.setting("sgd", "x")), OutOfBounds, "'sgd'"),
+    (configured(__annotations__={"learning_rate": "str"}, learning_rate="fast"), InvalidInput,
+     "learning_rate is float where it is inherited from, and cannot become str"),
+    (configured(__annotations__={"batch_size": "int"}, batch_size=-8), OutOfBounds, "batch_size=-8 is out of bounds"),
+    (configured(__annotations__={"batch_size": "int | None"}, batch_size=8), InvalidInput, "cannot become int | None"),
+    (configured(__annotations__={"beta": "float"}, beta=wb.setting(1.0, "x", low=10**400)), InvalidInput, "low="),
+    (configured(__annotations__={"search": "float"}, search=1.0), InvalidInput, "search"),
+    (configured(__annotations__={"self": "float"}, self=1.0), InvalidInput, "self has the name of something"),
+    (configured(__annotations__={"trials": "int"}, trials=1), InvalidInput, "argument of wb.launch or wb.sweep"),
 ])
 def test_a_wrong_configuration_is_refused(config: type, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         described(config, taken=TAKEN)
+
+
+def test_bounds_are_inherited_and_may_only_become_narrower() -> None:
+    class Wide(wb.LearningConfig):
+        beta: float = wb.setting(0.5, "weight", low=0.0, high=1.0, live=True)
+
+    class Narrow(Wide):
+        beta: float = 0.1
+        learning_rate: float = wb.setting(1e-3, "faster", high=5.0)
+        search = {"beta": (0.01, 1.0, "log"), "optimizer": ["adam", "rmsprop"]}
+
+    made = config_class(json.dumps(described(Narrow, taken=TAKEN), sort_keys=True))
+    beta, rate = settings(made)["beta"], settings(made)["learning_rate"]
+    assert (beta.default, beta.low, beta.high, beta.live) == (0.1, 0.0, 1.0, True)
+    assert (rate.default, rate.low, rate.high, rate.live, rate.help) == (1e-3, 0.0, 1.0, True, "faster")
+    assert made.search == {"beta": (0.01, 1.0, "log"), "optimizer": ["adam", "rmsprop"]}
+
+
+def test_the_names_of_arguments_are_those_that_calls_have() -> None:
+    calls = (wb.launch, wb.resume, wb.sweep, wb.Run.fork, wb.Run.tune, RunConfig.build)
+    named = {name for call in calls for name, one in inspect.signature(inspect.unwrap(call)).parameters.items()
+             if name not in TAKEN and name not in settings(wb.LearningConfig)}
+    own = {name for config in ALGORITHMS.values() for name in settings(config)}
+    assert named - own <= ARGUMENTS | set(TAKEN), named - own - ARGUMENTS
+
+
+@pytest.mark.parametrize(("name", "run"), [("../../escape", "cartpole-escape-1"), ("Über", "cartpole-ber-1"),
+                                           ("x" * 99, f"cartpole-{'x' * 24}-1"), ("vtrace", "cartpole-vtrace-1")])
+def test_a_class_may_be_called_anything(home: Path, name: str, run: str) -> None:
+    config, _, _ = checked_config("CartPole-v1", type(name, (Bonus,), {}), None, None, (), {})
+    assert f"{stem_for(config)}-1" == run and config.algorithm == name[:100]
+    assert eval(repr(config), {"RunConfig": RunConfig}) == config
+    check_name(run)
+
+
+def test_a_class_called_as_a_shipped_algorithm_gets_no_preset_of_it(home: Path) -> None:
+    pytest.importorskip("mujoco")
+    config, _, _ = checked_config("HalfCheetah-v5", type("vtrace", (Bonus,), {}), None, None, (), {})
+    assert "lambda_" not in config.all_settings() and config.total_frames == 10_000_000
+
+
+def test_the_description_is_no_field_to_give(home: Path) -> None:
+    with pytest.raises(InvalidInput, match="Give algorithm=YourClass"):
+        wb.launch("CartPole-v1", algorithm="ppo", own_algorithm={"trains": "LearningConfig", "fields": {}})
+
+
+class FailsLater(Bonus):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        self.times = getattr(self, "times", 0) + 1
+        if self.times > 5:
+            raise ArithmeticError("the sixth time")
+        return super().loss(network, batch=batch, config=config)
+
+
+@pytest.mark.full
+def test_what_a_loss_raises_later_is_told_with_its_traceback(home: Path) -> None:
+    with pytest.raises(AlgorithmFailed, match=r"raised ArithmeticError in update \d: the sixth time"):
+        wb.launch("CartPole-v1", algorithm=FailsLater, **SMALL).wait(updates=50, timeout_s=120, progress=False)
 
 
 @pytest.mark.parametrize("algorithm", [print, 3, None, int, Bonus.__new__(Bonus)])
@@ -145,6 +218,14 @@ def test_what_is_no_algorithm_is_refused(home: Path, algorithm: Any) -> None:
     '{"trains": "LearningConfig", "fields": {"x": {"kind": "int", "default": 1, "name": "y"}}}',
     '{"trains": "LearningConfig", "fields": {"x": {"kind": "int", "default": 1, "help": 3}}}',
     '{"trains": "LearningConfig", "fields": {"x": {"kind": "int", "default": [1]}}}', "nonsense",
+    '{"trains": "LearningConfig", "fields": {"x": {"kind": "int", "default": 1, "low": 1' + "0" * 400 + "}}}",
+    '{"trains": "LearningConfig", "fields": {"\u212a": {"kind": "int", "default": 1}}}',
+    '{"trains": "LearningConfig", "fields": {"batch_size": {"kind": "float", "default": Infinity}}}',
+    '{"trains": "LearningConfig", "fields": {"learning_rate": {"kind": "float", "default": 1.0, "low": 0, "high": 9}}}',
+    '{"trains": "LearningConfig", "fields": {"optimizer": {"kind": "str", "default": "sgd"}}}',
+    '{"trains": "LearningConfig", "fields": {"search": {"kind": "int", "default": 1}}}',
+    '{"trains": "LearningConfig", "fields": {"x": {"kind": "int", "default": 1, "help": "\\u001b[31m"}}}',
+    '{"trains": "LearningConfig", "fields": {}, "search": 3}',
 ])
 def test_a_description_from_a_file_that_is_none_is_refused(hostile: str) -> None:
     with pytest.raises(InvalidInput):

@@ -32,4 +32,4 @@ def generalised_advantages(values: Tensor, *, r_t: Tensor, discount_t: Tensor, l
 
 def normalised(advantages: Tensor) -> Tensor:
     """`advantages` brought to mean 0 and standard deviation 1 over all of their steps."""
-    return (advantages - advantages.mean()) / (advantages.std() + _SMALLEST_DEVIATION)
+    return (advantages - advantages.mean()) / (advantages.std(correction=0) + _SMALLEST_DEVIATION)

@@ -37,11 +37,13 @@ class Batch(Unrolled[Tensor]):
         weight: float32 [B], by which the unrolls' losses count; ones where each is trained on once.
         sample: where a batch from replay comes from.
         unrolls: of which it is a copy, held until it has been trained on: a device may copy later than it is told to.
+        round: number of the round of epochs that it belongs to.
     """
 
     weight: Tensor = field(metadata=shaped(lambda spec: ((), "float32")))
     sample: Sample | None = None
     unrolls: tuple[Unroll, ...] = ()
+    round: int = 0
 
 
 class BatchMemory:

@@ -43,10 +43,10 @@ class TargetNetwork:
 
     @torch.no_grad()
     def approach(self, network: nn.Module, share: float) -> None:
-        """Moves all weights by this share of the way to those of `network`."""
-        pairs = zip(_tensors(self.network), _tensors(network), strict=True)
-        old, new = zip(*(pair for pair in pairs if pair[0].is_floating_point()), strict=True)
-        torch._foreach_lerp_(list(old), list(new), share)
+        """Moves all weights by this share of the way to those of `network`; its statistics are copied."""
+        torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), share)
+        if statistics := list(network.buffers()):
+            torch._foreach_copy_(list(self.network.buffers()), statistics)
 
     def to(self, device: torch.device | str) -> None:
         """Moves the copy, if there is one yet, to `device`."""

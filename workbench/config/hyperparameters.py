@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workbench.config.settings import setting, validate
+from workbench.config.settings import setting, validate, with_default
 
 _SEED_SCRIPT = "SEED gcp/train_atari.sh"
 _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
@@ -76,7 +76,9 @@ class EpochsConfig(LearningConfig):
     minibatches: int = setting(4, "minibatches of batch_size unrolls in an epoch", unit="minibatches", low=1,
                                high=4096, live=True, group="learning", source="PPO, arXiv 1707.06347, table 5; CleanRL")
     publish: str = setting("update", "when inference takes over new weights: after each update, or after each round, "
-                           "so that a round's actions are those of one policy", choices=("update", "round"))
+                           "so that fewer policies act in a round", choices=("update", "round"))
+    echo_factor: int = with_default(LearningConfig, "echo_factor", 1, help="1: epochs take its place", high=1,
+                                    live=False)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
     class Config(wb.LearningConfig):
         learning_rate: float = 3e-4                                               # another default
         beta: float = wb.setting(0.1, "weight of the bonus", low=0, high=1, live=True)   # a field of its own
+        search = {"beta": (0.01, 1.0, "log")}                                     # what wb.sweep searches
 
 A run's configuration holds the description, and `config_class` makes of it a class with the same fields and bounds.
 """
@@ -10,21 +11,32 @@ A run's configuration holds the description, and `config_class` makes of it a cl
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import keyword
 import math
-from collections.abc import Mapping
+import sys
+import unicodedata
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from workbench.config.hyperparameters import EpochsConfig, LearningConfig, ReplayConfig
 from workbench.config.settings import GROUPS, KINDS, Setting, settings
-from workbench.errors import InvalidInput
+from workbench.errors import InvalidInput, printable
 
 _BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig)}
 _MOST_FIELDS, _LONGEST = 200, 1000
 _TEXTS = ("help", "unit", "scale", "source", "group", "words")
 _SWITCHES, _BOUNDS = ("live", "optional"), ("low", "high")
+_FORM = "Write each field as name: kind = default, such as beta: float = 0.1, or beta: float = wb.setting(0.1, ...)."
+ARGUMENTS = frozenset((  # of the calls that take fields: a field of such a name could never be given
+    "address", "algorithm", "changes", "checkpoint", "cls", "environment", "fields", "generations", "goal", "launcher",
+    "metric", "name", "network", "parallel", "preset", "progress", "pruner", "ready_timeout_s", "replay", "sampler",
+    "self", "space", "timeout_s", "trials", "trust_code", "wait_ready", "wrappers"))
+
+
+# --- describing -------------------------------------------------------------------------------------------------------
 
 
 def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,7 +44,7 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         config: a subclass of LearningConfig, EpochsConfig or ReplayConfig, with or without @dataclass.
-        taken: names that its fields may not have.
+        taken: names that its fields may not have, beside ARGUMENTS.
 
     Raises:
         InvalidInput: what is wrong with it.
@@ -41,35 +53,77 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(f"Config={config!r:.100} must be a class that derives from wb.LearningConfig (each unroll "
                            "is trained on once), wb.EpochsConfig (epochs of minibatches) or wb.ReplayConfig.")
     base = next(each for each in config.__mro__ if _BASES.get(each.__name__) is each)
-    if "__dataclass_fields__" not in vars(config):
-        config = dataclasses.dataclass(frozen=True)(config)
-    known, fields = settings(base), {}
-    for field in dataclasses.fields(config):
-        if field.name in known and not field.metadata:  # a default alone: all else is as in the base
-            entry = {**_entry(known[field.name]), "default": field.default}
-        else:
-            entry = {"help": f"{field.name} of the algorithm", **field.metadata, "default": field.default,
-                     **_kind(field.name, field.type)}
-        if field.name not in known or entry != _entry(known[field.name]):
-            fields[field.name] = {name: list(value) if isinstance(value, tuple) else value
-                                  for name, value in entry.items()}
+    known, fields = {name: _entry(setting) for name, setting in settings(base).items()}, {}
+    for each in reversed(config.__mro__[: config.__mro__.index(base)]):
+        for name, entry in _written(each, known):
+            if name in taken or name in ARGUMENTS:
+                raise InvalidInput(f"{config.__name__}.{name} has the name of something that every run has, or of an "
+                                   "argument of wb.launch or wb.sweep. Choose another name.")
+            known[name] = fields[name] = entry
     try:
-        description: dict[str, Any] = json.loads(json.dumps({"trains": base.__name__, "fields": fields}))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{config.__name__}: defaults, bounds and choices must be numbers, texts, True, False or "
-                           f"None ({error}).") from None
-    for name in fields:
-        if name in taken:
-            raise InvalidInput(f"{config.__name__}.{name} has the name of a field of every run. Choose another name.")
-    made = config_class(json.dumps(description, sort_keys=True))
-    made()  # its defaults lie within their bounds
+        search = {} if config.search is base.search else {"search": {
+            name: {"span": list(entry)} if isinstance(entry, tuple) else list(entry)
+            for name, entry in config.search.items()}}
+        text = json.dumps({"trains": base.__name__, "fields": fields, **search}, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InvalidInput(f"{config.__name__}: defaults, bounds, choices and search must be numbers, texts, True, "
+                           f"False or None ({error}).") from None
+    config_class(text)
+    description: dict[str, Any] = json.loads(text)
     return description
 
 
+def _written(each: type, known: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and entries of the fields that one class declares; `known`: those that it inherits. Raises InvalidInput."""
+    if "__dataclass_fields__" not in vars(each):
+        _check_attributes(each)
+        try:
+            dataclasses.dataclass(frozen=True)(each)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{each.__name__}: {error}. {_FORM}") from None
+    declared = vars(each).get("__annotations__", {})
+    for field in (field for field in dataclasses.fields(each) if field.name in declared):
+        if field.default is dataclasses.MISSING:
+            raise InvalidInput(f"{each.__name__}.{field.name} has no default, or makes one. {_FORM}")
+        kind = _kind(field.name, field.type)
+        inherited = known.get(field.name, {"help": f"{field.name} of the algorithm", **kind})
+        if {"optional": False, **kind} != {"optional": False, **{name: inherited[name] for name in ("kind", "optional")
+                                                                 if name in inherited}}:
+            raise InvalidInput(f"{each.__name__}.{field.name} is {inherited['kind']} where it is inherited from, and "
+                               f"cannot become {field.type}.")
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in field.metadata.items()}
+        yield field.name, {**_within(field.name, inherited, given), "default": field.default}
+
+
+def _check_attributes(each: type) -> None:
+    """Raises InvalidInput for what would not travel."""
+    declared = vars(each).get("__annotations__", {})
+    for name, value in vars(each).items():
+        if name in ("__init__", "__post_init__") or inspect.isfunction(value) or isinstance(value, property):
+            raise InvalidInput(f"{each.__name__}.{name}: a Config has fields alone, which are checked by their bounds. "
+                               "Put methods into the algorithm.")
+        if not name.startswith("__") and name not in declared and name != "search":
+            raise InvalidInput(f"{each.__name__}.{name} = {value!r:.50} is no field without its kind. {_FORM}")
+
+
+def _within(name: str, inherited: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """An inherited field with what a new declaration says; its bounds and choices may only become narrower."""
+    entry = {**inherited, **given}
+    for bound, tighter in (("low", max), ("high", min)):
+        bounds = [each[bound] for each in (inherited, given) if each.get(bound) is not None]
+        if bounds:
+            entry[bound] = tighter(bounds)
+    if more := set(given.get("choices", ())) - set(inherited.get("choices", given.get("choices", ()))):
+        raise InvalidInput(f"{name}: {', '.join(sorted(map(repr, more)))} is none of {inherited['choices']}.")
+    return entry
+
+
 def _entry(setting: Setting) -> dict[str, Any]:
+    """A setting as an entry of a description."""
     given = {field.name: getattr(setting, field.name) for field in dataclasses.fields(setting)}
     defaults = {field.name: field.default for field in dataclasses.fields(setting)}
-    kept = {name: value for name, value in given.items() if name not in ("name", "kind") and value != defaults[name]}
+    kept = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
+            if name not in ("name", "kind") and value != defaults[name]}
     return {**kept, "default": setting.default, "kind": setting.kind.__name__, "help": setting.help}
 
 
@@ -83,6 +137,9 @@ def _kind(name: str, annotation: Any) -> dict[str, Any]:
     return {"kind": kind, **({"optional": True} if rest else {})}
 
 
+# --- making the class again -------------------------------------------------------------------------------------------
+
+
 @lru_cache(maxsize=100)
 def config_class(description: str) -> type[LearningConfig]:
     """The class of a description as JSON, the same one for the same text. Raises InvalidInput for other data."""
@@ -91,36 +148,68 @@ def config_class(description: str) -> type[LearningConfig]:
         base, entries = _BASES[data["trains"]], data["fields"]
         if not isinstance(entries, dict) or len(entries) > _MOST_FIELDS:
             raise ValueError("fields")
-        fields = [_field(name, entry) for name, entry in entries.items()]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"own_algorithm={description:.100} describes no algorithm: {error!r:.100}.") from None
-    return dataclasses.make_dataclass("OwnConfig", fields, bases=(base,), frozen=True)
+        fields = [_field(name, entry, base) for name, entry in entries.items()]
+        made = dataclasses.make_dataclass("OwnConfig", fields, bases=(base,), frozen=True)
+        if "search" in data:
+            made.search = _search(data["search"])  # type: ignore[attr-defined]
+        made()  # its defaults lie within their bounds
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, SyntaxError) as error:
+        raise InvalidInput(f"own_algorithm={description:.100} describes no algorithm: {error!r:.200}.") from None
+    return made
 
 
-def _field(name: str, entry: Mapping[str, Any]) -> tuple[str, str, Any]:
+def _field(name: str, entry: Mapping[str, Any], base: type) -> tuple[str, str, Any]:
     """Name, annotation and dataclass field. Raises ValueError for what no setting may have."""
-    if not name.isidentifier() or name.startswith("_") or keyword.iskeyword(name) or len(name) > _LONGEST:
-        raise ValueError(f"{name!r:.100} is no name of a field")
+    known = settings(base)
+    plain = name.isidentifier() and name == unicodedata.normalize("NFKC", name) and not keyword.iskeyword(name)
+    if not plain or name.startswith("_") or len(name) > _LONGEST or name in ARGUMENTS:
+        raise InvalidInput(f"{name!r:.100} is no name of a field.")
+    if name not in known and hasattr(base, name):
+        raise InvalidInput(f"{name!r:.100} is an attribute of every configuration, and no name of a field.")
     if not isinstance(entry["default"], bool | int | float | str | None):
         raise ValueError(f"{name} has a default that is no number, text or switch")
     kind, more = entry["kind"], {key: value for key, value in entry.items() if key not in ("kind", "default")}
     if unknown := more.keys() - {*_TEXTS, *_SWITCHES, *_BOUNDS, "choices"}:
         raise ValueError(f"{name} has {', '.join(sorted(unknown))}, which fields do not have")
     for key, value in more.items():
-        fits = (isinstance(value, str) and len(value) <= _LONGEST if key in _TEXTS else
-                isinstance(value, bool) if key in _SWITCHES else
-                all(isinstance(one, str) for one in value) if key == "choices" else _is_bound(value))
-        if not fits:
-            raise ValueError(f"{name}.{key}={value!r:.100}")
+        if not _fits(key, value):
+            raise InvalidInput(f"{name}: {key}={value!r:.100} is nothing that a field can have.")
     if kind not in KINDS or more.get("group", "") not in ("", *GROUPS) or more.get("scale", "linear") not in (
             "linear", "log"):
-        raise ValueError(f"{name}: kind, group or scale")
+        raise InvalidInput(f"{name}: its group must be one of {', '.join(GROUPS)}, its scale linear or log.")
     optional = more.pop("optional", False)
     if "choices" in more:
         more["choices"] = tuple(more["choices"])
+    if name in known:
+        _check_narrower(known[name], kind, optional, more)
     annotation = f"{kind} | None" if optional else kind
     return name, annotation, dataclasses.field(default=entry["default"], metadata={"help": "", **more})
 
 
-def _is_bound(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value))
+def _fits(key: str, value: Any) -> bool:
+    """Whether a field can have that value under that key."""
+    if key in _TEXTS:
+        return isinstance(value, str) and len(value) <= _LONGEST and printable(value, but="") == value
+    if key in _SWITCHES:
+        return isinstance(value, bool)
+    if key == "choices":
+        return isinstance(value, list) and all(isinstance(one, str) and printable(one, but="") == one for one in value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and abs(value) <= sys.float_info.max)
+
+
+def _check_narrower(known: Setting, kind: str, optional: bool, more: Mapping[str, Any]) -> None:
+    """Raises ValueError for a field of every algorithm that would take what that one does not."""
+    low, high = (math.inf if more.get(bound) is None else more[bound] for bound in _BOUNDS)
+    wider = (known.low is not None and not (known.low <= low < math.inf)) or (
+        known.high is not None and not high <= known.high)
+    others = not set(more.get("choices", ())) <= set(known.choices) or bool(known.choices) != bool(more.get("choices"))
+    if kind != known.kind.__name__ or optional != known.optional or wider or others:
+        raise ValueError(f"{known.name} is not as in every algorithm")
+
+
+def _search(space: Any) -> dict[str, Any]:
+    """A sweep's space from JSON, in which a span is {"span": [low, high]}, and choices are a list."""
+    return {name: tuple(entry["span"]) if isinstance(entry, dict) else list(entry) for name, entry in space.items()}

@@ -173,6 +173,8 @@ class RunConfig:
     def _remedy(self, field: Setting, value: Any) -> str:
         """The call that changes a fixed field. Raises WrongType or OutOfBounds if no call takes the value."""
         name = field.name
+        if name == "own_algorithm":
+            return f"Start a new run, wb.launch({self.environment!r}, algorithm=YourClass)."
         if name not in ("network", "opponent", "wrappers"):  # which may be code, a run or a checkpoint
             field.check(value)
         if name not in WEIGHT_FIELDS or value == self.value(name):
@@ -213,7 +215,9 @@ class RunConfig:
 
     def __repr__(self) -> str:
         """The call that builds it; all fields that it leaves out have their defaults."""
-        fields = "".join(f", {name}={value!r}" for name, value in {"algorithm": self.algorithm, **self.changed}.items())
+        own = {"own_algorithm": self.own_algorithm} if self.own_algorithm else {}
+        every = {"algorithm": self.algorithm, **own, **self.changed}
+        fields = "".join(f", {name}={value!r}" for name, value in every.items())
         return f"RunConfig.build({self.environment!r}{fields})"
 
     def to_json(self) -> dict[str, Any]:
@@ -229,7 +233,7 @@ class RunConfig:
             return cls.build(fields.pop("environment"), **fields)
         except WorkbenchError:
             raise
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InvalidInput(f"config={data!r:.100} is no configuration of a run: {error!r:.100}.") from None
 
 
@@ -238,7 +242,7 @@ def hyperparameters_of(algorithm: str, own: Any = None) -> type[LearningConfig]:
 
     Raises UnknownName, InvalidInput.
     """
-    if own:
+    if own not in (None, {}):
         return config_class(json.dumps(own, sort_keys=True))
     if algorithm not in ALGORITHMS:
         raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)

@@ -128,9 +128,15 @@ PRESETS = (
     _seed_dmlab("seed-watermaze", "the water maze", lambda_=0.99, learning_rate=1e-4, entropy_cost=1e-5,
                 adam_epsilon=3.125e-7),
     Preset(
+        "atari", r"(?:ALE/|\w+NoFrameskip-v)", "Atari, where an algorithm's own defaults are not meant for it",
+        "PPO: arXiv 1707.06347, table 5; rewards clipped as in Mnih et al. 2015",
+        algorithms={"ppo": {"clip": 0.1, "max_abs_reward": 1.0}},
+        own=True,
+    ),
+    Preset(
         "mujoco", rf"(?:{_MUJOCO})-v\d+$", "locomotion with continuous actions",
-        "V-trace: normalised observations, discount and λ of arXiv 2006.05990, the rest ours, measured on HalfCheetah-v5"
-        "; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: its defaults",
+        "V-trace: normalised observations, discount and λ of arXiv 2006.05990, the rest ours, measured on "
+        "HalfCheetah-v5; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: its defaults",
         run={"total_frames": 10_000_000},
         algorithms={
             "vtrace": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
@@ -167,13 +173,13 @@ def presets_of(environment: str) -> tuple[Preset, ...]:
 
 
 def preset_of(environment: str, name: str | None, *, algorithm: str) -> Preset | None:
-    """The preset of that name, or the environment's default; None if it has none, or if `name` is "none".
+    """The preset of that name, or the environment's default; None if that has nothing for it, or if `name` is "none".
 
     Raises UnknownName for a preset of other environments, and InvalidInput for one of another algorithm.
     """
     fitting = presets_of(environment)
     if name is None:
-        return next((preset for preset in fitting if preset.own), None)
+        return next((preset for preset in fitting if preset.own and preset.fields(algorithm)), None)
     if name == NONE:
         return None
     by_name = {preset.name: preset for preset in fitting}

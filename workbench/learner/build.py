@@ -99,6 +99,8 @@ class Builder:
         """The trainer of the run's network and algorithm, on the device."""
         config, hyperparameters = self._state.config, self._state.hyperparameters
         own = load_factory(self._run.code / "algorithm.pkl")
+        if own is not None:
+            self._check_own(own, factory)
         algorithm = algorithms.build(config, spec=self._spec, own=own).to(device.torch)
         network = networks.build(
             config.network, spec=self._spec, heads=algorithm.heads, factory=factory, seed=config.seed,
@@ -106,16 +108,11 @@ class Builder:
         ).to(device.torch)
         with device.autocast():
             networks.check(network, spec=self._spec, output=algorithm.heads.output)
-        if own is not None:
-            self._check_own(own, factory)
         return Trainer(network, algorithm, device, hyperparameters)
 
     def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:
         """Try an algorithm that a user wrote, with a network of its own, on the CPU. Raises AlgorithmFailed."""
-        config, spec = check_algorithm.smaller(self._state.config), self._spec
-        one = algorithms.build(config, spec=spec, own=own)
-        network = networks.build(config.network, spec=spec, heads=one.heads, factory=factory, seed=0)
-        check_algorithm.check(one, network, spec=spec, config=config.hyperparameters)
+        check_algorithm.check_class(own, check_algorithm.smaller(self._state.config), spec=self._spec, factory=factory)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from workbench import algorithms, environments, networks
-from workbench.algorithms import Algorithm, Loss, Outlook, Roles, collate
+from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate
 from workbench.algorithms.batch import Batch
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.own_algorithm import described
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName, WorkbenchError
+from workbench.networks import NetworkFactory
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
 
@@ -44,6 +45,10 @@ def check_algorithm(algorithm: str | type, environment: str = "CartPole-v1", **f
         InvalidInput: its configuration is none, or it cannot choose such actions.
     """
     own = None
+    if not isinstance(environment, str):
+        raise InvalidInput(f"environment={environment!r:.100} must be the name of one, such as 'CartPole-v1'.")
+    if "own_algorithm" in fields:
+        raise InvalidInput("own_algorithm describes a class, and is set by it. Leave it out.")
     if isinstance(algorithm, str):
         if algorithm not in ALGORITHMS:
             raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
@@ -57,12 +62,22 @@ def check_algorithm(algorithm: str | type, environment: str = "CartPole-v1", **f
     vector = environments.make(environment, num_envs=1, seed=0)
     spec = vector.spec
     vector.close()
-    small = smaller(config, but=fields)
-    with _naming("its constructor"):
-        built = algorithms.build(small, spec=spec, own=own)
     with torch.random.fork_rng(devices=[]):
-        network = networks.build(None, spec=spec, heads=built.heads, seed=0)
-        check(built, network, spec=spec, config=small.hyperparameters)
+        check_class(own, smaller(config, but=fields), spec=spec)
+
+
+def check_class(
+    own: type[Algorithm] | None, config: RunConfig, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None
+) -> None:
+    """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Raises as `check`."""
+    with _naming("its constructor"):
+        built = algorithms.build(config, spec=spec, own=own)
+    with _naming("heads and overlap"):
+        heads, overlap = built.heads, built.overlap
+    _rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {_said(heads)}.")
+    _rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {_said(overlap)}.")
+    network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0)
+    check(built, network, spec=spec, config=config.hyperparameters)
 
 
 def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
@@ -93,7 +108,7 @@ def _naming(what: str) -> Iterator[None]:
         yield
     except WorkbenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AlgorithmFailed(f"{what} raised {type(error).__name__}: {error}\n\n"
                               + "".join(traceback.format_exception(error)).rstrip()) from error
 
@@ -209,6 +224,8 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
                                     "detached.")
     total = float(loss.total.detach())
     _rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")
+    _rule(isinstance(loss.scalars, Mapping) and isinstance(loss.samples, Mapping),
+          f"Loss.scalars and Loss.samples are tensors by name, not {_said(loss.scalars)} and {_said(loss.samples)}.")
     for name, value in loss.scalars.items():
         _rule(isinstance(name, str) and _is(value, ()) and not value.requires_grad,
               f"Loss.scalars[{name!r}] is a detached scalar, not {_said(value)}"
@@ -235,7 +252,8 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
 def _check_state(algorithm: Algorithm) -> None:
     with _naming("state() and load_state(state)"):
         state = algorithm.state()
-        _rule(isinstance(state, Mapping) and all(isinstance(value, Tensor) for value in state.values()),
+        _rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
+                                                 for name, value in state.items()),
               f"state() gives tensors by name, not {_said(state)}.")
         algorithm.load_state({name: value.clone() for name, value in state.items()})
     with _naming("parameters()"):

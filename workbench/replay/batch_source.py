@@ -42,8 +42,11 @@ class Experience(Protocol):
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """The next batch, or None if it is not ready after `timeout_s`."""
 
-    def after_update(self, batch: Batch, loss: Loss | None) -> None:
-        """Use the loss of an update on `batch`; None: the update was skipped, since it was not finite."""
+    def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
+        """Use the loss of an update on `batch`; None: the update was skipped, since it was not finite.
+
+        `config` is that of the update, the same in all learners.
+        """
 
     @property
     def between_rounds(self) -> bool:
@@ -125,7 +128,7 @@ class Replayed:
             unroll.flight.ends("queue")
             unroll.flight.land()
 
-    def after_update(self, batch: Batch, loss: Loss | None) -> None:
+    def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
         """Update the priorities, and the states if the algorithm recomputes them.
 
         After a skipped update the batch gets the lowest priority: otherwise it would be drawn and skipped again.

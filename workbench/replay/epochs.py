@@ -35,6 +35,8 @@ class Epochs:
         self._seed, self._updates = seed, updates
         self._memory = BatchMemory(pinned=pin_memory)
         self._left: list[Sequence[Unroll]] = []  # the round's batches, the next one last
+        self._round = 0  # the present one
+        self._agreed: Any = None  # the configuration at the last update, when it was the same in all learners
         self._rounds, self._cut = 0, 0  # since the last `metrics`: of all rounds, those that ended early
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
@@ -42,9 +44,10 @@ class Epochs:
         if not self._left and not self._begin_round(config, timeout_s):
             return None
         unrolls = self._left.pop()
-        return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls))
+        return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls), round=self._round)
 
     def _begin_round(self, config: Any, timeout_s: float) -> bool:
+        config = self._agreed or config
         size = config.batch_size
         self.queue.make_room(size * config.minibatches)  # which may have been tuned
         unrolls = self.queue.take(size * config.minibatches, timeout_s=timeout_s)
@@ -56,11 +59,14 @@ class Epochs:
             order = random.permutation(len(unrolls)).tolist()
             self._left += [[unrolls[at] for at in order[first : first + size]] for first in range(0, len(order), size)]
         self._rounds += bool(unrolls)
+        self._round += bool(unrolls)
         return bool(unrolls)
 
-    def after_update(self, batch: Batch, loss: Loss | None) -> None:
-        """Ends the round early if the loss says that it is enough."""
-        if loss is not None and loss.enough is not None and float(loss.enough) > 0 and self._left:
+    def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
+        """Ends the batch's round early if the loss says that it is enough."""
+        self._agreed = config
+        enough = loss is not None and loss.enough is not None and float(loss.enough) > 0
+        if enough and self._left and batch.round == self._round:  # a device that runs ahead may be in the next one
             self._left.clear()
             self._cut += 1
 
@@ -72,9 +78,11 @@ class Epochs:
     def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
         """See `Experience`: the share of rounds that ended early."""
         rounds, cut = self._rounds, self._cut
+        if not rounds:
+            return {}, {}
         self._rounds -= rounds
         self._cut -= cut
-        return ({"rounds_cut": min(1.0, cut / rounds)} if rounds else {}), {}
+        return {"rounds_cut": min(1.0, cut / rounds)}, {}
 
     def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
         """Nothing: after a resume the next round has new unrolls."""

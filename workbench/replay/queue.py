@@ -87,7 +87,7 @@ class Fresh:
                 unroll.flight.ends("queue")
         return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls))
 
-    def after_update(self, batch: Batch, loss: Loss | None) -> None:
+    def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
         """Nothing to do."""
 
     def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:

@@ -31,7 +31,7 @@ from workbench.running.starting import (
     moved_to,
     new_record,
     started,
-    stem_of,
+    stem_for,
     with_changes,
 )
 from workbench.wire import certificates
@@ -92,9 +92,8 @@ def launch(
         {"device": device, **fields, "launcher": launcher, "address": address})
     launchers.checked(place, config)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
-    stem = f"{stem_of(config.environment)}-{config.algorithm}"
     record = new_record(config, parent=parent, code=code, preset=preset_name)
-    directory = created(name, stem, record, code, place)
+    directory = created(name, stem_for(config), record, code, place)
     return Run(directory, started(
         directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 

@@ -46,6 +46,7 @@ Factory = Callable[..., Any]
 
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 _ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
+_ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -62,13 +63,16 @@ def checked_config(
     if isinstance(network, str) and network not in NETWORKS:
         raise UnknownName.among("network", network, NETWORKS)
     name, own = named_algorithm(algorithm)
+    if "own_algorithm" in fields:
+        raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
+    of_preset = "" if own else name
     if factory is None:
         environments.check_name(label, fields.get("environment_options"))  # before its preset is read
     elif preset not in (None, NONE):
         raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
                            "Give the fields themselves: learning_rate=..., network=...")
-    used_preset = None if factory is not None else preset_of(label, preset, algorithm=name)
-    fields = with_preset(used_preset, with_opponent(fields), algorithm=name, wrapped=bool(wrappers))
+    used_preset = None if factory is not None else preset_of(label, preset, algorithm=of_preset)
+    fields = with_preset(used_preset, with_opponent(fields), algorithm=of_preset, wrapped=bool(wrappers))
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None
     wrapped = Wrapped(factory, checked_wrappers(wrappers))
@@ -97,10 +101,12 @@ def named_algorithm(algorithm: Any) -> tuple[str, dict[str, Any]]:
         if algorithm not in ALGORITHMS:
             raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
         return algorithm, {}
-    if not (isinstance(algorithm, type) and hasattr(algorithm, "Config") and hasattr(algorithm, "loss")):
+    if not (isinstance(algorithm, type) and any((each.__module__, each.__name__) == _ALGORITHM
+                                                for each in algorithm.__mro__)):
         raise InvalidInput(f"algorithm={algorithm!r:.100} must be a name ({', '.join(ALGORITHMS)}) or a class that "
                            "derives from wb.Algorithm.")
-    return algorithm.__name__[:100], described(algorithm.Config, taken=settings(RunConfig))
+    config: type = algorithm.Config  # type: ignore[attr-defined]
+    return algorithm.__name__[:100], described(config, taken=settings(RunConfig))
 
 
 def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
@@ -298,7 +304,8 @@ def created(
         return rundir.create(name, record, code=code, prepare=prepare)
     for number in count(1):
         try:
-            place.check_name(free := f"{stem}-{number}")
+            check_name(free := f"{stem}-{number}")
+            place.check_name(free)
             return rundir.create(free, record, code=code, prepare=prepare)
         except RunExists:
             continue
@@ -317,6 +324,12 @@ def stem_of(environment: str) -> str:
     """ALE/Pong-v5 → pong, CartPole-v1 → cartpole."""
     last = re.sub(r"-v\d+$", "", environment.rpartition("/")[2].rpartition(":")[2])
     return re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:60] or "run"
+
+
+def stem_for(config: RunConfig) -> str:
+    """The first part of the names of its runs, such as pong-vtrace; a class of one's own may be called anything."""
+    algorithm = re.sub(r"[^A-Za-z0-9_]+", "-", config.algorithm).strip("-")[:24] or "own"
+    return f"{stem_of(config.environment)}-{algorithm}"
 
 
 def started(

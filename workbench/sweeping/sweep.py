@@ -133,7 +133,7 @@ def sweep(
 
     if warning := warm_up_warning(config, searched):
         notify(warning)
-    folder = _created(name, f"{starting.stem_of(config.environment)}-{config.algorithm}-sweep", record, code, fill)
+    folder = _created(name, f"{starting.stem_for(config)}-sweep", record, code, fill)
     with imports.meanwhile(f"{folder.path.name}: starting…"):
         begin(folder)
     return Sweep(folder)

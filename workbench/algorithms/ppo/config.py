@@ -22,19 +22,18 @@ class PPOConfig(EpochsConfig):
     unroll_length: int = with_default(EpochsConfig, "unroll_length", 32, source="ours: 32 unrolls of 32 steps a round")
     batch_size: int = with_default(EpochsConfig, "batch_size", 8, source=f"{_PAPER}, table 5: 256 steps")
     discount: float = with_default(EpochsConfig, "discount", 0.99, source=f"{_PAPER}, table 5")
-    max_abs_reward: float = with_default(EpochsConfig, "max_abs_reward", 1.0, source="Mnih et al. 2015, on Atari")
     learning_rate: float = with_default(EpochsConfig, "learning_rate", 2.5e-4, source=f"{_PAPER}, table 5")
     max_gradient_norm: float = with_default(EpochsConfig, "max_gradient_norm", 0.5, source="OpenAI baselines, ppo2")
     lambda_: float = setting(0.95, "trace decay λ of the generalised advantages", low=0.0, high=1.0, live=True,
                              group="loss", words="lambda (λ)", source=f"{_PAPER}, table 5")
     clip: float = setting(0.2, "ε: the importance ratio counts up to 1 ± this", low=0.0, high=10.0, live=True,
-                          group="loss", source=f"{_PAPER}, eq. 7 and table 1; 0.1 on Atari")
+                          group="loss", source=f"{_PAPER}, eq. 7 and table 1; on Atari 0.1 (preset)")
     value_clip: float = setting(0.0, "values may move by this from those of the acting network; 0: not clipped",
                                 low=0.0, high=1e6, live=True, group="loss",
                                 source="OpenAI baselines, ppo2; arXiv 2006.05990, section 3.1: no gain")
-    target_kl: float = setting(0.0, "KL(behaviour ‖ target) per update at 1.5 times which a round ends early; 0: never",
+    target_kl: float = setting(0.0, "KL(behaviour ‖ target) at 1.5 times which a round ends after the update; 0: never",
                                unit="nats", low=0.0, high=100.0, live=True, group="learning",
-                               source="Stable-Baselines3; Spinning Up")
+                               source="Spinning Up; Stable-Baselines3, which skips that update")
     normalize_advantages: bool = setting(True, "advantages of a minibatch are brought to mean 0 and deviation 1",
                                          live=True, group="loss", source="OpenAI baselines, ppo2")
     entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0, live=True,

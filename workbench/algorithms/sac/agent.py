@@ -1,4 +1,4 @@
-"""SAC as the learner uses it: the loss of a replayed batch, whose parts each train their own weights.
+"""SAC as the learner uses it: the loss of a replayed batch, whose parts each train their own weights, and a memory.
 
 The network has a policy and twin critics with a torso each (`networks.actor_critics`). An unroll's steps are single
 transitions here: x_t, a_t, r_{t+1}, x_{t+1}.
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from workbench.algorithms.batch import Batch
@@ -24,7 +25,8 @@ from workbench.trajectory import EnvironmentSpec, FieldSpec
 class SAC(Algorithm):
     """Soft actor-critic (Haarnoja et al. 2018, arXiv 1812.05905), for numbers and for choices.
 
-    A truncated episode bootstraps from the value that its final observation had when it was played.
+    A truncated episode bootstraps from the soft value of its final observation when it was played; it stays the same
+    for as long as the unroll is in the replay.
     """
 
     actions = ("categorical", "tanh_normal")
@@ -38,7 +40,8 @@ class SAC(Algorithm):
         self.log_temperature = nn.Parameter(torch.tensor(math.log(config.first_temperature)))
         self._target = TargetNetwork()
         self._chooses = spec.actions.kind == "categorical"
-        self._generator = torch.Generator().manual_seed(0)  # of sampled actions in training on a CPU
+        # of sampled actions in training on a CPU; the learner has seeded torch by the run's seed
+        self._generator = torch.Generator().manual_seed(torch.initial_seed() + _rank())
 
     def behaviour_fields(self) -> dict[str, FieldSpec]:
         """The behaviour's value, for display."""
@@ -50,6 +53,11 @@ class SAC(Algorithm):
         """As `Algorithm.act`: a sample of the policy, or its mode."""
         actions, fields = super().act(output, roles=roles, greedy=greedy, generator=generator, config=config)
         return actions, {"value": fields["value"]}
+
+    def bootstrap(self, output: PolicyCriticsOutput) -> Tensor:
+        """Soft values [B] of final observations: of what the policy does, and of its entropy."""
+        temperature = self.log_temperature.detach().exp().to(output.value.device)
+        return output.value[0].float() + temperature * self.distribution.entropy(output.policy_logits[0].float())
 
     def loss(self, network: Network, *, batch: Batch, config: SACConfig) -> Loss:
         """Losses of critics, policy and temperature, as means over the T·B transitions of a batch."""
@@ -133,7 +141,13 @@ class SAC(Algorithm):
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         self._target.load_state(state)
         self.log_temperature.copy_(state["log_temperature"])
-        self._generator.set_state(state["sampling"].cpu())
+        if _rank() == 0:  # whose state it is
+            self._generator.set_state(state["sampling"].cpu())
+
+
+def _rank() -> int:
+    """Of this process among the learners of a run."""
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 def _with_critics(network: Any) -> Any:

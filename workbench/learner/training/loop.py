@@ -79,7 +79,7 @@ class TrainingLoop:
             self._updates.append((draw, trainer.arriving(loss)))
             if len(self._updates) > parts.device.lags:  # on a device that runs ahead, the previous update
                 draw, arrived = self._updates.popleft()
-                parts.experience.after_update(draw, arrived())
+                parts.experience.after_update(draw, arrived(), state.hyperparameters)
                 if parts.experience.between_rounds and parts.policy.version != trainer.updates:
                     with parts.device.tracing():  # the round has ended early
                         self._publish()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
@@ -20,6 +21,7 @@ from torch import nn
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network
+from workbench.errors import AlgorithmFailed
 from workbench.learner.devices.device import Device
 from workbench.learner.training.data_parallel import Alone, Learners
 from workbench.networks.normalization import Observed
@@ -197,12 +199,22 @@ class Trainer:
     def _differentiate(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
         """The loss, and the global norm of its gradient before clipping."""
         with self._device.autocast():
-            loss = self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
+            loss = self._loss(batch, config)
         self.optimizer.zero_grad(set_to_none=True)
         self._learners.backward(loss.total, self.algorithm.parameters())
         if loss.enough is not None:
             loss = loss._replace(enough=self._learners.average(loss.enough))  # all learners decide alike
         return loss, self._clip_gradients(config.max_gradient_norm)
+
+    def _loss(self, batch: Batch, config: Any) -> Loss:
+        """The algorithm's loss. Raises AlgorithmFailed, with the traceback, for what a user's own raises."""
+        try:
+            return self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
+        except Exception as error:
+            if type(self.algorithm).__module__.startswith("workbench."):
+                raise
+            raise AlgorithmFailed(f"loss(...) raised {type(error).__name__} in update {self.updates + 1:,}: {error}\n\n"
+                                  + "".join(traceback.format_exception(error)).rstrip()) from error
 
     def arriving(self, loss: Loss | None) -> Callable[[], Loss | None]:
         """Start to copy to the host what the source of batches needs of `loss`. Returns a function that waits for it
