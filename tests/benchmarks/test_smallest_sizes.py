@@ -25,7 +25,7 @@ SPEED = r"[\d,]+(\.\d+)?"  # one that rounding may have made 0
 # What the script is given, and a row of its tables: patterns of its first cells.
 SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "algorithms.py": [("--tasks cartpole --algorithms vtrace --seeds 1 --frames 2000 --folder {results}",
-                       ["cartpole", "workbench", "vtrace", POSITIVE, POSITIVE + ".*", POSITIVE + ".*"])],
+                       ["cartpole", "workbench", "vtrace", SPEED, POSITIVE + ".*", POSITIVE + ".*"])],
     "echo.py": [("--rounds 1 --frames 1000 --algorithms vtrace --factors 1", ["1", POSITIVE, r"1\.00", POSITIVE])],
     "environment_speed.py": [("bare CartPole-v1 2 --seconds 0.1", [])],
     "environments.py": [
@@ -46,7 +46,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "load.py": [("--minutes 0.05 --actors 1 --envs 2 --readers 1", ["steps lost, repeated, or mixed up", "0", "0"])],
     "newcomer.py": [("--frames 500 --target 10 --episodes 2", [r"`run\.wait\(frames=500\)`", SPEED])],
     "panel.py": [("--minutes 0.05 --looks 2 --steps 40000 --openings 1", ["no panel", POSITIVE, POSITIVE])],
-    "planning.py": [("--actors 64 --seconds 1", ["Lab, as planned", POSITIVE, "actor cores", POSITIVE, POSITIVE])],
+    "planning.py": [("--actors 64 --seconds 1", ["Pong, as planned", POSITIVE, "actor cores", POSITIVE, POSITIVE])],
     "pong.py": [("--target -21 --episodes 2 --results {results}", [])],
     "population.py": [("--members 2 --frames 1000 --seeds 1 --parallel 1 --episodes 2",
                        ["population-based training", POSITIVE, POSITIVE])],

@@ -45,7 +45,7 @@ def test_a_space_that_is_wrong_is_refused(words: list[str], error: type[Exceptio
 
 @pytest.mark.full
 @pytest.mark.parametrize(("arguments", "text"), [
-    (["sweep", "CartPole-v1"], "required: --space"),
+    (["sweep", "CartPole-v1", "--learning-rate=1e-3", "--entropy-cost=0.01"], "names nothing to search"),
     (["sweep", "CartPole-v1", "--space=learning_rate=1e-2:1e-4"], "the low end must lie below the high one"),
     (["sweep", "CartPole-v1", "--space=learning_rate=1e-4:1e-2:cubic"], "unknown scale 'cubic'"),
     (["sweep", "CartPole-v1", "--space=learning_rate=1e-4:1e-2", "--trials=0"], "trials=0 is out of bounds"),

