@@ -136,7 +136,7 @@ def configured(**namespace: Any) -> type:
     (configured(__annotations__={"beta": "float"}, beta=wb.setting(1.0, "x", low=10**400)), InvalidInput, "low="),
     (configured(__annotations__={"search": "float"}, search=1.0), InvalidInput, "search"),
     (configured(__annotations__={"self": "float"}, self=1.0), InvalidInput, "self has the name of something"),
-    (configured(__annotations__={"trials": "int"}, trials=1), InvalidInput, "argument of wb.launch or wb.sweep"),
+    (configured(__annotations__={"trials": "int"}, trials=1), InvalidInput, "argument of a call that takes fields"),
 ])
 def test_a_wrong_configuration_is_refused(config: type, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):

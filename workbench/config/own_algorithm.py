@@ -58,7 +58,7 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
         for name, entry in _written(each, known):
             if name in taken or name in ARGUMENTS:
                 raise InvalidInput(f"{config.__name__}.{name} has the name of something that every run has, or of an "
-                                   "argument of wb.launch or wb.sweep. Choose another name.")
+                                   "argument of a call that takes fields. Choose another name.")
             known[name] = fields[name] = entry
     try:
         search = {} if config.search is base.search else {"search": {
