@@ -36,7 +36,9 @@ OURS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {  # by task: environme
     "cartpole": {
         name: ("CartPole-v1", fields) for name, fields in {
             "vtrace": {}, "ppo": {}, "awr": {}, "vmpo": {}, "sac": {},
-            "r2d2": {"replay_min_size": 100, "target_update_period": 100},
+            "r2d2": {"unroll_length": 20, "burn_in": 5, "batch_size": 16, "replay_min_size": 50, "replay_ratio": 4.0,
+                     "target_update_period": 100, "lstm_size": 64, "dueling_size": 64, "learning_rate": 1e-3,
+                     "adam_epsilon": 1e-5, "discount": 0.99},
         }.items()},
     "pendulum": {
         name: ("Pendulum-v1", fields) for name, fields in {
