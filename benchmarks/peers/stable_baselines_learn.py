@@ -39,7 +39,7 @@ def main() -> None:
 
     environments = make_vec_env(asked["environment"], n_envs=asked["environments"], seed=asked["seed"])
     kind = getattr(stable_baselines3, asked["algorithm"])
-    model = kind("MlpPolicy", environments, seed=asked["seed"], device="cpu", **asked.get("fields", {}))
+    model = kind("MlpPolicy", environments, seed=asked["seed"], device="cpu")
     curve, began = Curve(), time.perf_counter()
     model.learn(asked["frames"], callback=curve)
     seconds = time.perf_counter() - began

@@ -21,10 +21,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from workbench.config.algorithms import ALGORITHMS
 from workbench.config.hyperparameters import EpochsConfig, LearningConfig, ReplayConfig
 from workbench.config.settings import GROUPS, KINDS, Setting, settings
-from workbench.errors import InvalidInput, printable
+from workbench.errors import InvalidInput, UnknownName, printable
 
+_ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
 _BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig)}
 _MOST_FIELDS, _LONGEST = 200, 1000
 _TEXTS = ("help", "unit", "scale", "source", "group", "words")
@@ -37,6 +39,23 @@ ARGUMENTS = frozenset((  # of the calls that take fields: a field of such a name
 
 
 # --- describing -------------------------------------------------------------------------------------------------------
+
+
+def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The name of an algorithm, and the description of its hyperparameters where it is a class that a user wrote.
+
+    `taken`: see `described`. Raises UnknownName, InvalidInput.
+    """
+    if isinstance(algorithm, str):
+        if algorithm not in ALGORITHMS:
+            raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
+        return algorithm, {}
+    if not (isinstance(algorithm, type) and any((each.__module__, each.__name__) == _ALGORITHM
+                                                for each in algorithm.__mro__)):
+        raise InvalidInput(f"algorithm={algorithm!r:.100} must be a name ({', '.join(ALGORITHMS)}) or a class that "
+                           "derives from wb.Algorithm.")
+    config: type = algorithm.Config  # type: ignore[attr-defined]
+    return algorithm.__name__[:100], described(config, taken=taken)
 
 
 def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,8 +106,7 @@ def _written(each: type, known: Mapping[str, dict[str, Any]]) -> Iterator[tuple[
             raise InvalidInput(f"{each.__name__}.{field.name} has no default, or makes one. {_FORM}")
         kind = _kind(field.name, field.type)
         inherited = known.get(field.name, {"help": f"{field.name} of the algorithm", **kind})
-        if {"optional": False, **kind} != {"optional": False, **{name: inherited[name] for name in ("kind", "optional")
-                                                                 if name in inherited}}:
+        if any(kind.get(part, False) != inherited.get(part, False) for part in ("kind", "optional")):
             raise InvalidInput(f"{each.__name__}.{field.name} is {inherited['kind']} where it is inherited from, and "
                                f"cannot become {field.type}.")
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in field.metadata.items()}

@@ -57,10 +57,8 @@ class PretrainedPolicy(Checkpoint):
         Only weights ship: the optimizer begins anew, and the counters at 0. Raises as `Run.fork` and `wb.launch` do.
         """
         config = config_of_fork(self.config, changes, frames=0, replay=False)
-        plain = config.defaults
-        settings = {key: config.value(key) for key in config.all_settings() if config.value(key) != plain.value(key)}
         return launch(config.environment, algorithm=config.algorithm, name=name, preset=NONE, checkpoint=self,
-                      progress=progress, **settings)
+                      progress=progress, **config.changed)
 
     def __repr__(self) -> str:
         return f"PretrainedPolicy({self.name}: {self.config.environment}, {_plays(self) or 'not evaluated'})"

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from workbench import algorithms, environments, networks
 from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate
 from workbench.algorithms.batch import Batch
-from workbench.config import ALGORITHMS, RunConfig, settings
-from workbench.config.own_algorithm import described
-from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName, WorkbenchError
+from workbench.config import ReplayConfig, RunConfig, settings
+from workbench.config.own_algorithm import named_algorithm
+from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.networks import NetworkFactory
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
@@ -44,21 +44,15 @@ def check_algorithm(algorithm: str | type, environment: str = "CartPole-v1", **f
         AlgorithmFailed: it raised, or broke a rule; the message names that.
         InvalidInput: its configuration is none, or it cannot choose such actions.
     """
-    own = None
     if not isinstance(environment, str):
         raise InvalidInput(f"environment={environment!r:.100} must be the name of one, such as 'CartPole-v1'.")
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Leave it out.")
-    if isinstance(algorithm, str):
-        if algorithm not in ALGORITHMS:
-            raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
-        config = RunConfig.build(environment, algorithm=algorithm, **fields)
-    else:
-        if not (isinstance(algorithm, type) and issubclass(algorithm, Algorithm)):
-            raise InvalidInput(f"algorithm={algorithm!r:.100} must be a class that derives from wb.Algorithm.")
-        own = algorithm
-        description = described(algorithm.Config, taken=settings(RunConfig))
-        config = RunConfig.build(environment, algorithm=algorithm.__name__, own_algorithm=description, **fields)
+    own = None if isinstance(algorithm, str) else algorithm
+    if own is not None and not (isinstance(own, type) and issubclass(own, Algorithm)):
+        raise InvalidInput(f"algorithm={algorithm!r:.100} must be a class that derives from wb.Algorithm.")
+    name, description = named_algorithm(algorithm, taken=settings(RunConfig))
+    config = RunConfig.build(environment, algorithm=name, own_algorithm=description, **fields)
     vector = environments.make(environment, num_envs=1, seed=0)
     spec = vector.spec
     vector.close()
@@ -240,7 +234,7 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
     network.zero_grad(set_to_none=True)
     with _naming("updated(network, ...)"):
         algorithm.updated(network, updates=1, config=config)
-    if hasattr(config, "replay_ratio"):
+    if isinstance(config, ReplayConfig):
         with _naming("initial_priority(unroll, ...)"):
             priority = algorithm.initial_priority(unroll, config=config)
         _rule(isinstance(priority, float) and np.isfinite(priority) and priority >= 0,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from workbench.algorithms.batch import Batch, BatchMemory, collate
+from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
-from workbench.replay.queue import UnrollQueue
-from workbench.trajectory import Array, Unroll
+from workbench.replay.queue import FromQueue, UnrollQueue
+from workbench.trajectory import Unroll
 
 
-class Epochs:
+class Epochs(FromQueue):
     """Takes a round of `batch_size` x `minibatches` unrolls, and makes `epochs` times as many batches of it.
 
     See `batch_source.Experience`.
@@ -25,15 +25,11 @@ class Epochs:
             resumed run has the same ones.
     """
 
-    filling = ""
-    occupancy = None
-
     def __init__(
         self, queue: UnrollQueue, *, seed: int, updates: Callable[[], int], pin_memory: bool = False
     ) -> None:
-        self.queue = queue
+        super().__init__(queue, pin_memory=pin_memory)
         self._seed, self._updates = seed, updates
-        self._memory = BatchMemory(pinned=pin_memory)
         self._left: list[Sequence[Unroll]] = []  # the round's batches, the next one last
         self._round = 0  # the present one
         self._agreed: Any = None  # the configuration at the last update, when it was the same in all learners
@@ -43,17 +39,13 @@ class Epochs:
         """See `Experience`."""
         if not self._left and not self._begin_round(config, timeout_s):
             return None
-        unrolls = self._left.pop()
-        return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls), round=self._round)
+        return replace(self._batch(self._left.pop()), round=self._round)
 
     def _begin_round(self, config: Any, timeout_s: float) -> bool:
         config = self._agreed or config
         size = config.batch_size
         self.queue.make_room(size * config.minibatches)  # which may have been tuned
-        unrolls = self.queue.take(size * config.minibatches, timeout_s=timeout_s)
-        for unroll in unrolls:
-            if unroll.flight is not None:
-                unroll.flight.ends("queue")
+        unrolls = self._take(size * config.minibatches, timeout_s=timeout_s)
         random = np.random.default_rng([self._seed, self._updates()])
         for _ in range(config.epochs if unrolls else 0):
             order = random.permutation(len(unrolls)).tolist()
@@ -84,15 +76,7 @@ class Epochs:
         self._cut -= cut
         return {"rounds_cut": min(1.0, cut / rounds)}, {}
 
-    def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
-        """Nothing: after a resume the next round has new unrolls."""
-        return {}
-
-    def load(self, arrays: Mapping[str, Array]) -> int:
-        """Nothing to do."""
-        return 0
-
     def close(self) -> None:
         """See `Experience`."""
         self._left.clear()
-        self.queue.close()
+        super().close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,36 +66,33 @@ class UnrollQueue:
             self._changed.notify_all()
 
 
-class Fresh:
-    """Uses each unroll once, in the order of completion. See `batch_source.Experience`."""
+class FromQueue:
+    """What sources of batches without a replay have in common: what waits in their queue is not worth saving.
+
+    See `batch_source.Experience`.
+    """
 
     filling = ""
     occupancy = None
-    between_rounds = True
 
     def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
         self.queue = queue
         self._memory = BatchMemory(pinned=pin_memory)
 
-    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
-        """See `batch_source.Experience`."""
-        unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
-        if not unrolls:
-            return None
+    def _take(self, count: int, *, timeout_s: float) -> list[Unroll]:
+        """As `UnrollQueue.take`."""
+        unrolls = self.queue.take(count, timeout_s=timeout_s)
         for unroll in unrolls:
             if unroll.flight is not None:
                 unroll.flight.ends("queue")
+        return unrolls
+
+    def _batch(self, unrolls: Sequence[Unroll]) -> Batch:
+        """The unrolls side by side, which the batch holds."""
         return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls))
 
-    def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
-        """Nothing to do."""
-
-    def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
-        """See `batch_source.Experience`."""
-        return {}, {}
-
     def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
-        """Nothing: waiting unrolls are not worth saving."""
+        """Nothing: a resumed run trains on new unrolls."""
         return {}
 
     def load(self, arrays: Mapping[str, Array]) -> int:
@@ -105,3 +102,21 @@ class Fresh:
     def close(self) -> None:
         """See `batch_source.Experience`."""
         self.queue.close()
+
+
+class Fresh(FromQueue):
+    """Uses each unroll once, in the order of completion. See `batch_source.Experience`."""
+
+    between_rounds = True
+
+    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
+        """See `batch_source.Experience`."""
+        unrolls = self._take(config.batch_size, timeout_s=timeout_s)
+        return self._batch(unrolls) if unrolls else None
+
+    def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
+        """Nothing to do."""
+
+    def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
+        """See `batch_source.Experience`."""
+        return {}, {}

@@ -17,8 +17,8 @@ from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import ALGORITHMS, NETWORKS, REPLAY_S, RunConfig, Setting, settings
-from workbench.config.own_algorithm import described
+from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
+from workbench.config.own_algorithm import named_algorithm
 from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -46,7 +46,6 @@ Factory = Callable[..., Any]
 
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 _ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
-_ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -62,7 +61,7 @@ def checked_config(
     label = environment if isinstance(environment, str) else _label(environment)
     if isinstance(network, str) and network not in NETWORKS:
         raise UnknownName.among("network", network, NETWORKS)
-    name, own = named_algorithm(algorithm)
+    name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
     of_preset = "" if own else name
@@ -90,23 +89,6 @@ def checked_config(
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
-
-
-def named_algorithm(algorithm: Any) -> tuple[str, dict[str, Any]]:
-    """The name of an algorithm, and the description of its hyperparameters where it is a class that a user wrote.
-
-    Raises UnknownName, InvalidInput.
-    """
-    if isinstance(algorithm, str):
-        if algorithm not in ALGORITHMS:
-            raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
-        return algorithm, {}
-    if not (isinstance(algorithm, type) and any((each.__module__, each.__name__) == _ALGORITHM
-                                                for each in algorithm.__mro__)):
-        raise InvalidInput(f"algorithm={algorithm!r:.100} must be a name ({', '.join(ALGORITHMS)}) or a class that "
-                           "derives from wb.Algorithm.")
-    config: type = algorithm.Config  # type: ignore[attr-defined]
-    return algorithm.__name__[:100], described(config, taken=settings(RunConfig))
 
 
 def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
