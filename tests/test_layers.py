@@ -23,10 +23,11 @@ LAYERS = [
     {"launchers"},
     {"running", "playing", "sweeping", "planning"},
     {"widgets"},
+    {"lessons"},
     {"__init__", "__main__", "cli"},
 ]
 STRANGERS = {"supervisor", "learner", "actor"}  # processes: they talk over the wire and never import each other
-TORCH = {"algorithms", "networks", "replay", "policies", "learner", "playing.worker"}
+TORCH = {"algorithms", "networks", "replay", "policies", "learner", "playing.worker", "lessons.exercises"}
 
 
 def modules() -> list[Path]:

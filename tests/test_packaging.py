@@ -56,7 +56,7 @@ def test_the_wheels_command_line_answers_outside_the_checkout(installed: Path, t
 
 
 def test_all_lessons_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
-    code = "from workbench.cli import lessons; print(*lessons.every(), sep=chr(10))"
+    code = "from workbench.lessons import notebook_files; print(*notebook_files.every(), sep=chr(10))"
     said = run("-c", code, cwd=tmp_path, path=installed)
     packaged = installed / "workbench" / "notebooks"
     assert [Path(one) for one in said.split()] == [packaged / one.name for one in LESSONS]

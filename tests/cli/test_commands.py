@@ -18,12 +18,12 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
 from workbench.__main__ import main
-from workbench.cli import lessons
 from workbench.cli.parser import APART
 from workbench.cli.values import option, parse_value
 from workbench.config import ALGORITHMS
 from workbench.config.signatures import all_settings
 from workbench.errors import WrongType
+from workbench.lessons import notebook_files
 from workbench.widgets.panel.tuning.controls import parsed
 
 OPTIONS = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
@@ -219,5 +219,5 @@ def test_lab_serves_copies_of_the_lessons_and_leaves_one_that_is_there(tmp_path)
     finally:
         lab.terminate()
         lab.wait(240)
-    assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in lessons.every()}
+    assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in notebook_files.every()}
     assert (tmp_path / "02-central-inference.ipynb").read_text() == "mine"

@@ -16,7 +16,7 @@ FIELDS = {"actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10
 @pytest.mark.full
 def test_a_run_goes_on_from_the_folder_that_outlived_its_machine(module_home: Path, tmp_path: Path) -> None:
     drive = tmp_path / "drive"
-    cells, said = execute("10-colab-tpu", module_home, tmp_path, folder=str(drive), environment="CartPole-v1",
+    cells, said = execute("appendix-colab-tpu", module_home, tmp_path, folder=str(drive), environment="CartPole-v1",
                           fields=FIELDS, frames=20_000)  # fmt: skip
     lost, name = re.search(r"(\S+) had ([\d,]+) frames. Runs here: \[\]", said), "cartpole-vtrace-1"
     back = re.search(rf"{name}: ([\d,]+) frames; the copy had ([\d,]+)", said)
@@ -29,7 +29,7 @@ def test_a_run_goes_on_from_the_folder_that_outlived_its_machine(module_home: Pa
 
 
 def test_it_installs_as_the_launchers_notebook_does() -> None:
-    notebooks = ("notebooks/10-colab-tpu.ipynb", "launchers/colab/rl-workbench.ipynb")
+    notebooks = ("notebooks/appendix-colab-tpu.ipynb", "launchers/colab/rl-workbench.ipynb")
     lesson, launcher = (nbformat.read(CHECKOUT / one, as_version=4).cells for one in notebooks)
     install = [next(one.source for one in cells if "install" in one.metadata.get("tags", []))
                for cells in (lesson, launcher)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,17 +11,51 @@ import nbformat
 import pytest
 
 from tests.notebooks.lessons import CHECKOUT, LESSONS
+from workbench.lessons.exercise import every
 
+WITHOUT_EXERCISES = {path.stem for path in LESSONS}  # to be rewritten
+LAST_SECTIONS = ["## Things to try", "## Questions", "## In five lines", "## Read on"]
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
-def test_a_lesson_is_kept_without_outputs_and_ends_with_things_to_try(lesson: Path) -> None:
+def test_a_lesson_is_kept_without_outputs(lesson: Path) -> None:
     cells = nbformat.read(lesson, as_version=4).cells
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
-    assert "Things to try" in cells[-1].source
     assert all(not cell.outputs and cell.execution_count is None for cell in cells if cell.cell_type == "code")
     for cell in cells:
         if cell.cell_type == "code":
             ast.parse(cell.source)
+
+
+@pytest.mark.parametrize("lesson", [path for path in LESSONS if path.stem not in WITHOUT_EXERCISES],
+                         ids=lambda path: path.stem)
+def test_a_lesson_has_aims_questions_exercises_and_a_summary(lesson: Path) -> None:
+    cells = nbformat.read(lesson, as_version=4).cells
+    head = cells[0].source
+    assert all(f"**{part}**" in head for part in ("You will learn", "You should know", "Time")), head
+    assert re.search(r"\d+ minutes? of machine time, about \d+ with reading", head), head
+    text = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    sections = [line for source in text for line in source.splitlines() if line.startswith("## ")]
+    assert sections[-len(LAST_SECTIONS):] == LAST_SECTIONS
+    questions, summary, read_on = (source_of(text, name) for name in LAST_SECTIONS[1:])
+    assert questions.count("<details>") == questions.count("</details>") == 3
+    assert len(re.findall(r"^\d\. ", summary, re.MULTILINE)) == 5
+    assert "](https://" in read_on
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    exercises = set(re.findall(r'\bcheck\("([\w.]+)"', code))
+    assert exercises and exercises <= set(every()) and exercises == set(re.findall(r'\bsolution\("([\w.]+)"', code))
+
+
+def source_of(text: list[str], heading: str) -> str:
+    """The text below a heading, to the next one."""
+    _, _, after = "\n".join(text).partition(f"{heading}\n")
+    return re.split(r"^## ", after, flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_the_figures_of_a_lesson_are_there(lesson: Path) -> None:
+    text = lesson.read_text()
+    for figure in re.findall(r"\]\((figures/[^)\s]+)\)", text):
+        assert (lesson.parent / figure).is_file(), figure
 
 
 def test_every_lesson_is_executed_by_a_test_and_travels_in_the_wheel() -> None:

@@ -33,9 +33,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "07-your-own": {"frames": 2_000, "episodes": 2},
     "08-football": {"frames": 200, "envs_per_actor": 4, "episodes": 1, "games": 1},
     "09-more-machines": {"frames": 1_000, "measure_s": 0.2},
-    "10-colab-tpu": {"environment": "CartPole-v1", "frames": 2_000, "fields": {
+    "appendix-colab-tpu": {"environment": "CartPole-v1", "frames": 2_000, "fields": {
         "actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}},
-    "11-your-own-algorithm": {"frames": 4_000},
+    "10-your-own-algorithm": {"frames": 4_000},
 }
 
 
@@ -59,7 +59,7 @@ def client() -> Iterator[NotebookClient]:
 def test_the_first_half_of_a_lesson_runs(
     lesson: str, client: NotebookClient, sweeping_home: Path, tmp_path: Path
 ) -> None:
-    own = {"folder": str(tmp_path / "drive")} if lesson == "10-colab-tpu" else {}
+    own = {"folder": str(tmp_path / "drive")} if lesson == "appendix-colab-tpu" else {}
     client.nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(
         NEW_LESSON.format(folder=str(tmp_path), home=str(sweeping_home)))])
     client.execute(cleanup_kc=False)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 def test_importance_weights_keep_a_run_alive_that_trains_on_each_batch_many_times(
     module_home: Path, tmp_path: Path
 ) -> None:
-    cells, said = execute("11-your-own-algorithm", module_home, tmp_path, frames=60_000, seeds=(0,))
+    cells, said = execute("10-your-own-algorithm", module_home, tmp_path, frames=60_000, seeds=(0,))
     assert "AlgorithmFailed: Loss.total has no gradient" in said
     assert "value_cost is 0.25" in said
     (plain,) = re.findall(r"reinforce: return (\d+) ", said)

@@ -1,1 +1,1 @@
-"""What a person opens besides a notebook: the command line, IPython magics, Jupyter kernels, the lessons."""
+"""What a person opens besides a notebook: the command line, IPython magics, Jupyter kernels."""

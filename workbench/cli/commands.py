@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import imports
-from workbench.cli import lessons
 from workbench.cli.parser import APART, Parser, add_run_options, add_version
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.cli.values import (
@@ -405,13 +404,16 @@ def _lab(args: argparse.Namespace) -> None:
     """Copies missing lessons into the current folder and becomes JupyterLab (bound to this machine, with a token)."""
     import importlib.util
 
+    from workbench.lessons import notebook_files
+
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingPackage(f"`workbench lab` needs JupyterLab. Install it: {imports.pip_install('lab')}")
-    for lesson in lessons.every():
-        if not os.path.lexists(copy := Path.cwd() / lesson.name):
-            shutil.copyfile(lesson, copy)
+    for file in (*notebook_files.every(), *notebook_files.figures()):
+        if not os.path.lexists(copy := Path.cwd() / file.relative_to(notebook_files.folder())):
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, copy)
     root = ["--allow-root"] if os.geteuid() == 0 else []  # the usual user of a container
-    first = str(Path.cwd() / lessons.FIRST)
+    first = str(Path.cwd() / notebook_files.FIRST)
     side_panel = Path(__file__).parents[2] / "jupyter"  # of a checkout, as it was built last; a wheel has installed it
     for variable in ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH") if (side_panel / "labextensions").is_dir() else ():
         os.environ[variable] = os.pathsep.join(filter(None, (str(side_panel), os.environ.get(variable))))

@@ -1,0 +1,63 @@
+"""Each exercise accepts its solution and refuses answers that students give; a module of wrong ones for each lesson."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from workbench import errors
+from workbench.lessons import check, solution, solved
+from workbench.lessons.exercise import every
+
+EXERCISES = every()
+
+
+def wrong_answers(name: str) -> list[Any]:
+    """`WRONG` of tests/lessons/wrong_<module>.py: by attribute, at least three answers that are wrong."""
+    module, _, attribute = name.partition(".")
+    answers: list[Any] = importlib.import_module(f"tests.lessons.wrong_{module}").WRONG[attribute]
+    return answers
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_accepts_its_solution_and_shows_it(name: str) -> None:
+    verdict = check(name, EXERCISES[name].solution)
+    assert verdict.right, verdict.text
+    assert "Right." in verdict._repr_html_()
+    folded = solution(name)
+    assert folded.code and "<details><summary>" in folded._repr_html_()
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_refuses_three_wrong_answers_and_says_why(name: str) -> None:
+    answers = wrong_answers(name)
+    assert len(answers) >= 3
+    verdicts = {repr(answer): check(name, answer) for answer in answers}
+    assert [answer for answer, verdict in verdicts.items() if verdict.right] == []
+    assert all(len(verdict.text) > 15 for verdict in verdicts.values())
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_answer_that_is_not_written_yet_is_wrong_in_words(name: str) -> None:
+    unwritten = (lambda *_, **__: ...) if callable(EXERCISES[name].solution) else ...
+    assert "Not yet" in repr(check(name, unwritten))
+
+
+def test_a_lesson_goes_on_with_the_students_answer_only_if_it_is_right(capsys: pytest.CaptureFixture[str]) -> None:
+    right, wrong = EXERCISES["vtrace.targets"].solution, wrong_answers("vtrace.targets")[0]
+    assert solved("vtrace.targets", right) is right and "yours." in capsys.readouterr().out
+    assert solved("vtrace.targets", wrong) is right and "not right yet" in capsys.readouterr().out
+
+
+def test_an_answer_that_raises_is_told_its_line() -> None:
+    def mine(values: Any, **_: Any) -> Any:
+        return values["x"]
+
+    assert 'values["x"]' in check("vtrace.targets", mine).text
+
+
+def test_an_unknown_exercise_has_a_near_name() -> None:
+    with pytest.raises(errors.UnknownName, match="vtrace.targets"):
+        check("vtrace.target", None)

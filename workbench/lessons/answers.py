@@ -1,0 +1,44 @@
+"""What the exercises have in common: each raises Wrong with the input, the answer and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.lessons.exercise import Wrong
+
+
+def expect_written(answer: Any) -> Any:
+    """The answer. Raises Wrong where a function still returns nothing."""
+    if answer is None or answer is ...:
+        raise Wrong("It returns nothing yet: write its body, and return the result.")
+    return answer
+
+
+def expect_close(answer: Any, expected: Any, words: str, inputs: Mapping[str, Any], *, tolerance: float = 1e-5) -> None:
+    """Raises Wrong unless the numbers of `answer` are those of `expected`, to `tolerance` of 1 + their size."""
+    numbers, wanted = np.asarray(answer, dtype=float), np.asarray(expected, dtype=float)
+    if numbers.shape != wanted.shape:
+        raise Wrong(f"{words}: it returns numbers of shape {numbers.shape}, where {wanted.shape} is needed.")
+    if not np.allclose(numbers, wanted, rtol=tolerance, atol=tolerance):
+        given = "\n".join(f"  {name} = {_short(value)}" for name, value in inputs.items())
+        raise Wrong(f"{words}, it differs.\n{given}\n  yours:    {_short(numbers)}\n  expected: {_short(wanted)}")
+
+
+def expect_choice(answer: Any, right: str, hints: Mapping[str, str]) -> None:
+    """Raises Wrong unless the answer is `right`; `hints` say why each other choice is not."""
+    said = str(expect_written(answer)).strip().lower()
+    if said == right.lower():
+        return
+    known = {choice.lower(): hint for choice, hint in hints.items()}
+    raise Wrong(known.get(said, f"{answer!r} is not one of the answers: {_listed([right, *hints])}."))
+
+
+def _listed(choices: Iterable[str]) -> str:
+    return ", ".join(repr(choice) for choice in sorted(choices))
+
+
+def _short(value: Any) -> str:
+    return str(np.round(np.asarray(value, dtype=float), 4).tolist())

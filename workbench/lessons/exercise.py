@@ -1,0 +1,131 @@
+"""Exercises that check themselves.
+
+    check("vtrace.targets", my_targets)      # right, or what is wrong with it
+    solution("vtrace.targets")               # the answer, folded until it is clicked
+    targets = solved("vtrace.targets", my_targets)   # mine if it is right, else the answer, so that the lesson goes on
+
+An exercise is an attribute of a module in `workbench/lessons/exercises`: `vtrace.targets` is `targets` of `vtrace.py`.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import inspect
+import pkgutil
+import textwrap
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import UnknownName
+from workbench.lessons import exercises
+
+
+class Wrong(Exception):
+    """An answer is wrong; the message says in what, with the input, the answer and what was expected."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    Attributes:
+        check: takes an answer and returns if it is right; raises Wrong where it is not.
+        solution: an answer that is right: a function (its source is shown) or a value.
+        why: what the solution shows, in a sentence or two; may be empty.
+    """
+
+    check: Callable[[Any], None]
+    solution: Any
+    why: str = ""
+
+    def verdict(self, answer: Any) -> Verdict:
+        """Whether the answer is right, and if not, why. An error that the answer raises is a wrong answer, too."""
+        try:
+            self.check(answer)
+        except Wrong as wrong:
+            return Verdict(False, str(wrong))
+        except Exception as error:
+            return Verdict(False, f"It raised {type(error).__name__}: {error}{_line_of(error, answer)}")
+        return Verdict(True, self.why)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check` says; shown by a notebook."""
+
+    right: bool
+    text: str
+
+    def __repr__(self) -> str:
+        return f"{'Right.' if self.right else 'Not yet.'} {self.text}".strip()
+
+    def _repr_html_(self) -> str:
+        colour, mark = ("#2e7d32", "✓ Right.") if self.right else ("#c62828", "✗ Not yet.")
+        return (f'<div style="border-left:4px solid {colour};padding:4px 10px;white-space:pre-wrap">'
+                f'<b style="color:{colour}">{mark}</b> {html.escape(self.text)}</div>')
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer to an exercise, folded until it is clicked."""
+
+    code: str
+    why: str
+
+    def __repr__(self) -> str:
+        return f"<the solution: print(solution(...).code), {len(self.code.splitlines())} lines>"
+
+    def _repr_html_(self) -> str:
+        return (f"<details><summary>Show the solution</summary><pre>{html.escape(self.code)}</pre>"
+                f"<p>{html.escape(self.why)}</p></details>")
+
+
+def check(name: str, answer: Any) -> Verdict:
+    """The verdict on an answer to the exercise `name`, such as "vtrace.targets". Raises UnknownName."""
+    return named(name).verdict(answer)
+
+
+def solution(name: str) -> Solution:
+    """The answer to the exercise `name`, folded. Raises UnknownName."""
+    exercise = named(name)
+    answer = exercise.solution
+    code = textwrap.dedent(inspect.getsource(answer)) if callable(answer) else repr(answer)
+    return Solution(code.strip(), exercise.why)
+
+
+def solved(name: str, answer: Any) -> Any:
+    """`answer` if it is right, otherwise the solution, and a line says which of them the lesson goes on with."""
+    exercise = named(name)
+    if exercise.verdict(answer).right:
+        print(f"{name}: the lesson goes on with yours.")
+        return answer
+    print(f"{name}: the lesson goes on with the solution, since yours is not right yet.")
+    return exercise.solution
+
+
+def named(name: str) -> Exercise:
+    """The exercise of that name. Raises UnknownName."""
+    found = every()
+    if name not in found:
+        raise UnknownName.among("exercise", name, found)
+    return found[name]
+
+
+def every() -> dict[str, Exercise]:
+    """All exercises by name, "module.attribute"."""
+    return {
+        f"{module.name}.{attribute}": value
+        for module in pkgutil.iter_modules(exercises.__path__)
+        for attribute, value in vars(importlib.import_module(f"{exercises.__name__}.{module.name}")).items()
+        if isinstance(value, Exercise)
+    }
+
+
+def _line_of(error: BaseException, answer: Any) -> str:
+    """", in line 3: ..." of the answer's own code; "" where the error came from elsewhere."""
+    path = getattr(getattr(answer, "__code__", None), "co_filename", None)
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return f", in line {lines[-1].lineno} of its cell: {lines[-1].line}" if lines else ""

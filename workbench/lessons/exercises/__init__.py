@@ -1,0 +1,1 @@
+"""Exercises, one module for each lesson that has any: how an answer is checked, and one that is right."""
