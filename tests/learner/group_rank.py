@@ -33,6 +33,7 @@ FIELDS = {
              "recurrent_state": "refreshed"},
     "normalised": {"normalize_observations": True},
     "nan": {},
+    "ports": {"ports": "23400-23407"},
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -141,6 +142,33 @@ def test_an_address_that_is_not_of_this_machine_is_named(run: RunDirectory, monk
     monkeypatch.setenv(HOST, "192.0.2.7")
     with pytest.raises(ConnectionLost, match=r"192\.0\.2\.7: is it an address of this machine"):
         serving(run)
+
+
+def test_a_server_listens_on_a_free_one_of_the_runs_ports(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOST, "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        first = taken.getsockname()[1]
+        ports = f"{first}-{min(first + 20, 65_535)}"
+        run = rundir.create("firewalled", {"config": {"ports": ports}})
+        certificates.ensure(run)
+        one = serving(run)
+        try:
+            assert one.port in range(first + 1, first + 21)
+            with pytest.raises(ConnectionLost, match=f"ports {one.port} to {one.port}: .* one of them free"):
+                monkeypatch.setattr("workbench.wire.endpoints.ports_of", lambda _: [one.port])
+                serve_run(run, "learner-1", calls={})
+        finally:
+            one.stop(0)
+
+
+def test_a_server_listens_on_ipv6(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOST, "::1")
+    server = serving(run)
+    try:
+        as_from_elsewhere(run)
+        assert Caller(reaching(run, "learner"), run.token()).call("add", a=1, b=2, timeout_s=240) == 3
+    finally:
+        server.stop(0)
 
 
 def test_ipv6_addresses_get_brackets() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.config.algorithms import ALGORITHMS, DEFAULT
 from workbench.config.hyperparameters import LearningConfig, ReplayConfig
 from workbench.config.own_algorithm import config_class
+from workbench.config.ports import check_ports
 from workbench.config.settings import Setting, setting, settings, unknown_field, validate
 from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
@@ -67,6 +68,8 @@ class RunConfig:
     seed: int = setting(0, "seed of environments, network and sampling", low=0, high=2**31 - 1)
     launcher: str = setting("local", "where the run's processes live, such as local, inline, ray, colab")
     address: str | None = setting(None, "of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; None: none, or auto")
+    ports: str = setting("", "port, or range of ports such as 7000-7015, on which the run listens for its other "
+                         "machines, where a firewall lets only these through; empty: any free ones")
     learners: int = setting(1, "learners, each with its own inference and actors; gradients are averaged",
                             unit="processes", low=1, high=1024, source="SEED RL's multi-host layout")
     device: str = setting("auto", "accelerator of the learner", choices=("auto", "cpu", "cuda", "xla", "tpu"))
@@ -116,6 +119,7 @@ class RunConfig:
         if self.actors < self.learners:
             raise OutOfBounds(f"actors={self.actors} for learners={self.learners}: each learner needs an actor of its "
                               f"own. Choose actors={self.learners} or more, or fewer learners.")
+        check_ports(self.ports, learners=self.learners)
         if self.max_cost is not None and not self.price_per_hour:
             raise OutOfBounds(f"max_cost={self.max_cost:g} is never reached with price_per_hour=0. Say what an hour "
                               "costs: price_per_hour=2.5.")

@@ -1,8 +1,8 @@
 """Where the servers of a run listen: on a socket, and for other machines with TLS where the run has a certificate.
 
 The launcher sets $WORKBENCH_HOST to the machine's address where other machines must reach it. A server with that
-variable also listens there, on a free port, and publishes `endpoints/<name>.json` in the run directory. A client on
-the same machine uses the socket; all others connect with TLS and accept the run's own certificate only.
+variable also listens there, on one of the run's `ports`, and publishes `endpoints/<name>.json` in the run directory. A
+client on the same machine uses the socket; all others connect with TLS and accept the run's own certificate only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workbench.config.ports import ports_of
 from workbench.errors import AccessDenied, ConnectionLost
 from workbench.rundir import RunDirectory, write_atomically
 from workbench.rundir.files import own
@@ -110,7 +111,8 @@ def _interface(run: RunDirectory) -> Listen | None:
     if not host or not run.certificate_key.exists():
         return None
     key = own(run.certificate_key, largest=_LARGEST, secret=True)
-    return Listen(host, own(run.certificate, largest=_LARGEST), key)
+    ports = ports_of(str(run.read()["config"].get("ports", "")))
+    return Listen(host, own(run.certificate, largest=_LARGEST), key, ports)
 
 
 def _socket(run: RunDirectory, name: str) -> str:

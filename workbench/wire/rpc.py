@@ -14,7 +14,7 @@ import json
 import resource
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,11 +74,13 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Listen:
-    """Where a server listens beyond this machine: address of a network interface, certificate and its key (PEM)."""
+    """Where a server listens beyond this machine: address of a network interface, certificate and its key (PEM), and
+    the ports of which it takes the first that is free; 0: any."""
 
     host: str
     certificate: bytes
     key: bytes = field(repr=False)
+    ports: Sequence[int] = (0,)
 
 
 def _is_loopback(address: str) -> bool:
@@ -189,7 +191,7 @@ def serve(
     """A started server at `address`, "unix:/path"; each open stream keeps one of its `threads`.
 
     Args:
-        beyond: where it also listens for other machines, with TLS, on a free port.
+        beyond: where it also listens for other machines, with TLS.
         on_flood: see `Strangers`, which guards that port.
 
     Raises ConnectionLost where it cannot listen, InvalidInput for an address without TLS that others could reach.
@@ -198,7 +200,7 @@ def serve(
     options = [*_OPTIONS, ("grpc.max_allowed_incoming_connections", _most_connections())]
     if beyond is not None:
         options += [*_BEYOND_SERVER_OPTIONS, ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
-                    ("grpc.max_connection_idle_ms", _IDLE_MS)]
+                    ("grpc.max_connection_idle_ms", _IDLE_MS), ("grpc.so_reuseport", 0)]
     methods = _Methods(token, calls, streams or {})
     server = grpc.server(pool, handlers=[methods], options=options)
     _bind(server, address)
@@ -235,12 +237,17 @@ def _bind(server: grpc.Server, address: str) -> None:
 
 def _bind_beyond(server: grpc.Server, beyond: Listen) -> int:
     credentials = grpc.ssl_server_credentials([(beyond.key, beyond.certificate)])
-    address = f"[{beyond.host}]:0" if ":" in beyond.host else f"{beyond.host}:0"
-    try:
-        port: int = server.add_secure_port(address, credentials)
-    except RuntimeError as error:
-        raise ConnectionLost(f"cannot listen on {beyond.host}: is it an address of this machine? ({error})") from None
-    return port
+    host = f"[{beyond.host}]" if ":" in beyond.host else beyond.host
+    refusal = ""
+    for wanted in beyond.ports:
+        try:
+            port: int = server.add_secure_port(f"{host}:{wanted}", credentials)
+            return port
+        except RuntimeError as error:
+            refusal = str(error)
+    which = "" if 0 in beyond.ports else f" at any of the ports {beyond.ports[0]} to {beyond.ports[-1]}"
+    raise ConnectionLost(f"cannot listen on {beyond.host}{which}: is it an address of this machine"
+                         f"{', and is one of them free' if which else ''}? ({refusal})")
 
 
 def _refuse_plain(endpoint: Endpoint) -> None:

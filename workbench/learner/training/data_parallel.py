@@ -14,17 +14,14 @@ import dataclasses
 import json
 import math
 import os
-import socket
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -32,9 +29,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.config import REPLAY_S, RunConfig
+from workbench.learner.training.rendezvous import choose_interface, open_store
 from workbench.replay.replay_capacity import free_bytes
 from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
+from workbench.wire.endpoints import HOST, learner_name, machine
 
 Order = dict[str, Any]
 Obey = Callable[..., None]  # (order, **arguments)
@@ -130,28 +129,33 @@ class Group:
     def join(self, *, stopping: Callable[[], bool]) -> bool:
         """Wait until all learners have started; False if `stopping` becomes true before. Raises PeersLost.
 
-        They find each other by a file in the run's directory, which the supervisor removes before it starts a group.
+        They find each other by `rendezvous`; the supervisor removes its file before it starts a group.
         """
-        store = dist.FileStore(str(self._run.rendezvous), self.size)  # type: ignore[attr-defined]
-        names = [f"learner-{rank}" for rank in range(self.size)]
-        store.set(names[self.rank], _machine())
+        names = [learner_name(rank) for rank in range(self.size)]
         deadline = time.monotonic() + JOIN_S
-        while not store.check(names):
-            if stopping():
+
+        def waits() -> bool:
+            return not stopping() and time.monotonic() <= deadline
+
+        with _together():
+            store = open_store(self._run, rank=self.rank, size=self.size, ports=self._config.ports, waits=waits)
+            if store is not None:
+                store.set(names[self.rank], machine())
+            while store is not None and not store.check(names) and waits():
+                time.sleep(_POLL_S)
+            missing = names[:1] if store is None else [name for name in names if not store.check([name])]
+            if missing and stopping():
                 self._stops = True
                 return False
-            if time.monotonic() > deadline:
-                missing = [name for name in names if not store.check([name])]
+            if missing:
                 raise PeersLost(f"{', '.join(missing)} did not come within {JOIN_S:g} s")
-            time.sleep(_POLL_S)
-        machines = [store.get(name).decode() for name in names]
+            machines = [store.get(name).decode() for name in names]
         self.here = machines.count(machines[self.rank])
         self._connect(store, machines)
         return True
 
     def _connect(self, store: Any, machines: Sequence[str]) -> None:
-        if len(set(machines)) == 1:  # their messages stay on this machine
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+        choose_interface(os.environ.get(HOST), one_machine=len(set(machines)) == 1)
         busy_s = REPLAY_S if self._config.replays else _PATIENCE_S
         with _together():
             dist.init_process_group(
@@ -293,18 +297,6 @@ def own_gpus(visible: Sequence[str], place: int, learners: int) -> Sequence[str]
 
 def _backend(gpus: bool) -> str:
     return "cpu:gloo,cuda:nccl" if gpus and dist.is_nccl_available() else "gloo"
-
-
-def _machine() -> str:
-    """A name of this machine, by which learners know whether they share it."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return f"{socket.gethostname()} {boot.read_text().strip() if boot.exists() else ''}"
-
-
-def _loopback() -> str:
-    """The network interface of 127.0.0.1."""
-    addresses = psutil.net_if_addrs().items()
-    return next(name for name, own in addresses if any(address.address == "127.0.0.1" for address in own))
 
 
 @contextmanager
