@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import eventually
-from workbench.errors import RunNotFound
+from workbench.errors import RunNotFound, StorageFailed
 from workbench.rundir import lock
 
 HOLD = """
@@ -66,3 +68,20 @@ def test_looking_at_a_lock_does_not_take_it(tmp_path: Path) -> None:
         assert got
         with lock.held(path, wait_s=0) as second:
             assert not second
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def flock(descriptor: int, kind: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    path = tmp_path / "lock"
+    path.touch()
+    monkeypatch.setattr(fcntl, "flock", flock)
+    before = len(os.listdir("/proc/self/fd"))
+    for question in (lambda: lock.hold(path, wait_s=0), lambda: lock.is_held(path)):
+        with pytest.raises(StorageFailed, match=r"has no locks now.*Set WORKBENCH_HOME"):
+            question()
+    assert len(os.listdir("/proc/self/fd")) == before

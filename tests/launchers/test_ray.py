@@ -109,6 +109,22 @@ def test_the_run_goes_on_when_the_host_of_its_supervisor_is_lost(run: wb.Run) ->
 
 
 @pytest.mark.full
+def test_a_learner_waits_for_the_lock_that_storage_keeps_for_a_lost_machine(run: wb.Run) -> None:
+    pid = eventually(lambda: run.status.learner_pid)
+    host = psutil.Process(pid).parent()
+    assert host is not None and "ProcessHost" in " ".join(host.cmdline())
+    host.suspend()  # until the lock is ours, as NFS would keep it for its lease
+    os.kill(pid, signal.SIGKILL)
+    with lock.held(run.path / "learner.lock", wait_s=60) as is_ours:
+        host.resume()
+        assert is_ours
+        said = "learner ended with StorageFailed: another learner of clustered still lives"
+        eventually(lambda: any(said in message for message in run.events["message"]))
+    before = run.status.frames
+    assert run.wait(frames=before + 200, timeout_s=START_S).state == "training"
+
+
+@pytest.mark.full
 def test_a_dead_supervisor_leaves_no_process_and_the_run_is_resumed(run: wb.Run) -> None:
     status = eventually(lambda: (now := run.status).learner_pid and all(one.pid for one in now.actors) and now)
     processes = [psutil.Process(pid) for pid in (status.learner_pid, *(one.pid for one in status.actors))]

@@ -20,8 +20,11 @@ from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.running.tuning import changes, last
 from workbench.supervisor.hosts.host import ThisMachine
+from workbench.supervisor.hosts.local import Ending
+from workbench.supervisor.process_group import EndedChild
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Supervisor
+from workbench.wire.lifeline import PASSING
 from workbench.wire.rpc import serve
 
 
@@ -190,3 +193,18 @@ def test_changes_made_at_the_same_time_are_all_kept(
     config = run.config()
     assert learner.tuned == {"learning_rate": 0.02, "entropy_cost": 0.02, "warmup_updates": 0}, "a tuned rate ends it"
     assert (config.value("learning_rate"), config.value("entropy_cost")) == (0.02, 0.02)
+
+
+@pytest.mark.parametrize("index", [None, 0])
+def test_an_ending_that_passes_is_tried_again_and_said_once(
+    supervisor: Supervisor, run: RunDirectory, index: int | None
+) -> None:
+    error = {"type": "StorageFailed", "message": "another learner of run still lives after 12 s"}
+    child = ThisMachine(run, keep_open=0).learner(0, threads=1)
+    for recent in range(1, 30):
+        ending = Ending(PASSING, error, recent, first=recent == 1)
+        supervisor._after_ending(EndedChild(child, index, ending))
+    supervisor.close()
+    said = [event["message"] for event in MetricsReader(run.metrics).events() if event["kind"] == "error"]
+    assert said == ["learner ended with StorageFailed: another learner of run still lives after 12 s"]
+    assert supervisor._outcome is None

@@ -39,7 +39,7 @@ def of_start(run: RunDirectory) -> Path:
 def hold(path: Path, *, wait_s: float) -> int | None:
     """The descriptor of the locked file, or None if another process held it for all of `wait_s` seconds.
 
-    Raises RunNotFound if the file's folder is gone, StorageFailed if it cannot be opened.
+    Raises RunNotFound if the file's folder is gone, StorageFailed if it cannot be opened, or has no locks.
     """
     try:
         descriptor = _open(path, os.O_RDWR | os.O_CREAT)
@@ -48,13 +48,15 @@ def hold(path: Path, *, wait_s: float) -> int | None:
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                return None
-            time.sleep(_RETRY_S)
+            if _taken(descriptor, path, fcntl.LOCK_EX):
+                return descriptor
+        except StorageFailed:
+            os.close(descriptor)
+            raise
+        if time.monotonic() > deadline:
+            os.close(descriptor)
+            return None
+        time.sleep(_RETRY_S)
 
 
 @contextmanager
@@ -92,12 +94,23 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
+        return not _taken(descriptor, path, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int, path: Path, kind: int) -> bool:
+    """Whether the lock was free, and is now held. Raises StorageFailed where the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise StorageFailed(
+            f"the file system of {path} has no locks now ({error.strerror}), and without them two processes could "
+            "write one run. Set WORKBENCH_HOME to a folder on a disk of this machine, or on NFS with locks; a mount of "
+            "object storage has none.") from None
 
 
 def _open(path: Path, flags: int) -> int:

@@ -37,6 +37,7 @@ from workbench.supervisor.run_record import RunRecord, log
 from workbench.supervisor.stopping_rules import Budget
 from workbench.tables import counted
 from workbench.wire.endpoints import learner_name, reaching
+from workbench.wire.lifeline import PASSING
 from workbench.wire.rpc import Caller
 
 TURN_S = 0.1
@@ -364,7 +365,10 @@ class Supervisor:
         if ending.recent == 0:
             self._endings[index] = "a request"
             return
+        again = ending.code == PASSING and self._endings.get(index) == str(ending)
         self._endings[index] = str(ending)
+        if again:
+            return  # said once: it is tried until it passes
         if index is None and ending.code == 0 and self._has_reached_total():
             self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}"))
         elif self._is_hopeless(ending, index):
@@ -379,6 +383,8 @@ class Supervisor:
 
     def _is_hopeless(self, ending: Ending, index: int | None) -> bool:
         """Whether it is useless to restart the child, an actor or (None) the learner."""
+        if ending.code == PASSING:
+            return False
         often = ending.recent > _MAX_FAILURES
         if index is None:
             self._tracker.fruitless += 1

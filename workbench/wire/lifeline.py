@@ -18,6 +18,7 @@ from typing import NoReturn
 from workbench.errors import WorkbenchError
 from workbench.rundir import write_atomically
 
+PASSING = 5  # exit code for what a later try may find mended: storage that is away, the lock of a machine that is lost
 PEERS_LOST = 4  # exit code of a learner that lost another learner of its group
 FATAL = 3  # exit code of an error that a restart does not mend; the reason is in the error file
 _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s

@@ -143,7 +143,7 @@ class RemoteChild:
             self._actor = _options(self._resources, self._placed, self._bundle).remote(self._task)
         (self._place.run.logs / f"{self.name}.log").touch(mode=0o600)  # an actor's comes from its node when a life ends
         self._sent_addresses = self._place.published()
-        self._life = self._actor.live.remote(files)
+        self._life = self._actor.live.remote(files, first=self.restarts < 0)
         self._where, self._pid, self.host = self._actor.where.remote(), None, ""
         self.restarts += 1
         self.started_at = time.monotonic()

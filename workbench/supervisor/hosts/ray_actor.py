@@ -26,16 +26,16 @@ from workbench.rundir.sealed import VOUCHED
 from workbench.supervisor.hosts.host import variables
 from workbench.supervisor.hosts.local import POLL_S, Child
 from workbench.wire.endpoints import HOST, SUPERVISOR
-from workbench.wire.lifeline import FATAL
+from workbench.wire.lifeline import FATAL, PASSING
 
 NAMESPACE = "workbench"
 ADDRESS = "WORKBENCH_RAY_ADDRESS"  # of the cluster that a supervisor is part of
 CALLS_AT_ONCE = 6  # of a host; one of them always waits for the process's end
-_LOCK_S = 12.0  # a process of an earlier life ends itself within 10 s
+_LOCK_S = 12.0  # a process of an earlier life ends itself within 10 s; NFS keeps that of a lost machine for longer
+_STORAGE_S = 12.0  # for a file system that is mounted late, or answers late
 _BUNDLE = "rl-workbench-bundle-"
 _LOG_BYTES = 64 * 1024  # of an actor's log that are sent when it ends
 _LINGER_S = 3.0  # of a supervisor's host, so that the launching process can read how it ended
-_TRIES = 12  # of a supervisor that Ray moves, while the storage still has the lock of the lost one
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ class Task:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+class _Away(StorageFailed):
+    """Storage that is not there now, or a lock that is held now: a later try may find it otherwise."""
+
+
 class ProcessHost:
     """A Ray actor with several threads; each method is a remote call. One life of its process at a time."""
 
@@ -72,13 +76,18 @@ class ProcessHost:
         if task.name == SUPERVISOR:
             threading.Thread(target=self._supervise, name="supervise", daemon=True).start()
 
-    def live(self, files: Mapping[str, bytes]) -> dict[str, Any]:
-        """One life of the process, from its start to its end: {"code", "error", "log"}."""
+    def live(self, files: Mapping[str, bytes], *, first: bool = False) -> dict[str, Any]:
+        """One life of the process, from its start to its end: {"code", "error", "log"}.
+
+        `first`: no process of its name has lived, so that storage which is not there was never shared.
+        """
         try:
             self.put(files)
             self._start()
         except WorkbenchError as error:
-            return {"code": FATAL, "error": {"type": type(error).__name__, "message": str(error)}, "log": b""}
+            passes = isinstance(error, _Away) and not first
+            kind = "StorageFailed" if isinstance(error, _Away) else type(error).__name__
+            return {"code": PASSING if passes else FATAL, "error": {"type": kind, "message": str(error)}, "log": b""}
         return self._outcome_of_life()
 
     def where(self) -> dict[str, Any]:
@@ -143,15 +152,21 @@ class ProcessHost:
     def _check_storage(self) -> None:
         if self._task.token is None:
             return
+        deadline = time.monotonic() + _STORAGE_S
+        while (digest := self._token_digest()) != self._task.token:
+            if time.monotonic() > deadline:
+                raise _Away(
+                    f"{_host()} does not see the run directory {self._run.path} ({digest[:40]}), which its "
+                    f"{self._task.name} needs. Set WORKBENCH_HOME to a folder on storage that the notebook and the "
+                    "nodes of the cluster share, at the same path.")
+            time.sleep(POLL_S)
+
+    def _token_digest(self) -> str:
+        """SHA-256 of the run's token as this node sees it, or why it does not."""
         try:
-            digest = hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
+            return hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
         except OSError as error:
-            digest = error.strerror or "not there"
-        if digest != self._task.token:
-            raise StorageFailed(
-                f"{_host()} does not see the run directory {self._run.path} ({digest[:40]}), which its "
-                f"{self._task.name} needs. Set WORKBENCH_HOME to a folder on storage that the notebook and the nodes "
-                "of the cluster share, at the same path.")
+            return error.strerror or "not there"
 
     def _lock(self) -> int | None:
         """The descriptor of a learner's lock, which keeps a second learner of its rank from starting; else None."""
@@ -159,7 +174,8 @@ class ProcessHost:
             return None
         descriptor = lock.hold(self._run.path / f"{self._task.name}.lock", wait_s=_LOCK_S)
         if descriptor is None:
-            raise StorageFailed(f"another {self._task.name} of {self._run.name} still lives after {_LOCK_S:g} s.")
+            raise _Away(f"another {self._task.name} of {self._run.name} still lives after {_LOCK_S:g} s, or its "
+                        "machine is lost and the storage keeps its lock.")
         return descriptor
 
     def _environment(self) -> dict[str, str]:
@@ -200,12 +216,10 @@ class ProcessHost:
         import ray
 
         try:
-            tries = _TRIES if ray.get_runtime_context().was_current_actor_reconstructed else 1
-            for _ in range(tries):
-                if self._run.record.exists() and self._run.read()["state"] in ENDED:
-                    break
-                self.outcome = self.live({})
-                if self.outcome["code"] != 1:
+            moved = ray.get_runtime_context().was_current_actor_reconstructed
+            while not self._has_ended():
+                self.outcome = self.live({}, first=not moved)
+                if not moved or self.outcome["code"] not in (1, PASSING):  # 1: the storage has the lost one's lock yet
                     break
         except BaseException as error:
             self.outcome = {"code": 1, "error": {"type": "WorkbenchError", "message": str(error)}, "log": b""}
@@ -213,6 +227,13 @@ class ProcessHost:
         self.close()
         ray.util.remove_placement_group(ray.util.get_current_placement_group())  # and with it this host
         ray.kill(ray.get_runtime_context().current_actor)
+
+    def _has_ended(self) -> bool:
+        """Whether the run's record says so; a record that cannot be read now says nothing."""
+        try:
+            return self._run.read()["state"] in ENDED
+        except WorkbenchError:
+            return False
 
     outcome: dict[str, Any] | None = None
 
