@@ -25,8 +25,8 @@ from workbench.rundir import RunDirectory
 from workbench.rundir.files import tail
 from workbench.wire import certificates
 
-_CONNECT_S = 60.0
-_START_S = 60.0
+_CONNECT_S = 240.0  # Python, Ray and a busy machine; a port at which nobody listens is known after 10 s
+_START_S = 240.0
 _TAIL_BYTES = 4000
 
 
