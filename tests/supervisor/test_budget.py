@@ -54,7 +54,7 @@ def test_a_mean_of_few_episodes_ends_nothing_and_is_no_best_one() -> None:
     lucky = training(500.0, 10, episodes=19)
     assert reached(config(target_return=475.0), lucky) == ("", "")
     budget = Budget(Spent(), now=0.0)
-    budget.note_return(config(), lucky)
+    budget.note_status(config(), lucky)
     assert budget.spent.best_return is None
     assert reached(config(target_return=475.0), replace(lucky, episodes_in_mean=20))[0] == "target_return"
 
@@ -69,7 +69,7 @@ def test_environments_that_evaluate_are_what_the_rules_go_by() -> None:
 def test_the_best_return_keeps_its_place_until_a_higher_one_comes() -> None:
     budget = Budget(Spent(), now=0.0)
     for mean, frames in ((None, 300), (5.0, 1000), (4.0, 2000), (5.0, 3000), (6.0, 4000), (5.5, 5000)):
-        budget.note_return(config(), training(mean, frames))
+        budget.note_status(config(), training(mean, frames))
         if frames == 300:
             assert budget.spent.best_return_frames == 300, "a fork counts from where it begins"
     assert (budget.spent.best_return, budget.spent.best_return_frames) == (6.0, 4000)
@@ -88,10 +88,23 @@ def test_what_is_spent_is_said_for_the_rules_that_there_are() -> None:
     now = training(1.0, 9000, alive_s=5400.0, cost=2.0, best_return=4.0, best_return_frames=8000)
     assert spent(config(), now) == []
     assert spent(config(max_hours=2.0, max_cost=9.0, price_per_hour=1.0, patience_frames=3000), now) == [
-        "1.5 of 2 h", "cost 2.00 of 9", "none above the mean return of 4 in 1,000 of 3,000 frames"]
-    assert spent(config(price_per_hour=1.0, target_return=7.0), now) == ["cost 2.00", "until a mean return of 7"]
+        "1.5 of 2 h", "cost 2.00 of 9 (222,222.22 per billion frames)",
+        "none above the mean return of 4 in 1,000 of 3,000 frames"]
+    assert spent(config(price_per_hour=1.0, target_return=7.0), now) == [
+        "cost 2.00 (222,222.22 per billion frames)", "until a mean return of 7"]
 
 
 def test_a_cost_without_a_price_is_refused() -> None:
     with pytest.raises(OutOfBounds, match="max_cost=5 is never reached with price_per_hour=0. Say what an hour costs"):
         config(max_cost=5.0)
+
+
+def test_a_billion_frames_cost_what_the_frames_of_this_run_did_and_none_of_its_parents() -> None:
+    budget = Budget(Spent(), now=0.0)
+    budget.note_status(config(), training(None, 4_000_000))  # a fork begins where its parent was
+    budget.spend(3600.0, price_per_hour=2.0)
+    budget.note_status(config(), training(None, 6_000_000))
+    status = training(None, 6_000_000, **vars(budget.spent))
+    assert status.cost_per_billion_frames == pytest.approx(2.0 / 2e6 * 1e9)
+    assert spent(config(price_per_hour=2.0), status)[-1] == "cost 2.00 (1,000.00 per billion frames)"
+    assert training(None, 100).cost_per_billion_frames is None, "no price"

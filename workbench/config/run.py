@@ -53,6 +53,8 @@ class RunConfig:
                                       unit="h", low=1e-4, high=1e6, live=True, group="stop rules")
     price_per_hour: float = setting(0.0, "price of what the run lives on, in any currency", unit="per hour", low=0.0,
                                     high=1e9, live=True, group="system")
+    spot: str = setting("", "cloud whose spot machine the run lives on: its notice that it takes the machine back "
+                        "makes a checkpoint in time", choices=("", "aws", "gcp", "azure"))
     max_cost: float | None = setting(None, "cost at which the run finishes, in the currency of price_per_hour; None: "
                                      "no limit", low=1e-6, high=1e12, live=True, group="stop rules")
     target_return: float | None = setting(

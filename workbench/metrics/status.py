@@ -204,12 +204,14 @@ class Spent(Plain):
     Attributes:
         alive_s: seconds that the run's supervisor has lived, pauses included.
         cost: those hours at `price_per_hour`.
+        first_frames: frames at which the run began, which a fork has from its parent; None: before its first status.
         best_return: the highest mean return so far, of at least 20 episodes, and at how many frames that was; of
             environments that evaluate, if any do. None before it.
     """
 
     alive_s: float = 0.0
     cost: float = 0.0
+    first_frames: int | None = None
     best_return: float | None = None
     best_return_frames: int | None = None
 
@@ -283,6 +285,12 @@ class RunStatus(LearnerStatus, Spent, Course):
         """Whether every step is one frame, so that one number says both speeds."""
         frames, steps = self.speeds
         return self.frames == self.steps > 0 and (frames is None or steps is None or round(frames) == round(steps))
+
+    @property
+    def cost_per_billion_frames(self) -> float | None:
+        """The cost so far for each billion of frames so far; None without a price, or without frames."""
+        frames = self.frames - (self.first_frames or 0)
+        return self.cost / frames * 1e9 if self.cost and frames > 0 else None
 
     @property
     def speed(self) -> str:

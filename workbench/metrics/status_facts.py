@@ -103,5 +103,6 @@ FACTS: Mapping[str, Fact] = {fact.name: fact for fact in (
     Fact("time_s", "training time", of=lambda status: status.time_s or None, form=duration),
     Fact("alive_s", "hours", "h", form=lambda seconds: f"{seconds / 3600:.3g}"),
     Fact("cost", "cost", form="{:.2f}".format),
+    Fact("cost_per_billion_frames", "cost per billion frames", form="{:,.2f}".format),
     Fact("device", "device", of=lambda status: f"{status.device} {status.precision}".strip()),
 )}  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.config import ALGORITHMS, DEFAULT, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
@@ -12,6 +12,9 @@ from workbench.planning import capacity
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
 from workbench.planning.learner_capacity import UNROLLS_EACH, Learner, Rate
 from workbench.tables import Columns, Table, counted, output
+
+if TYPE_CHECKING:
+    from workbench.metrics.status import RunStatus
 
 MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
 _WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",
@@ -43,6 +46,23 @@ _COLUMNS: Columns = {
     "carries, frames/s": lambda row: f"{row.frames_per_second:,.0f}",
     "busy": lambda row: f"{row.busy:.0%}",
     "from": lambda row: row.basis,
+}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One figure of a plan beside that of a run; None: not known."""
+
+    name: str
+    planned: float | None
+    measured: float | None
+
+
+_BESIDE: Columns = {
+    "": lambda row: row.name,
+    "planned": lambda row: "" if row.planned is None else f"{row.planned:,.2f}",
+    "measured": lambda row: "" if row.measured is None else f"{row.measured:,.2f}",
+    "measured / planned": lambda row: f"{row.measured / row.planned:.0%}" if row.planned and row.measured else "",
 }
 
 
@@ -109,6 +129,14 @@ class Plan:
         return {"algorithm": self.algorithm, "actors": self.cores, "envs_per_actor": self.groups * self.group_size,
                 "groups_per_actor": self.groups, "learners": self.learners, "batch_size": self.batch_size,
                 "unroll_length": self.unroll_length, **several}
+
+    def beside(self, status: RunStatus) -> Table[Beside]:
+        """The plan's speed and cost beside those that a run has measured; a run without a price has no cost."""
+        return Table([
+            Beside("frames/s", self.frames_per_second, status.speeds[0]),
+            Beside("steps/s", self.steps_per_second, status.speeds[1]),
+            Beside("cost per billion frames", self.dollars_per_billion_frames, status.cost_per_billion_frames),
+        ], _BESIDE, empty="")
 
     def _lines(self) -> list[str]:
         cost = ("no price is known; give accelerator_price=" if self.dollars_per_hour is None else

@@ -13,7 +13,7 @@ import psutil
 
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
-from workbench.supervisor import run_record
+from workbench.supervisor import run_record, spot_notices
 from workbench.supervisor.hosts.host import Place, ThisMachine
 from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Outcome, Supervisor
@@ -80,5 +80,8 @@ def main(run_dir: str, starting: int | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if spot := supervisor.config.spot:
+        spot_notices.watch(spot, on_notice=supervisor.taken_back,
+                           on_silence=lambda text: supervisor.event("error", text))
     serve(run, supervisor)
     return 0

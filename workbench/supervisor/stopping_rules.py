@@ -37,8 +37,10 @@ class Budget:
         self.spent = replace(self.spent, alive_s=self.spent.alive_s + passed_s,
                              cost=self.spent.cost + passed_s / _HOUR_S * price_per_hour)
 
-    def note_return(self, config: RunConfig, status: LearnerStatus) -> None:
-        """Take in the mean return of a status."""
+    def note_status(self, config: RunConfig, status: LearnerStatus) -> None:
+        """Take in the frames and the mean return of a status."""
+        if self.spent.first_frames is None:
+            self.spent = replace(self.spent, first_frames=status.frames)
         mean, best = mean_return(config, status), self.spent.best_return
         if self.spent.best_return_frames is None or (mean is not None and (best is None or mean > best)):
             self.spent = replace(self.spent, best_return=mean, best_return_frames=status.frames)
@@ -93,7 +95,9 @@ def spent(config: RunConfig, status: RunStatus) -> list[str]:
     if config.max_hours is not None:
         words.append(f"{FACTS['alive_s'].shown(status)} of {config.max_hours:g} h")
     if config.price_per_hour:
-        words.append(FACTS["cost"].said(status) + ("" if config.max_cost is None else f" of {config.max_cost:g}"))
+        limit = "" if config.max_cost is None else f" of {config.max_cost:g}"
+        each = FACTS["cost_per_billion_frames"].shown(status)
+        words.append(FACTS["cost"].said(status) + limit + (f" ({each} per billion frames)" if each else ""))
     if config.target_return is not None:
         words.append(f"until a mean return of {config.target_return:g}")
     if config.patience_frames is not None and since is not None:

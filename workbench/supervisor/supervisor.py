@@ -34,6 +34,7 @@ from workbench.supervisor.hosts.local import Ending
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild, ProcessGroup
 from workbench.supervisor.run_record import RunRecord, log
+from workbench.supervisor.spot_notices import LEAVE_S, Notice
 from workbench.supervisor.stopping_rules import Budget
 from workbench.tables import counted
 from workbench.wire.endpoints import learner_name, reaching
@@ -193,6 +194,20 @@ class Supervisor:
             self._outcome = self._outcome or outcome
         self._wake.set()
 
+    def taken_back(self, notice: Notice) -> None:
+        """Write a checkpoint before this machine goes. A run on a cluster then moves, as with any lost node; another
+        stops, and is resumed on the next machine."""
+        within_s = max(1.0, notice.seconds - LEAVE_S)
+        if self.config.launcher != "ray":
+            how = "stopped in time; wb.resume goes on, on the next machine"
+            self.end(Outcome("stopped", f"{notice.words}: {how}", timeout_s=within_s))
+            return
+        try:
+            self.ask_learner("checkpoint", timeout_s=within_s, reason="spot")
+            self.event("checkpoint", f"{notice.words}: a checkpoint is written; the run moves when its node is gone")
+        except WorkbenchError as error:
+            self.event("error", f"{notice.words}, and no checkpoint was written: {error}")
+
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress of the last status; without progress before a resumed learner's first."""
         has_progress = self._tracker.status is not None or self._life == 1
@@ -325,7 +340,7 @@ class Supervisor:
                 if flood not in floods:
                     self.event("error", flood)
             if status is not None:
-                self._budget.note_return(self.config, status)
+                self._budget.note_status(self.config, status)
                 self._note_course(status)
                 self._record_resumption()  # now that events have a progress
             if follow:
