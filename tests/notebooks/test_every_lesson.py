@@ -13,7 +13,7 @@ import pytest
 from tests.notebooks.lessons import CHECKOUT, LESSONS
 from workbench.lessons.exercise import every
 
-WITHOUT_EXERCISES = {path.stem for path in LESSONS}  # to be rewritten
+WITHOUT_EXERCISES = {path.stem for path in LESSONS} - {"00-concepts"}  # to be rewritten
 LAST_SECTIONS = ["## Things to try", "## Questions", "## In five lines", "## Read on"]
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)

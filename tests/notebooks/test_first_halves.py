@@ -22,6 +22,7 @@ run: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(run)
 
 SMALL: dict[str, dict[str, Any]] = {
+    "00-concepts": {"updates": 20, "slow_updates": 5},
     "01-first-run": {"envs_per_actor": 4, "seconds": 3, "pong_seconds": 1, "episodes": 1,
                      "pong_games": 1},
     "02-central-inference": {"actors": 2, "envs_per_actor": 2, "step_ms": 5.0, "looks": 1, "batch_sizes": [2, 4],

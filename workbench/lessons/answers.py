@@ -11,8 +11,10 @@ from workbench.lessons.exercise import Wrong
 
 
 def expect_written(answer: Any) -> Any:
-    """The answer. Raises Wrong where a function still returns nothing."""
-    if answer is None or answer is ...:
+    """The answer. Raises Wrong where there is none yet, or a function still returns nothing."""
+    if answer is ...:
+        raise Wrong("Write your answer in the place of the three dots.")
+    if answer is None:
         raise Wrong("It returns nothing yet: write its body, and return the result.")
     return answer
 
