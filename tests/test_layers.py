@@ -18,7 +18,7 @@ LAYERS = [
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},
-    {"policies"},
+    {"policies", "trackers"},
     {"supervisor", "learner", "actor"},
     {"launchers"},
     {"running", "playing", "sweeping", "planning"},

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 _ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_branch", "_onnx",
-            "_play")
+            "_play", "_tracker", "_track")
 
 
 def _background(entry: str, arguments: Sequence[str]) -> int:
@@ -35,6 +35,10 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.sweeping.process import main as search
 
         return search(arguments[0])
+    if entry == "_tracker":
+        from workbench.trackers.main import main as follow
+
+        return follow(arguments[0], arguments[1])
     if entry == "_play":
         from workbench.playing.worker.game import main as play
         from workbench.wire.lifeline import leave
@@ -43,6 +47,10 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
     from workbench.wire.lifeline import end_with_parent
 
     end_with_parent()
+    if entry == "_track":
+        from workbench.trackers.main import once
+
+        return once(arguments[0])
     if entry == "_rollout":
         from workbench.playing.worker.rollout import main as roll_out
 

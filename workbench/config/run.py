@@ -114,6 +114,8 @@ class RunConfig:
         0, "updates after which environments begin anew and a checkpoint is written, so that a run which was stopped "
         "or broke down goes on from there to exactly the same weights; acting and training take turns; 0: off",
         unit="updates", low=0, high=1_000_000)
+    track: str = setting("", "services that get the metrics, such as wandb or mlflow,trackio (docs/tools.md); each is "
+                         "configured by its own environment variables")
     hyperparameters: Any = dataclasses.field(default_factory=ALGORITHMS[DEFAULT])
 
     def __post_init__(self) -> None:

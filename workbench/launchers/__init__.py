@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import pkgutil
 
-from workbench import imports
+from workbench import imports, trackers
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.launchers.contract import Launched, Launcher, Resources
@@ -30,7 +30,7 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
     """The launcher, if it can start a run of that configuration.
 
     Raises what `Launcher.check` raises, OutOfBounds for a GPU that the torch of this machine cannot use, and
-    MissingPackage for an XLA device without torch_xla.
+    MissingPackage for an XLA device without torch_xla, or for a tracker without its package.
     """
     if config.address is not None and config.launcher != "ray":
         raise InvalidInput(f"address={config.address!r} is of a Ray cluster, and launcher={config.launcher!r} uses "
@@ -38,6 +38,7 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
     if config.device == "cuda" and config.launcher != "ray" and not hardware.torch_build():
         raise OutOfBounds("device='cuda', but the torch that is installed here is built for CPUs alone. Install a "
                           "build for your GPU, or choose device='cpu' or 'auto'.")
+    trackers.check_installed(config.track)
     launcher.check(config)
     if config.device in ("xla", "tpu") and config.launcher != "ray" and importlib.util.find_spec("torch_xla") is None:
         raise imports.missing_xla(config.device)

@@ -24,6 +24,7 @@ R = TypeVar("R")
 
 _MOST_EVENTS = 100_000
 _PROGRESS = ("frames", "steps", "updates", "time_s")
+_EVENT = ("id", "time", "kind", "message", *_PROGRESS, "data")
 
 
 def _decoding(method: Callable[Concatenate[MetricsReader, P], R]) -> Callable[Concatenate[MetricsReader, P], R]:
@@ -88,6 +89,20 @@ class MetricsReader:
                     for name, first in since.items()}
 
     @_decoding
+    def following(
+        self, since: Mapping[str, int], *, most: int
+    ) -> dict[str, tuple[Series, npt.NDArray[Any], int, bool]]:
+        """Of every metric the rows from number `since[name]` (0 where it has none) on, at most `most`: as arrays, with
+        their numbers, the number to go on from, and whether there are more. All of one state of the file."""
+        with schema.reading(self._path) as connection:
+            if connection is None:
+                return {}
+            names = [str(name) for (name,) in connection.execute("SELECT name FROM names ORDER BY name").fetchall()]
+            courses = series.courses(connection, names)
+            return {name: series.following(connection, name, on_course=courses[name], first=since.get(name, 0),
+                                           most=most) for name in names}
+
+    @_decoding
     def means(self, name: str, *, points: int) -> dict[str, npt.NDArray[Any]]:
         """As `series`, all float64: at most that many points, each the mean of a stretch of equally many rows."""
         with schema.reading(self._path) as connection:
@@ -110,10 +125,15 @@ class MetricsReader:
     @_decoding
     def events(self, *, since_id: int = 0) -> list[dict[str, Any]]:
         """The newest 100,000, oldest first: id, time (unix, s), kind, message, data, and frames ... time_s or None."""
-        names = ("id", "time", "kind", "message", *_PROGRESS, "data")
-        rows = self._rows(f"SELECT {', '.join(names)} FROM events WHERE id > ? ORDER BY id DESC LIMIT ?", since_id,
+        rows = self._rows(f"SELECT {', '.join(_EVENT)} FROM events WHERE id > ? ORDER BY id DESC LIMIT ?", since_id,
                           _MOST_EVENTS)
-        return [_event(dict(zip(names, row, strict=True))) for row in reversed(rows)]
+        return [_event(dict(zip(_EVENT, row, strict=True))) for row in reversed(rows)]
+
+    @_decoding
+    def events_after(self, since_id: int, *, most: int) -> list[dict[str, Any]]:
+        """The `most` oldest ones after that id, as `events` returns them."""
+        rows = self._rows(f"SELECT {', '.join(_EVENT)} FROM events WHERE id > ? ORDER BY id LIMIT ?", since_id, most)
+        return [_event(dict(zip(_EVENT, row, strict=True))) for row in rows]
 
     @_decoding
     def distribution(self, name: str) -> dict[str, Any] | None:

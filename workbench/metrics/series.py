@@ -133,6 +133,17 @@ def newer(
     return {**rows, **_counts_and_means(connection, name_id, first, numbers.tolist())}, numbers
 
 
+def following(
+    connection: sqlite3.Connection, name: str, *, on_course: str, first: int, most: int
+) -> tuple[Series, Array, int, bool]:
+    """Rows of the `most` from number `first` on, all of them; their numbers, int64; the number after the last of them,
+    also of one that was left behind; and whether there are more."""
+    name_id = _name_id(connection, name)
+    end = _last_row(connection, name_id) + 1
+    rows, numbers = _rows(connection, name_id, f"row >= ? AND row < {min(first + most, end):d} {on_course}", first)
+    return rows, numbers, max(first, min(first + most, end)), first + most < end
+
+
 def _rows(
     connection: sqlite3.Connection, name_id: int | None, condition: str, value: int | str
 ) -> tuple[Series, Array]:

@@ -136,6 +136,11 @@ class RunDirectory(RecordFolder):
         return self.path / "logs"
 
     @property
+    def trackers(self) -> Path:
+        """How far each tracker has been given the run's history; see `trackers.follower`."""
+        return self.path / "trackers"
+
+    @property
     def code(self) -> Path:
         """An environment or network typed in a cell, by value; only this user's own processes load it."""
         return self.path / "code"

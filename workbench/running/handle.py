@@ -190,6 +190,21 @@ class Run:
         """
         return Path(imports.widget("sharing.shared_page").share(self, path))
 
+    @checked_arguments(service="run.track('wandb'), for example.")
+    def track(self, service: str, *, timeout_s: float | None = None) -> int:
+        """Send the run's history to "wandb", "mlflow" or "trackio", and return the number of rows that were new to it.
+
+        Each metric goes once, however often this is called: later calls send what was recorded since. The service's own
+        environment variables say where it is and hold its key. `wb.launch(..., track="wandb")` sends it while the run
+        learns. See docs/tools.md.
+
+        Raises UnknownName, MissingPackage; InvalidInput while the run's own process sends it there; WorkbenchError with
+        the service's error, or after `timeout_s`.
+        """
+        from workbench.running.sent_history import sent
+
+        return sent(checked(self._directory), service, timeout_s=timeout_s)
+
     @checked_arguments()
     def wait(
         self,

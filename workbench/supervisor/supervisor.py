@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from workbench import checkpoints
+from workbench import checkpoints, trackers
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
@@ -36,6 +36,7 @@ from workbench.supervisor.process_group import EndedChild, ProcessGroup
 from workbench.supervisor.run_record import RunRecord, log
 from workbench.supervisor.spot_notices import LEAVE_S, Notice
 from workbench.supervisor.stopping_rules import Budget
+from workbench.supervisor.tracking import Trackers
 from workbench.tables import counted
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.lifeline import PASSING
@@ -98,6 +99,7 @@ class Supervisor:
         before = _stored(run) if self._life > 1 else {}
         self._budget = Budget(Spent.from_json(before), time.monotonic())
         self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
+        self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
         self._polled_at = self._published_at = 0.0
         self._endings: dict[int | None, str] = {}
         self._killed_on_request: set[int | None] = set()  # actors whose next ending is what a person wanted
@@ -282,6 +284,7 @@ class Supervisor:
             self._end_hung()
             for ended_child in self._group.poll():
                 self._after_ending(ended_child)
+        self._trackers.turn()
         now = time.monotonic()
         if now - self._polled_at >= POLL_LEARNER_S and self._group.learner.alive:
             self._poll_learner()
