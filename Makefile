@@ -1,9 +1,10 @@
 # make setup   .venv with everything, pinned by constraints.txt, and CPU torch
 # make demo    the first notebook from beginning to end, without a screen
 # make test    lint, types and, for every promise, widget, lesson, launcher and algorithm, at least one test
-# make test-all  every test but for those of the two environments that follow
+# make test-all  every test but for those of the three environments that follow
 # make test-xla  the tests of the XLA device, with torch_xla in build/xla (7 GB: its torch 2.9 brings CUDA)
 # make test-football  the tests of upstream's football engine, compiled in build/football
+# make test-trackers  the tests of Weights & Biases, MLflow and Trackio, offline, with their packages in build/trackers
 # make test-pythons  the wheel and its extras in a bare environment of each of PYTHONS: a run, every family of environments
 # make audit   known vulnerabilities of the pinned packages; it asks the package index for them
 # make lab     JupyterLab on the first notebook
@@ -28,7 +29,7 @@ FROM_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 ENGINE_NEEDS := build-essential cmake libsdl2-dev libsdl2-image-dev libsdl2-ttf-dev libsdl2-gfx-dev \
 	libboost-python-dev libboost-thread-dev libboost-filesystem-dev libglvnd-dev libgl1
 
-.PHONY: setup demo lint test test-all test-xla test-football test-pythons audit lab clean
+.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-pythons audit lab clean
 
 setup: .venv/.installed
 
@@ -76,6 +77,19 @@ build/football/.installed: pyproject.toml constraints.txt
 		torch hatchling editables setuptools wheel psutil pytest pytest-timeout pytest-xdist
 	PATH="$(CURDIR)/build/football/bin:$$PATH" CMAKE_POLICY_VERSION_MINIMUM=3.5 build/football/bin/python $(INSTALL) constraints.txt \
 		--no-build-isolation --editable '.[football,football-engine]'
+	touch $@
+
+# trackio wants another pillow than ours, and the three bring 250 MB, so they have an environment of their own, too.
+test-trackers: build/trackers/.installed
+	build/trackers/bin/python -m pytest -m '' tests/trackers tests/running/test_model_card.py
+
+build/trackers/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv build/trackers
+	grep -v '^pillow==' constraints.txt > build/trackers/constraints.txt
+	build/trackers/bin/python $(INSTALL) build/trackers/constraints.txt $(FROM_INDEX) \
+		torch hatchling editables pytest pytest-timeout pytest-xdist
+	build/trackers/bin/python $(INSTALL) build/trackers/constraints.txt --no-build-isolation --editable \
+		'.[wandb,mlflow,trackio]'
 	touch $@
 
 test-pythons: setup

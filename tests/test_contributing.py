@@ -29,14 +29,15 @@ run = wb.launch("lights/pole", launcher="polite", actors=1, envs_per_actor=4, ba
 status = run.wait(updates=3, timeout_s=240)
 assert b"POLITE=1" in pathlib.Path(f"/proc/{status.supervisor_pid}/environ").read_bytes()
 assert wb.evaluate(run.stop().name, episodes=2).returns
+assert run.track("printed") > 0 and run.track("printed") == 0
 print("played")
 """
 
 
 @pytest.mark.full
-def test_a_family_and_a_launcher_are_added_as_it_says(home: Path, tmp_path: Path) -> None:
+def test_a_family_a_launcher_and_a_tracker_are_added_as_it_says(home: Path, tmp_path: Path) -> None:
     copied(tmp_path)
-    assert len(FILES) == 3
+    assert len(FILES) == 4
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -56,7 +56,7 @@ def test_a_plain_loop_plays_the_episodes_that_an_evaluation_plays(
 def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(tmp_path: Path) -> None:
     one = checkpoint_in(tmp_path, "CartPole-v1")
     path = wb.export_policy(one, target=tmp_path / "taken")
-    assert sorted(file.name for file in path.iterdir()) == ["meta.json", "model.safetensors"]
+    assert sorted(file.name for file in path.iterdir()) == ["README.md", "meta.json", "model.safetensors"]
     assert repr(wb.load_policy(path, env=gymnasium.make("CartPole-v1"))) == (
         "Policy(CartPole-v1 at 1,200 frames, likeliest actions)")
     packed = wb.export_policy(one, target=tmp_path / "taken.zip")

@@ -25,7 +25,8 @@ from typing import Any
 CHECKOUT = Path(__file__).parents[2]
 ENVIRONMENTS = CHECKOUT / "build" / "pythons"
 COMPILED = "football-engine"
-ELSEWHERE = {COMPILED, "dev", "tpu"}  # tpu: torch 2.9, in an environment of its own (make test-xla)
+TRACKERS = {"wandb", "mlflow", "trackio"}  # in an environment of its own (make test-trackers)
+ELSEWHERE = {COMPILED, "dev", "tpu", *TRACKERS}  # tpu: torch 2.9, in an environment of its own (make test-xla)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
 
 def export(
-    checkpoint: Checkpoint, target: str | Path, *, replay: bool = False, weights_only: bool = False
+    checkpoint: Checkpoint, target: str | Path, *, replay: bool = False, weights_only: bool = False,
+    beside: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Verify and copy a checkpoint. Returns the new path: `wb.launch(..., checkpoint=folder)` starts from its weights.
 
@@ -28,6 +30,7 @@ def export(
         target: the new folder; one that ends in .zip becomes a file, to be unzipped before it is loaded.
         replay: whether the copy holds the replay, which may be large.
         weights_only: leave out the optimizer and all else that only training needs.
+        beside: more files by name, such as a card.
 
     Raises:
         InvalidInput: the name is in use, or there is no replay to copy.
@@ -42,12 +45,13 @@ def export(
     checkpoint.verify(replay=replay)
     groups = ["model"] if weights_only else [group for group in checkpoint.groups if replay or group != REPLAY]
     names = [file_of(group) for group in groups]
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    texts = {META: _meta_of(checkpoint, names), **(beside or {})}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         (checkpoint.path / META).lstat()  # fails if it was pruned; its content was read before, and is not read again
-        (_zip if path.suffix == ".zip" else _copy)(checkpoint, names, _meta_of(checkpoint, names), beside)
-        os.rename(beside, path)
+        (_zip if path.suffix == ".zip" else _copy)(checkpoint, names, texts, hidden)
+        os.rename(hidden, path)
     except (OSError, CheckpointCorrupt) as error:
         missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
         if missing:
@@ -58,9 +62,9 @@ def export(
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
                             "there.") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)  # a folder
+        shutil.rmtree(hidden, ignore_errors=True)  # a folder
         with suppress(OSError):
-            beside.unlink()
+            hidden.unlink()
     return path
 
 
@@ -70,19 +74,21 @@ def _meta_of(checkpoint: Checkpoint, names: list[str]) -> bytes:
                         requested=checkpoint.requested, created=checkpoint.created)
 
 
-def _copy(checkpoint: Checkpoint, names: list[str], meta: bytes, folder: Path) -> None:
+def _copy(checkpoint: Checkpoint, names: list[str], texts: Mapping[str, bytes], folder: Path) -> None:
     folder.mkdir(mode=0o700)
-    (folder / META).write_bytes(meta)
+    for name, data in texts.items():
+        (folder / name).write_bytes(data)
     for name in names:
         with opened(checkpoint, name) as theirs, open(folder / name, "xb") as ours:
             shutil.copyfileobj(theirs, ours, 2**20)
 
 
-def _zip(checkpoint: Checkpoint, names: list[str], meta: bytes, file: Path) -> None:
+def _zip(checkpoint: Checkpoint, names: list[str], texts: Mapping[str, bytes], file: Path) -> None:
     """Without compression: weights look like noise to a compressor."""
     inside = checkpoint.path.name
     with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
-        archive.writestr(f"{inside}/{META}", meta)
+        for name, data in texts.items():
+            archive.writestr(f"{inside}/{name}", data)
         for name in names:
             with opened(checkpoint, name) as theirs, archive.open(f"{inside}/{name}", "w", force_zip64=True) as ours:
                 shutil.copyfileobj(theirs, ours, 2**20)

@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     export = add("export", _export, "write a policy to take away: a folder, a .zip, or an .onnx file")
     _add_checkpoint(export)
     export.add_argument("target", help="new folder, or file that ends in .zip or .onnx")
+    export.add_argument("--film", action="store_true", help="play an episode, and put its film beside the model card")
     rollout = add("rollout", _rollout, "play one episode with a checkpoint's policy, and save it as a film")
     _add_checkpoint(rollout, "folder of a checkpoint or of a rollout")
     rollout.add_argument("--output", "-o", help="film to write, .mp4 or .gif; default: only keep the rollout")
@@ -336,7 +337,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 def _export(args: argparse.Namespace) -> None:
     from workbench.playing.export import export_policy
 
-    print(export_policy(_source(args), target=args.target))
+    print(export_policy(_source(args), target=args.target, film=args.film))
 
 
 def _rollout(args: argparse.Namespace) -> None:
@@ -344,7 +345,7 @@ def _rollout(args: argparse.Namespace) -> None:
     from workbench.playing.episodes import rollout
 
     if args.output is not None:
-        film.check_target(Path(args.output).expanduser().absolute())
+        film.check_target(film.named(Path(args.output).expanduser().absolute()))
 
     fields = {name: value for name in ("seed", "max_steps", "saliency") if (value := getattr(args, name)) is not None}
     options = [option(name) for name in (*fields, *(["sample"] if args.sample else []))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,10 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import InvalidInput, checked_arguments
 from workbench.playing import worker_process
+from workbench.playing.episodes import rollout
+from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.rundir import write_atomically
+from workbench.running.card.model_card import FILE, FILM, model_card
 from workbench.running.handle import Run
 from workbench.running.starting import chosen_checkpoint
 
@@ -24,7 +29,12 @@ _OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", "
 @checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.",
                    target="Give a path: target='policy.zip'.")
 def export_policy(
-    checkpoint: Checkpoint | Run | str | Path, *, target: str | Path, trust_code: bool = False
+    checkpoint: Checkpoint | Run | str | Path,
+    *,
+    target: str | Path,
+    evaluation: Evaluation | None = None,
+    film: bool = False,
+    trust_code: bool = False,
 ) -> Path:
     """Write the policy of a checkpoint and return the path; of a run its last, or its best after a collapse.
 
@@ -32,12 +42,19 @@ def export_policy(
     configuration, spaces, checksums): `wb.load_policy`, `wb.evaluate` and `wb.launch(checkpoint=...)` take it. A file
     that ends in .onnx holds the network for other programs: see `workbench.playing.worker.onnx_export`.
 
+    A model card as Hugging Face reads it lies beside the weights as README.md, and beside pong.onnx as pong.md.
+
     A network typed in a cell can be exported to .onnx, but not to a folder, which holds no code. `trust_code` lets
     such code of a run execute as you, wherever the run comes from.
 
+    Args:
+        evaluation: of `wb.evaluate` with this checkpoint, for the card; None: the newest that the inspector kept.
+        film: whether to play an episode, and put its film beside the card, as replay.mp4.
+
     Raises:
         AccessDenied: it needs code that no launch of yours on this machine wrote.
-        InvalidInput: there is no good checkpoint, or the target exists.
+        InvalidInput: there is no good checkpoint, the target exists, it is another checkpoint's evaluation, or the
+            episode has no frames.
         MissingPackage, NetworkFailed: .onnx needs its packages, or the network cannot be exported.
         CheckpointCorrupt, StorageFailed: nothing was written.
     """
@@ -45,13 +62,31 @@ def export_policy(
     if path.suffix in _OTHER_FORMATS:
         raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (it will hold "
                            "safetensors), or a file that ends in .zip or .onnx.")
-    if path.suffix != ".onnx":
-        return checkpoints.export(source, path, weights_only=True)
-    if os.path.lexists(path):
-        raise InvalidInput(f"{path} is there already. Choose another name.")
+    if evaluation is not None and evaluation.checkpoint.resolve() != source.path.resolve():
+        raise InvalidInput(f"this evaluation is of {evaluation.checkpoint}, and {source.path} is exported. Give "
+                           f"evaluation=wb.evaluate({str(source.path)!r}).")
+    is_onnx = path.suffix == ".onnx"
+    written = [path, *([path.with_suffix(".md")] if is_onnx else []),
+               *([path.with_name(FILM)] if is_onnx and film else [])]
+    for one in written:
+        if os.path.lexists(one):
+            raise InvalidInput(f"{one} is there already. Choose another name.")
+    text = model_card(source, evaluation=evaluation, name=path.name, film=film).encode()
+    pictures = {FILM: _film(source, trust_code=trust_code)} if film else {}
+    if not is_onnx:
+        return checkpoints.export(source, path, weights_only=True, beside={FILE: text, **pictures})
     worker_process.answer_of("_onnx", {**worker_process.of(source), "target": str(path)}, timeout_s=_ONNX_S,
                           what="ONNX export", remedy="Export a folder instead.")
+    for one, data in zip(written[1:], [text, *pictures.values()], strict=True):
+        write_atomically(one, data)
     return path
+
+
+def _film(source: Checkpoint, *, trust_code: bool) -> bytes:
+    """One episode as an mp4. Raises what `wb.rollout` and `Rollout.save` raise."""
+    played = rollout(source, trust_code=trust_code)
+    with tempfile.TemporaryDirectory() as folder:
+        return played.save(Path(folder) / FILM).read_bytes()
 
 
 @checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.",

@@ -38,6 +38,14 @@ def watchable(fps: float) -> float:
     return float(np.clip(fps, _FPS.low, _FPS.high))
 
 
+def named(path: Path) -> Path:
+    """The path of a film; in a folder that is there, the first free one of gymnasium.wrappers.RecordVideo's names."""
+    if not path.is_dir():
+        return path
+    names = (path / f"rl-video-episode-{number}.mp4" for number in itertools.count())
+    return next(name for name in names if not os.path.lexists(name))
+
+
 def check_target(path: Path) -> None:
     """Raises InvalidInput for a suffix of no film, StorageFailed where there is no folder for it."""
     if path.suffix.lower() not in _KINDS:

@@ -237,6 +237,8 @@ class Rollout:
         """Write the episode as a film, .mp4 (H.264) or .gif, and return its path.
 
         Args:
+            path: the file; or a folder that is there, for a film of the first free name that Gymnasium's RecordVideo
+                gives: rl-video-episode-0.mp4, rl-video-episode-1.mp4, ....
             fps: steps per second, 0.1 to 240; None: the environment's.
             overlay: draw any saliency over the frames, and step, action, value and return below.
 
@@ -248,7 +250,7 @@ class Rollout:
         if self.frames is None:
             raise InvalidInput(f"this rollout has no frames to save: {self.note}.")
         frames = film.with_overlay(self) if overlay else iter(self.frames)
-        target = Path(path).expanduser().absolute()
+        target = film.named(Path(path).expanduser().absolute())
         return film.save(frames, target, fps=film.watchable(self.fps) if fps is None else fps)
 
     def _ipython_display_(self) -> None:

@@ -28,7 +28,7 @@ INTERVAL_S = 5.0
 _LOOK_S = 0.5
 _AFTER_S = 300.0  # the end of the run
 _HANGS_S = 600.0  # one call of the service's package
-_NICE = 10  # training goes first
+_NICE = 5  # training goes first
 _LONGEST = 500  # characters of a service's error
 
 

@@ -38,6 +38,12 @@ class Section:
     title: str
     rows: tuple[Row, ...]
 
+    @property
+    def markdown(self) -> str:
+        """The title and the table."""
+        lines = [f"| {' | '.join(map(escaped, row))} |" for row in self.rows]
+        return f"## {self.title}\n\n" + "\n".join(["| | | |", "|---|---|---|", *lines])
+
 
 @dataclass(frozen=True, repr=False)
 class Card:
@@ -60,14 +66,11 @@ class Card:
     @property
     def markdown(self) -> str:
         """The page as Markdown, with the curve as SVG in it."""
-        parts = [f"# {_escaped(self.name)}", _escaped(self.summary)]
+        parts = [f"# {escaped(self.name)}", escaped(self.summary)]
         if self.curve:
             parts.append(f"<p>\n{self.curve}\n</p>")
-        for section in self.sections:
-            lines = [f"| {' | '.join(map(_escaped, row))} |" for row in section.rows]
-            parts += [f"## {section.title}", "\n".join(["| | | |", "|---|---|---|", *lines])]
-        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", self.code)), default=0))
-        return "\n\n".join([*parts, "## Again", f"{fence}python\n{self.code}\n{fence}"]) + "\n"
+        parts += [section.markdown for section in self.sections]
+        return "\n\n".join([*parts, "## Again", fenced(self.code)]) + "\n"
 
     @property
     def html(self) -> str:
@@ -214,7 +217,13 @@ _MARKUP = re.compile(r"[\\`*\[\]|~#$]|(?<![^\W_])_|_(?![^\W_])|^[-+=:]")
 _NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](?: |$))")
 
 
-def _escaped(text: str) -> str:
+def fenced(code: str) -> str:
+    """Python as a block of Markdown, whatever is in it."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
+    return f"{fence}python\n{code}\n{fence}"
+
+
+def escaped(text: str) -> str:
     """Text for a title or a table's cell in Markdown, which then shows it unchanged."""
     text = _MARKUP.sub(r"\\\g<0>", tables.plain(" ".join(text.split())))
     return html.escape(_NUMBERED.sub(r"\1\\", text), quote=False)

@@ -1,0 +1,174 @@
+"""A policy's card as Hugging Face reads it: README.md with YAML in front, for a folder of `wb.export_policy`.
+
+The YAML has the metadata of huggingface.co/docs/hub/model-cards, with the evaluation as `model-index`. The page says
+how to load the policy, what it was evaluated by, how it was trained, and what it cannot do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.checkpoints import Checkpoint
+from workbench.errors import WorkbenchError
+from workbench.playing.evaluating import evaluation_log
+from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.rundir import RunDirectory, home
+from workbench.running.card import sections
+from workbench.running.card.card import Section, card, escaped, fenced
+from workbench.running.card.sections import Row
+from workbench.running.connection import stored_status
+from workbench.tables import counted, plain
+
+FILE, FILM = "README.md", "replay.mp4"  # as Hugging Face's pages look for them
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 _./-]*")  # text that YAML reads as itself
+_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
+
+
+def model_card(
+    checkpoint: Checkpoint, *, evaluation: Evaluation | None = None, name: str = "policy", film: bool = False
+) -> str:
+    """The card's text.
+
+    Args:
+        evaluation: of this checkpoint; None: the newest one in its run's log, if there is one.
+        name: of the folder or file that the reader will have.
+        film: whether replay.mp4 lies beside it.
+    """
+    run = RunDirectory(checkpoint.path.parents[1])
+    has_run = run.record.exists() and checkpoint.path.parent == run.checkpoints
+    evaluation = evaluation or (_newest(run, checkpoint) if has_run else None)
+    title = run.name if has_run else name
+    parts = [f"# {escaped(title)}", escaped(_summary(checkpoint)), *([f"![One episode]({FILM})"] if film else [])]
+    parts += ["## Use", fenced(_use(checkpoint, name))]
+    tables = _sections(checkpoint, run if has_run else None, evaluation)
+    parts += [section.markdown for section in tables if section.rows]
+    with suppress(WorkbenchError):  # a damaged record of a run leaves out how to train it again
+        parts += ["## Train it again", fenced(card(run).code)] if has_run else []
+    text = "\n\n".join([f"---\n{_yaml(_metadata(checkpoint, title, evaluation))}\n---", *parts]) + "\n"
+    return text.replace(str(home()), "$WORKBENCH_HOME").replace(str(Path.home()), "~")  # it is made to be published
+
+
+def _newest(run: RunDirectory, checkpoint: Checkpoint) -> Evaluation | None:
+    known = [entry.evaluation for entry in evaluation_log.kept(run) if entry.of(checkpoint)]
+    return known[-1] if known else None
+
+
+def _summary(checkpoint: Checkpoint) -> str:
+    config = checkpoint.config
+    return (f"A policy of {config.algorithm} for {config.environment}, trained with RL Workbench for "
+            f"{counted(checkpoint.frames, 'frames')} ({counted(checkpoint.steps, 'steps')}, "
+            f"{counted(checkpoint.updates, 'updates')}).")
+
+
+def _use(checkpoint: Checkpoint, name: str) -> str:
+    if name.endswith(".onnx"):
+        return f"import onnxruntime\n\nsession = onnxruntime.InferenceSession({name!r})  # its inputs: docs/tools.md"
+    environment, folder = checkpoint.config.environment, checkpoint.path.name if name.endswith(".zip") else name
+    return "\n".join([
+        "import gymnasium", "import workbench as wb", "",
+        f"env = gymnasium.make({environment!r})  # or your own, with the same spaces, wrapped as in training",
+        f"policy = wb.load_policy({folder!r}, env=env)", "observation, _ = env.reset()",
+        "action = policy.act(observation, 0.0)", "", f"wb.evaluate({folder!r}, episodes=100)"])
+
+
+def _sections(checkpoint: Checkpoint, run: RunDirectory | None, evaluation: Evaluation | None) -> Iterator[Section]:
+    config = checkpoint.config
+    yield Section("Results", tuple(_results(checkpoint, evaluation)))
+    yield Section("Environment and preprocessing", tuple(sections.environment(config, checkpoint)))
+    if run is not None:
+        yield Section("Run", tuple(sections.run(run.read(), config, checkpoint, run)))
+    yield Section("Hyperparameters", tuple(sections.hyperparameters(config)))
+    if run is not None:
+        yield Section("Machine and versions", tuple(sections.machine(run.read(), stored_status(run))))
+    yield Section("Limits", tuple(_limits(checkpoint, evaluation)))
+    yield Section("Units", sections.UNITS)
+
+
+def _results(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[Row]:
+    if evaluation is not None:
+        how = evaluation.protocol or "the run's own environment"
+        differs = f" with {evaluation.differs}" if evaluation.differs else ""
+        yield ("mean return", f"{evaluation.mean:.4g} {_interval(evaluation)}",
+               f"{counted(len(evaluation.returns), 'episodes')}, seed {evaluation.seed}, "
+               f"{'likeliest' if evaluation.greedy else 'sampled'} actions, {how}{differs}")
+        yield "standard deviation", f"{_deviation(evaluation):.4g}", "of the episodes' returns"
+        yield "interquartile mean", f"{evaluation.iqm:.4g}", ""
+        if evaluation.mean_score is not None:
+            yield "mean score", f"{evaluation.mean_score:.4g}", "of the environment's own score"
+        if (human := evaluation.human_normalized) is not None:
+            yield "human-normalized", f"{100 * human:.3g} %", "arXiv 1511.06581, table 2"
+    if checkpoint.episode_return is not None:
+        yield "mean training return", f"{checkpoint.episode_return:.4g}", "of the last episodes before the checkpoint"
+
+
+def _interval(evaluation: Evaluation) -> str:
+    return evaluation.uncertainty + ("" if evaluation.no_interval else ", 95 %")
+
+
+def _deviation(evaluation: Evaluation) -> float:
+    """The sample's standard deviation; 0 of one episode."""
+    return float(np.std(evaluation.returns, ddof=1)) if len(evaluation.returns) > 1 else 0.0
+
+
+def _limits(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[Row]:
+    learnt = f"It has learnt {checkpoint.config.environment} with the preprocessing above, and nothing else."
+    yield "environment", learnt, ""
+    yield "training runs", "One run with one seed: another run may come out otherwise.", "wb.aggregate compares several"
+    if evaluation is None:
+        yield "evaluation", "It was not evaluated for this card.", "wb.evaluate(..., episodes=100)"
+    yield "code", "The files hold weights and settings, no code.", ""
+
+
+def _metadata(checkpoint: Checkpoint, title: str, evaluation: Evaluation | None) -> dict[str, Any]:
+    config = checkpoint.config
+    tags = [config.environment, "deep-reinforcement-learning", "reinforcement-learning", config.algorithm]
+    metadata: dict[str, Any] = {"library_name": "rl-workbench", "pipeline_tag": "reinforcement-learning", "tags": tags}
+    metrics = list(_metrics(checkpoint, evaluation))
+    if metrics:
+        task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
+        dataset = {"name": config.environment, "type": config.environment}
+        result = {"task": task, "dataset": dataset, "metrics": metrics}
+        metadata["model-index"] = [{"name": title, "results": [result]}]
+    return metadata
+
+
+def _metrics(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[dict[str, Any]]:
+    """As Hugging Face's leaderboards read them: mean_reward as "mean +/- standard deviation"."""
+    if evaluation is not None and math.isfinite(evaluation.mean):
+        protocol = evaluation.protocol or "own environment"
+        name = f"mean return of {counted(len(evaluation.returns), 'episodes')}, {protocol}"
+        yield {"type": "mean_reward", "value": f"{evaluation.mean:.2f} +/- {_deviation(evaluation):.2f}", "name": name,
+               "verified": False}
+    elif evaluation is None and checkpoint.episode_return is not None and math.isfinite(checkpoint.episode_return):
+        yield {"type": "mean_reward", "value": f"{checkpoint.episode_return:.2f}", "name": "mean return while training",
+               "verified": False}
+
+
+def _yaml(value: Any, indent: str = "") -> str:
+    """A mapping, a sequence or a scalar as YAML in block style."""
+    if isinstance(value, Mapping):
+        return "\n".join(f"{indent}{key}:{_below(item, indent)}" for key, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "\n".join(f"{indent}- {_yaml(item, f'{indent}  ').lstrip()}" for item in value)
+    return indent + _scalar(value)
+
+
+def _below(item: Any, indent: str) -> str:
+    nested = isinstance(item, Mapping | list)
+    return f"\n{_yaml(item, f'{indent}  ' if isinstance(item, Mapping) else indent)}" if nested else f" {_scalar(item)}"
+
+
+def _scalar(value: Any) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value)
+    text = plain(value)
+    is_plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not text.endswith(" ")
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
