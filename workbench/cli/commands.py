@@ -33,6 +33,7 @@ from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import InvalidInput, MissingPackage, RunFailed, UnknownName, WorkbenchError, printable
 from workbench.running.progress import NOTIFIER
 from workbench.tables import counted
+from workbench.trackers import TRACKERS
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
@@ -108,6 +109,8 @@ def _parser() -> argparse.ArgumentParser:
     card.add_argument("--output", "-o", metavar="FILE", help="file to write, .md or .html; default: print Markdown")
     share = _add_name(add("share", _share, "write a run as one HTML page that any browser opens offline"))
     share.add_argument("--output", "-o", metavar="FILE", help="file to write, .html; default: a free name here")
+    track = _add_name(add("track", _track, "send a run's history to a service, what it lacks, and print how many rows"))
+    track.add_argument("service", help=f"one of {', '.join(TRACKERS)}")
     tune = _add_name(add("tune", _tune, "change live fields of a run, or list them"))
     tune.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4; default: list all")
     resume = _add_name(add("resume", _resume, "start a run that has ended from its newest checkpoint, and print its "
@@ -275,6 +278,10 @@ def _status(args: argparse.Namespace) -> None:
 def _card(args: argparse.Namespace) -> None:
     card = _attached(args).card()
     print(card if args.output is None else card.save(args.output))
+
+
+def _track(args: argparse.Namespace) -> None:
+    print(_attached(args).track(args.service))
 
 
 def _share(args: argparse.Namespace) -> None:
