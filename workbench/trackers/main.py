@@ -73,8 +73,9 @@ class Watch:
         while True:
             time.sleep(_LOOK_S)
             now = time.monotonic()
-            if lock.is_alive(self._run):
-                self.alive_at = now
+            with suppress(WorkbenchError):  # a file system without locks for a while
+                if lock.is_alive(self._run):
+                    self.alive_at = now
             if now - self.began_at > _HANGS_S:
                 _give_up(self._run, self._name, WorkbenchError(f"a call has taken longer than {_HANGS_S:g} s"))
             if now - self.alive_at > _AFTER_S:
