@@ -31,7 +31,9 @@ def expect_close(answer: Any, expected: Any, words: str, inputs: Mapping[str, An
 
 def expect_choice(answer: Any, right: str, hints: Mapping[str, str]) -> None:
     """Raises Wrong unless the answer is `right`; `hints` say why each other choice is not."""
-    said = str(expect_written(answer)).strip().lower()
+    if answer is None or answer is ...:
+        raise Wrong("There is no answer yet: put it in the place of `...`.")
+    said = str(answer).strip().lower()
     if said == right.lower():
         return
     known = {choice.lower(): hint for choice, hint in hints.items()}

@@ -1,0 +1,94 @@
+"""Harm to do to a run of one's own, to see what it survives (lesson 11).
+
+    kill(run, "actor-0")                 # SIGKILL: also "learner" and "supervisor"
+    with stopped(run, "learner"): ...    # SIGSTOP, and SIGCONT at the end
+    with full_disk(run): ...             # the learner's files cannot grow; Linux
+
+Only processes of that run are harmed: those whose command line names its directory.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+
+from workbench.errors import InvalidInput, RunNotAlive
+from workbench.running.handle import Run
+
+_POLL_S = 0.2
+
+
+def processes(run: Run) -> dict[str, psutil.Process]:
+    """The living processes of a run of this machine: "supervisor", "learner", "actor-0" and so on."""
+    found = {}
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = process.info["cmdline"] or []
+        if str(run.path) in command and "workbench" in command and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found[_role(command)] = process
+    return dict(sorted(found.items()))
+
+
+def kill(run: Run, who: str) -> int:
+    """SIGKILL to one process of the run; returns its id. Raises RunNotAlive where there is no such process."""
+    process = _process(run, who)
+    process.kill()
+    return int(process.pid)
+
+
+@contextmanager
+def stopped(run: Run, who: str) -> Iterator[None]:
+    """One process of the run stands still until the end of the block, as on a laptop that sleeps."""
+    process = _process(run, who)
+    process.suspend()
+    try:
+        yield
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+
+
+@contextmanager
+def full_disk(run: Run) -> Iterator[None]:
+    """No file can grow that the learner writes, as on a full disk, until the end of the block.
+
+    The limit is the process's own, so it needs no rights and touches no other file. Raises InvalidInput on another
+    system than Linux, where nobody can set it from outside.
+    """
+    if sys.platform != "linux":
+        raise InvalidInput("only Linux lets one process limit the files of another. Read on without this experiment.")
+    import resource
+
+    pid = _process(run, "learner").pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def until(check: Callable[[], Any], *, seconds: float = 60.0) -> Any:
+    """The first true value of `check`, tried every 0.2 s, or its last one after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (value := check()) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return value
+
+
+def _role(command: list[str]) -> str:
+    """What a process of a run is, from its command line."""
+    kind = next(word for word in command if word.startswith("_")).removeprefix("_")
+    return f"actor-{command[command.index('--index') + 1]}" if kind == "actor" else kind
+
+
+def _process(run: Run, who: str) -> psutil.Process:
+    found = processes(run)
+    if who not in found:
+        raise RunNotAlive(f"{run.name} has no process {who!r} here now; it has {', '.join(found) or 'none'}.")
+    return found[who]
