@@ -8,7 +8,8 @@ away and not in sight.
 
 from workbench.lessons.exercise import check, solution, solved
 from workbench.lessons.sealed_runs import broken_run, remedy
+from workbench.lessons.slow_runs import slow_run
 from workbench.lessons.speed_probe import fit
 from workbench.lessons.touching import picture, slider, touch
 
-__all__ = ["broken_run", "check", "fit", "picture", "remedy", "slider", "solution", "solved", "touch"]
+__all__ = ["broken_run", "check", "fit", "picture", "remedy", "slow_run", "slider", "solution", "solved", "touch"]

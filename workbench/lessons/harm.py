@@ -26,30 +26,38 @@ _POLL_S = 0.2
 def processes(run: Run) -> dict[str, psutil.Process]:
     """The living processes of a run of this machine: "supervisor", "learner", "actor-0" and so on."""
     found = {}
-    for process in psutil.process_iter(["cmdline", "status"]):
-        command = process.info["cmdline"] or []
-        if str(run.path) in command and "workbench" in command and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found[_role(command)] = process
+    for one in psutil.process_iter(["cmdline", "status"]):
+        command = one.info["cmdline"] or []
+        if str(run.path) in command and "workbench" in command and one.info["status"] != psutil.STATUS_ZOMBIE:
+            found[_role(command)] = one
     return dict(sorted(found.items()))
+
+
+def process(run: Run, who: str) -> psutil.Process:
+    """One process of the run. Raises RunNotAlive where it has none of that name on this machine now."""
+    found = processes(run)
+    if who not in found:
+        raise RunNotAlive(f"{run.name} has no process {who!r} here now; it has {', '.join(found) or 'none'}.")
+    return found[who]
 
 
 def kill(run: Run, who: str) -> int:
     """SIGKILL to one process of the run; returns its id. Raises RunNotAlive where there is no such process."""
-    process = _process(run, who)
-    process.kill()
-    return int(process.pid)
+    victim = process(run, who)
+    victim.kill()
+    return int(victim.pid)
 
 
 @contextmanager
 def stopped(run: Run, who: str) -> Iterator[None]:
     """One process of the run stands still until the end of the block, as on a laptop that sleeps."""
-    process = _process(run, who)
-    process.suspend()
+    sleeper = process(run, who)
+    sleeper.suspend()
     try:
         yield
     finally:
         with suppress(psutil.NoSuchProcess):
-            process.resume()
+            sleeper.resume()
 
 
 @contextmanager
@@ -63,7 +71,7 @@ def full_disk(run: Run) -> Iterator[None]:
         raise InvalidInput("only Linux lets one process limit the files of another. Read on without this experiment.")
     import resource
 
-    pid = _process(run, "learner").pid
+    pid = process(run, "learner").pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
     try:
@@ -85,10 +93,3 @@ def _role(command: list[str]) -> str:
     """What a process of a run is, from its command line."""
     kind = next(word for word in command if word.startswith("_")).removeprefix("_")
     return f"actor-{command[command.index('--index') + 1]}" if kind == "actor" else kind
-
-
-def _process(run: Run, who: str) -> psutil.Process:
-    found = processes(run)
-    if who not in found:
-        raise RunNotAlive(f"{run.name} has no process {who!r} here now; it has {', '.join(found) or 'none'}.")
-    return found[who]

@@ -3,6 +3,7 @@
     run = slow_run(3)         # launches it
     run = mended(3)           # the same run with its remedy
     shares(run)               # where its threads spend their time now
+    cores_used(run, "actor-0")   # what a process of it computes
 
 What each run is slow by is a matter of proportions, so that its shares are alike on fast and slow machines.
 """
@@ -19,6 +20,7 @@ import numpy as np
 
 import workbench as wb
 from workbench.errors import OutOfBounds
+from workbench.lessons import harm
 
 PARTS = ("environments", "wire", "batch_wait", "inference", "queue_blocked", "training", "training_wait")
 _SAME = {"learner_threads": 1, "warmup_updates": 0, "total_frames": 20_000_000}
@@ -46,12 +48,12 @@ class Loading(gymnasium.Wrapper):  # type: ignore[misc]  # gymnasium is not type
 
 
 class Laborious(gymnasium.Wrapper):  # type: ignore[misc]  # gymnasium is not typed here
-    """Each step computes about as long as the network does for one observation."""
+    """Each step computes for a millisecond or so."""
 
     _numbers = np.linspace(-3, 3, 4096)
 
     def step(self, action: Any) -> Any:
-        for _ in range(25):
+        for _ in range(50):
             np.tanh(self._numbers)
         return self.env.step(action)
 
@@ -61,12 +63,14 @@ class Slow:
     """A run with one bottleneck.
 
     Attributes:
-        bottleneck: the answer to what limits it.
+        bottleneck: what limits it, in words.
+        limit: the same as `metrics.bottleneck.limit` names it.
         fields: of the launch.
         remedy: fields in which the mended run differs.
     """
 
     bottleneck: str
+    limit: str
     environment: str
     fields: Mapping[str, Any]
     remedy: Mapping[str, Any]
@@ -74,19 +78,19 @@ class Slow:
 
 
 SLOW = {
-    1: Slow("environments", "CartPole-v1", {"actors": 1, "envs_per_actor": 16, "batch_size": 8},
+    1: Slow("waiting environments", "environments", "CartPole-v1", {"actors": 1, "envs_per_actor": 16, "batch_size": 8},
             {"actors": 4}, [Sleepy]),
-    2: Slow("small batches", "CartPole-v1", {"actors": 4, "envs_per_actor": 2, "batch_size": 8, "max_batch": 1},
+    2: Slow("small batches", "inference", "CartPole-v1",
+            {"actors": 4, "envs_per_actor": 2, "batch_size": 8, "max_batch": 1},
             {"actors": 1, "envs_per_actor": 32, "max_batch": 0}),
-    3: Slow("waiting batches", "CartPole-v1",
+    3: Slow("waiting batches", "batch_wait", "CartPole-v1",
             {"actors": 4, "envs_per_actor": 8, "batch_size": 8, "max_batch": 32, "batch_timeout_ms": 1000.0},
             {"max_batch": 8, "batch_timeout_ms": 5.0}, [Loading]),
-    4: Slow("training", "testing/catch-v0",
+    4: Slow("training", "training", "testing/catch-v0",
             {"actors": 1, "envs_per_actor": 32, "batch_size": 8, "network": "impala-deep"},
             {"network": "small-cnn"}),
-    5: Slow("too few in flight", "CartPole-v1",
-            {"actors": 1, "envs_per_actor": 1, "groups_per_actor": 1, "batch_size": 1},
-            {"envs_per_actor": 32, "groups_per_actor": 2, "batch_size": 8}, [Laborious]),
+    5: Slow("computing environments", "environments", "CartPole-v1",
+            {"actors": 1, "envs_per_actor": 16, "batch_size": 8}, {"actors": 2}, [Laborious]),
 }
 
 
@@ -107,6 +111,18 @@ def shares(run: wb.Run, *, seconds: float = 5.0) -> dict[str, float]:
         rows = run.metrics(f"time_{part}")
         found[part] = float(rows[rows.time_s > rows.time_s.max() - seconds].value.mean())
     return found
+
+
+def cores_used(run: wb.Run, who: str, *, seconds: float = 5.0) -> float:
+    """Cores that a process of the run ("actor-0", "learner") keeps busy in the next `seconds`: 1.0 is one whole core.
+
+    Raises RunNotAlive where there is no such process on this machine.
+    """
+    process = harm.process(run, who)
+    before, started = process.cpu_times(), time.monotonic()
+    time.sleep(seconds)
+    after = process.cpu_times()
+    return (after.user + after.system - before.user - before.system) / (time.monotonic() - started)
 
 
 def _launched(number: int, changes: Mapping[str, Any]) -> wb.Run:
