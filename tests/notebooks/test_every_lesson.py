@@ -15,7 +15,6 @@ from workbench.lessons.exercise import every
 
 REWRITTEN = {"00-concepts", "04-r2d2-by-hand", "05-tuning-live", "11-break-it", "13-find-the-bottleneck"}
 WITHOUT_EXERCISES = {path.stem for path in LESSONS} - REWRITTEN  # to be rewritten
-WITHOUT_EXERCISES = {path.stem for path in LESSONS} - REWRITTEN  # to be rewritten
 LAST_SECTIONS = ["## Things to try", "## Questions", "## In five lines", "## Read on"]
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)

@@ -35,7 +35,7 @@ class Sleepy(gymnasium.Wrapper):  # type: ignore[misc]  # gymnasium is not typed
 
 
 class Loading(gymnasium.Wrapper):  # type: ignore[misc]  # gymnasium is not typed here
-    """One step in a hundred takes 0.2 s, as where a level is loaded."""
+    """One step in a hundred takes 0.3 s, as where a level is loaded."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -43,7 +43,7 @@ class Loading(gymnasium.Wrapper):  # type: ignore[misc]  # gymnasium is not type
 
     def step(self, action: Any) -> Any:
         if self._draws.random() < 0.01:
-            time.sleep(0.2)
+            time.sleep(0.3)
         return self.env.step(action)
 
 
