@@ -44,7 +44,7 @@ def check_symptom(number: int, run: wb.Run) -> None:
 def test_a_broken_run_shows_its_fault_and_learns_once_that_is_mended(home: Path, number: int) -> None:
     run = broken_run(number)
     before = run.wait(frames=LOOK, timeout_s=900)
-    assert mean(run, "entropy") > COIN - 0.02 and mean(run, "episode_return") < 35
+    assert mean(run, "entropy") > COIN - 0.05 and mean(run, "episode_return") < 35
     check_symptom(number, run)
     run.tune(**remedy(number, SEALED[number].fault))
     run.wait(frames=before.frames + LEARN, episode_return=80, timeout_s=900)

@@ -48,12 +48,12 @@ class Loading(gymnasium.Wrapper):  # type: ignore[misc]  # gymnasium is not type
 
 
 class Laborious(gymnasium.Wrapper):  # type: ignore[misc]  # gymnasium is not typed here
-    """Each step computes for a millisecond or so."""
+    """Each step computes for one or two milliseconds."""
 
     _numbers = np.linspace(-3, 3, 4096)
 
     def step(self, action: Any) -> Any:
-        for _ in range(50):
+        for _ in range(400):
             np.tanh(self._numbers)
         return self.env.step(action)
 
