@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.lessons.exercises.vtrace import vtrace
+from workbench.lessons.exercises.vtrace import importance_ratios, vtrace
 
 
 def _without_clipping(values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, **_: Any) -> Any:
@@ -14,17 +14,53 @@ def _without_clipping(values: Any, last_value: Any, rewards: Any, discounts: Any
 
 
 def _forgets_the_clip_of_the_trace(
-    values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, rho_bar: float = 1.0, c_bar: float = 1.0
+    values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, rho_bar: float = 1.0, **_: Any
 ) -> Any:
     return vtrace(values, last_value, rewards, discounts, rhos, rho_bar=rho_bar, c_bar=rho_bar)
 
 
 def _ignores_ends(values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, **clips: Any) -> Any:
-    return vtrace(values, last_value, rewards, np.full(len(values), 0.9), rhos, **clips)
+    return vtrace(values, last_value, rewards, np.full(np.shape(values), 0.9), rhos, **clips)
 
 
 def _one_step(values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, **_: Any) -> Any:
-    return rewards + discounts * np.append(values[1:], last_value)
+    return rewards + discounts * np.concatenate([values[1:], [last_value]])
 
 
-WRONG = {"targets": [_without_clipping, _forgets_the_clip_of_the_trace, _ignores_ends, _one_step]}
+def _ignores_lambda(
+    values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, rho_bar: float = 1.0, c_bar: float = 1.0,
+    **_: Any,
+) -> Any:
+    return vtrace(values, last_value, rewards, discounts, rhos, rho_bar, c_bar)
+
+
+def _upside_down(actions: Any, target: float, behaviour: float) -> Any:
+    return importance_ratios(actions, behaviour, target)
+
+
+def _always_right(actions: Any, target: float, behaviour: float) -> Any:
+    return np.full(np.shape(actions), target / behaviour)
+
+
+def _differences(actions: Any, target: float, behaviour: float) -> Any:
+    return np.where(actions, target - behaviour, behaviour - target)
+
+
+def _not_normalized(behaviour: float, target: float, rho_bar: float) -> float:
+    return min(rho_bar * behaviour, target)
+
+
+def _clips_the_ratio(behaviour: float, target: float, rho_bar: float) -> float:
+    return behaviour * min(rho_bar, target / behaviour)
+
+
+def _the_target(behaviour: float, target: float, rho_bar: float) -> float:
+    return target
+
+
+WRONG = {
+    "targets": [_without_clipping, _forgets_the_clip_of_the_trace, _ignores_ends, _one_step, _ignores_lambda],
+    "ratios": [_upside_down, _always_right, _differences],
+    "fixed_point": [_not_normalized, _clips_the_ratio, _the_target],
+    "expected_lag": [128, 512, 4, 32],
+}

@@ -9,16 +9,19 @@ import torch
 
 from workbench.algorithms.vtrace.targets import vtrace_targets
 from workbench.lessons.answers import expect_close, expect_written
-from workbench.lessons.exercise import Exercise
+from workbench.lessons.exercise import Exercise, Wrong
+
+ENVIRONMENTS, BATCH = 512, 4
 
 
-def vtrace(values, last_value, rewards, discounts, rhos, rho_bar=1.0, c_bar=1.0):  # type: ignore[no-untyped-def]
-    """Targets v_0 ... v_{T-1} of the values V(x_0) ... V(x_{T-1}), by equation 1 from the back."""
-    targets = np.zeros(len(values))
+def vtrace(values, last_value, rewards, discounts, rhos, rho_bar=1.0, c_bar=1.0, lambda_=1.0):  # type: ignore[no-untyped-def]
+    """Targets v_0 ... v_{T-1}, [T, B], by remark 1 from the back."""
+    targets = np.zeros_like(values)
     next_value, next_target = last_value, last_value  # V(x_T) = v_T
     for t in reversed(range(len(values))):
-        delta = min(rho_bar, rhos[t]) * (rewards[t] + discounts[t] * next_value - values[t])
-        targets[t] = values[t] + delta + discounts[t] * min(c_bar, rhos[t]) * (next_target - next_value)
+        delta = np.minimum(rho_bar, rhos[t]) * (rewards[t] + discounts[t] * next_value - values[t])
+        c = lambda_ * np.minimum(c_bar, rhos[t])
+        targets[t] = values[t] + delta + discounts[t] * c * (next_target - next_value)
         next_value, next_target = values[t], targets[t]
     return targets
 
@@ -30,28 +33,87 @@ def _check_targets(answer: Any) -> None:
         (_case(rho=3.0), "with ratios of 3, which ρ̄ and c̄ cut"),
         (_case(rho=0.5), "with ratios of 0.5"),
         (_case(rho=3.0, rho_bar=2.0, c_bar=0.5), "with ρ̄ = 2 and c̄ = 0.5"),
+        (_case(rho=1.0, lambda_=0.5), "with λ = 0.5"),
     ):
         expect_close(expect_written(answer(**case)), _targets(**case), words, case)
 
 
 def _case(*, rho: float, end: bool = False, **clips: float) -> dict[str, Any]:
-    discounts = np.array([0.9, 0.0 if end else 0.9, 0.9])
-    return {"values": np.array([1.0, 2.0, 3.0]), "last_value": 4.0, "rewards": np.array([1.0, 0.0, 2.0]),
-            "discounts": discounts, "rhos": np.full(3, rho), **clips}
+    """Two unrolls of three steps, side by side."""
+    discounts = np.array([[0.9, 0.9], [0.0 if end else 0.9, 0.9], [0.9, 0.9]])
+    return {"values": np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]), "last_value": np.array([4.0, 1.0]),
+            "rewards": np.array([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]), "discounts": discounts,
+            "rhos": np.array([[rho, 1.0], [rho, 1.0], [rho, 1.0]]), **clips}
 
 
 def _targets(
-    values: Any, last_value: float, rewards: Any, discounts: Any, rhos: Any, rho_bar: float = 1.0, c_bar: float = 1.0
+    values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, rho_bar: float = 1.0, c_bar: float = 1.0,
+    lambda_: float = 1.0,
 ) -> Any:
     """The same by the function that the learner uses."""
-    column = [torch.as_tensor(array, dtype=torch.float64).unsqueeze(1) for array in (values, rewards, discounts, rhos)]
-    last = torch.tensor([last_value], dtype=torch.float64)
-    targets = vtrace_targets(column[0], bootstrap_value=last, r_t=column[1], discount_t=column[2], rho_tm1=column[3],
-                             rho_clip=rho_bar, c_clip=c_bar)
-    return targets.vs.squeeze(1).numpy()
+    numbers = [torch.as_tensor(array, dtype=torch.float64) for array in (values, rewards, discounts, rhos)]
+    targets = vtrace_targets(
+        numbers[0], bootstrap_value=torch.as_tensor(last_value), r_t=numbers[1], discount_t=numbers[2],
+        rho_tm1=numbers[3], rho_clip=rho_bar, c_clip=c_bar, lambda_=lambda_)
+    return targets.vs.numpy()
 
 
 targets = Exercise(
     _check_targets, vtrace,
     why="One pass from the back: the correction of step t+1, cut by c̄ and γ, is added to the error of step t.",
+)
+
+
+def importance_ratios(actions, target, behaviour):  # type: ignore[no-untyped-def]
+    """π(a|x) / μ(a|x) of each action; True is a step to the right."""
+    return np.where(actions, target / behaviour, (1 - target) / (1 - behaviour))
+
+
+def _check_ratios(answer: Any) -> None:
+    actions = np.array([[True, False], [True, True]])
+    for target, behaviour in ((0.8, 0.5), (0.3, 0.3), (0.1, 0.4)):
+        given = expect_written(answer(actions, target, behaviour))
+        right = importance_ratios(actions, target, behaviour)  # type: ignore[no-untyped-call]
+        expect_close(given, right, "the ratio of each action taken",
+                     {"actions (1: right)": actions, "π(right)": target, "μ(right)": behaviour})
+
+
+ratios = Exercise(
+    _check_ratios, importance_ratios,
+    why="Right was chosen with probability μ(right), left with 1 - μ(right); π has the same two cases.",
+)
+
+
+def clipped_policy(behaviour, target, rho_bar):  # type: ignore[no-untyped-def]
+    """The probability of going right of π_ρ̄, equation 3."""
+    right, left = min(rho_bar * behaviour, target), min(rho_bar * (1 - behaviour), 1 - target)
+    return right / (right + left)
+
+
+def _check_fixed_point(answer: Any) -> None:
+    for behaviour, target, rho_bar in ((0.5, 0.8, 1.0), (0.5, 0.8, 10.0), (0.5, 0.8, 0.1), (0.6, 0.2, 1.0)):
+        right = clipped_policy(behaviour, target, rho_bar)  # type: ignore[no-untyped-call]
+        expect_close(expect_written(answer(behaviour, target, rho_bar)), right,
+                     "the probability of going right of π_ρ̄",
+                     {"μ(right)": behaviour, "π(right)": target, "ρ̄": rho_bar})
+
+
+fixed_point = Exercise(
+    _check_fixed_point, clipped_policy,
+    why="Clipping takes away the excess of π over ρ̄ μ; what is left is divided by its sum, to be a policy again.",
+)
+
+
+def _check_lag(answer: Any) -> None:
+    number, per_unroll = float(expect_written(answer)), ENVIRONMENTS / BATCH
+    if number == per_unroll:
+        raise Wrong("So many updates are made while an unroll fills. That is the lag of its first steps. And its last?")
+    expect_close(number, per_unroll / 2, "the mean over the steps of an unroll",
+                 {"environments": ENVIRONMENTS, "unrolls in a batch": BATCH})
+
+
+expected_lag = Exercise(
+    _check_lag, ENVIRONMENTS / BATCH / 2,
+    why="While an unroll fills, every environment fills one: 512 / 4 = 128 updates. Its first steps are so old, its "
+        "last ones new, and the mean is about half of it.",
 )
