@@ -29,6 +29,8 @@ def test_the_first_lesson_runs_and_keeps_a_picture_of_its_run(module_home: Path,
     assert re.search(r"\(no interval: fewer than 5 episodes\), 1 episode\b", said)
     expert = re.findall(r"Evaluation\(ALE/Pong-v5 at [\d,]+ frames: mean return (-?[\d.]+)", said)[-1]
     assert float(expert) >= 15, "it has visibly learnt something"
+    assert "first_run.reached: the lesson goes on with the solution" in said
+    assert "data:image/png" in str(cell_with(cells, "wb.play(expert)").outputs), "a game to play in the first minutes"
     bundle = dict(cell_with(cells, "cartpole.dashboard()").outputs[0].data)
     assert "application/vnd.jupyter.widget-view+json" not in bundle
     page = bundle["text/html"]
