@@ -20,8 +20,8 @@ def test_the_third_lesson_shows_policy_lag_and_what_correcting_for_it_does(modul
     check_learnt_values(shown_table(cell_with(cells, "for settings in CASES")))
     runs = {row["run"]: row for row in shown_table(cell_with(cells, "rows.round(2)")).values()}
     corrected, plain = runs["V-trace"], runs["no correction"]
-    entropies = [float(run["entropy (nats)"]) for run in (corrected, plain)]
-    assert entropies[0] > 0.25 and entropies[1] < entropies[0] / 2, runs
+    entropies = [float(run["lowest entropy"]) for run in (corrected, plain)]
+    assert entropies[0] > 0.05 and entropies[1] < entropies[0] / 2, runs  # the other may explore again later
     assert float(corrected["return"]) > 30, runs  # chance: 22; the other may catch up late
     assert all(float(run["policy lag (updates)"]) > 25 for run in runs.values())
     assert all(shows_a_picture(cell_with(cells, text)) for text in ("diagonal + points", "def curves"))
