@@ -1,0 +1,64 @@
+"""Exercises of lesson 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.exercise import Exercise, Wrong
+
+STEPS_PER_S, UNROLL, NETWORK_MB = 100_000, 20, 30
+
+longest_wait = Exercise(
+    lambda answer: expect_choice(answer, "largest", {
+        "smallest": "A batch of one message runs as soon as that message is there.",
+        "the same": "A batch runs when its last message has come. Does that take as long for one message as for eight?",
+    }),
+    "largest",
+    why="A batch of all environments runs when the slowest of them has come, so the others wait for it, in every step.",
+)
+
+short_timeout = Exercise(
+    lambda answer: expect_choice(answer, "fill falls, speed rises", {
+        "fill rises, speed falls": "The timeout sends off those that are there. Is the batch fuller for it?",
+        "both rise": "The timeout sends off those that are there. Is the batch fuller for it?",
+        "both fall": "Emptier batches: right. But those that were sent off are not waiting any more.",
+    }),
+    "fill falls, speed rises",
+    why="Batches leave before they are full, and a slow environment delays itself alone.",
+)
+
+
+def time_of_a_round_ms(environments, steps_per_s):  # type: ignore[no-untyped-def]
+    """Milliseconds from one step of an environment to its next one."""
+    return 1000 * environments / steps_per_s
+
+
+def _check_round(answer: Any) -> None:
+    for environments, steps_per_s in ((32, 1600.0), (1, 50.0), (64, 6400.0)):
+        expect_close(expect_written(answer(environments, steps_per_s)), 1000 * environments / steps_per_s,
+                     "the milliseconds between two steps of one environment",
+                     {"environments": environments, "steps/s of all of them": steps_per_s})
+
+
+round_ms = Exercise(
+    _check_round, time_of_a_round_ms,
+    why="Little's law: what is under way = rate x time. 32 environments that make 1,600 steps/s together make 50 each, "
+        "one in 20 ms.",
+)
+
+
+def _check_traffic(answer: Any) -> None:
+    number, expected = float(expect_written(answer)), STEPS_PER_S / UNROLL * NETWORK_MB / 1000
+    if abs(number - expected * UNROLL) < 1:
+        raise Wrong("So much it were if the network were fetched before each step. It is fetched before each unroll.")
+    if abs(number - expected * 1000) < 1:
+        raise Wrong("That is in MB/s. The answer is wanted in GB/s.")
+    expect_close(number, expected, "unrolls per second x size of the network",
+                 {"steps/s": STEPS_PER_S, "steps in an unroll": UNROLL, "network, MB": NETWORK_MB}, tolerance=0.02)
+
+
+parameter_traffic = Exercise(
+    _check_traffic, STEPS_PER_S / UNROLL * NETWORK_MB / 1000,
+    why="100,000 steps/s in unrolls of 20 are 5,000 unrolls/s, and 30 MB for each are 150 GB/s.",
+)
