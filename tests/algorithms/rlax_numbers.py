@@ -24,6 +24,7 @@ def main() -> None:
     q, target_q = random.normal(size=(T, A)), random.normal(size=(T, A))
     actions = random.integers(0, A, T)
     kl = random.random(T)
+    targets, weight, bias = random.normal(3.0, 20.0, (2, T)), random.normal(size=A), random.normal(size=1)
 
     corrected = rlax.vtrace_td_error_and_advantage(
         values[:-1], values[1:], r_t, discount_t, np.exp(log_rho), 0.9, 1.2, 1.0)
@@ -32,6 +33,13 @@ def main() -> None:
     pair = rlax.SIGNED_HYPERBOLIC_PAIR
     double_q = np.array(target_q)[np.arange(T), q.argmax(-1)]
     temperature, alpha = rlax.LagrangePenalty(0.7, 0.1, False), rlax.LagrangePenalty(3.0, 0.05, False)
+
+    initial_state, popart_update = rlax.popart(1, 0.1 / T, 1e-4, 1e6)  # rlax adds up steps where we average
+    popart, params = [], {"w": weight[:, None], "b": bias}
+    state = initial_state()
+    for number in range(2):
+        params, state = popart_update(params, state, targets[number], np.zeros(T, np.int64))
+        popart.append([state.shift[0], state.second_moment[0], state.scale[0], *params["w"][:, 0], params["b"][0]])
 
     def vmpo(of_temperature: float, of_alpha: float) -> tuple[float, float]:
         loss, weights, _ = rlax.vmpo_compute_weights_and_temperature_loss(
@@ -44,6 +52,7 @@ def main() -> None:
         "inputs": {
             "r_t": r_t, "values": values, "discount_t": discount_t, "log_rho": log_rho, "advantages": advantages,
             "log_probs": log_probs, "mu": mu, "pi": pi, "q": q, "target_q": target_q, "actions": actions, "kl": kl,
+            "targets": targets, "weight": weight, "bias": bias,
         },
         "gae": rlax.truncated_generalized_advantage_estimation(r_t, discount_t, 0.9, values),
         "vtrace_errors": corrected.errors, "vtrace_pg_advantage": corrected.pg_advantage,
@@ -54,6 +63,7 @@ def main() -> None:
         "transformed_n_step": rlax.transformed_n_step_returns(pair, r_t, discount_t, double_q, 3),
         "vmpo": vmpo(0.7, 3.0), "vmpo_temperature_slope": jax.grad(lambda eta: vmpo(eta, 3.0)[0])(0.7),
         "vmpo_alpha_slope": jax.grad(lambda a: vmpo(0.7, a)[0])(3.0),
+        "popart": popart,
     }
     plain = jax.tree_util.tree_map(lambda value: np.asarray(value).tolist(), numbers)
     Path(__file__).with_suffix(".json").write_text(json.dumps(plain, indent=1) + "\n")

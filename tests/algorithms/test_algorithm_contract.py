@@ -10,6 +10,7 @@ import torch
 import workbench as wb
 from workbench import algorithms, networks
 from workbench.config import ALGORITHMS, RunConfig
+from workbench.config.hyperparameters import BaselineFields, RegularizationFields
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
 from workbench.policies import check_algorithm
 from workbench.trajectory import ActionSpec, EnvironmentSpec
@@ -36,6 +37,20 @@ def test_every_algorithm_keeps_the_rules(algorithm: str, spec: EnvironmentSpec, 
     name = ("nature" if spec.shows_images else "mlp") + memory
     network = networks.build(name, spec=spec, heads=one.heads, seed=0)
     check_algorithm.check(one, network, spec=spec, config=config.hyperparameters)
+
+
+@pytest.mark.parametrize("memory", ["", "-lstm"])
+@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if issubclass(ALGORITHMS[name], BaselineFields)])
+def test_every_baseline_keeps_the_rules_with_all_that_normalises_and_adapts(algorithm: str, memory: str) -> None:
+    adapts = issubclass(ALGORITHMS[algorithm], RegularizationFields)
+    costs = {"target_entropy": 0.5, "kl_cost_target": 0.01} if adapts else {}
+    config = check_algorithm.smaller(RunConfig.build(
+        "x", algorithm=algorithm, normalize_values=True, normalize_rewards=True, **costs))
+    for spec in SPECS.values():
+        one = algorithms.build(config, spec=spec)
+        name = ("nature" if spec.shows_images else "mlp") + memory
+        network = networks.build(name, spec=spec, heads=one.heads, seed=0)
+        check_algorithm.check(one, network, spec=spec, config=config.hyperparameters)
 
 
 class Good(wb.Algorithm):

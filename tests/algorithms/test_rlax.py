@@ -12,6 +12,7 @@ from torch import Tensor
 
 from workbench.algorithms.advantages import generalised_advantages
 from workbench.algorithms.distributions import CATEGORICAL
+from workbench.algorithms.popart import Moments, moments_after, preserved
 from workbench.algorithms.ppo import targets as ppo
 from workbench.algorithms.r2d2 import targets as r2d2
 from workbench.algorithms.vmpo import targets as vmpo
@@ -83,3 +84,14 @@ def test_vmpo() -> None:
     slopes = torch.autograd.grad(of_eta + of_alpha + policy, [eta, alpha])
     assert float(slopes[0]) == pytest.approx(RLAX["vmpo_temperature_slope"], rel=1e-9)
     assert float(slopes[1]) == pytest.approx(RLAX["vmpo_alpha_slope"], rel=1e-9)
+
+
+def test_popart() -> None:
+    one = torch.ones((), dtype=torch.float64)
+    moments, (weight, bias) = Moments(0 * one, one, one), (given("weight"), given("bias"))  # rlax begins with 0 and 1
+    for targets, expected in zip(given("targets"), RLAX["popart"], strict=True):
+        new = moments_after(moments, mean=targets.mean(), second=targets.square().mean(), step_size=0.1)
+        weight, bias = preserved(weight, bias, old=moments, new=new)
+        moments = new
+        ours = [moments.mean, moments.second, moments.deviation, *weight, *bias]
+        np.testing.assert_allclose([float(number) for number in ours], expected, rtol=1e-12)

@@ -24,7 +24,8 @@ RUNS = {
              "dueling_size": 32, "normalize_observations": True, **COMMON},
     "sac": {"environment": "Pendulum-v1", "replay_size": 60, "replay_min_size": 12, "replay_ratio": 1.5,
             "critic_size": 32, **COMMON},
-    "ppo": {"environment": "testing/catch-v0", "epochs": 4, "minibatches": 2, **COMMON},
+    "ppo": {"environment": "testing/catch-v0", "epochs": 4, "minibatches": 2, "normalize_values": True,
+            "normalize_rewards": True, "kl_cost_target": 0.01, **COMMON},
 }
 WHOLE = {"ppo": 32}  # updates of a stretch that ends with a round of 8 updates
 

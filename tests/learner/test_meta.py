@@ -19,6 +19,13 @@ from workbench.learner.devices.device import Device
 MORE = {
     "vtrace, images, an LSTM": (RunConfig.build("x", network="impala-deep-lstm", **UNROLL), IMAGES),
     "vtrace, observations normalised": (RunConfig.build("x", normalize_observations=True, **UNROLL), VECTOR),
+    "vtrace, values and rewards normalised, costs that adapt":
+        (RunConfig.build("x", normalize_values=True, normalize_rewards=True, target_entropy=0.5, kl_cost_target=0.01,
+                         **UNROLL), VECTOR),
+    "ppo, values and rewards normalised, costs that adapt":
+        (RunConfig.build("x", algorithm="ppo", normalize_values=True, normalize_rewards=True, target_entropy=0.5,
+                         kl_cost_target=0.01, **UNROLL), VECTOR),
+    "vmpo, values normalised": (RunConfig.build("x", algorithm="vmpo", normalize_values=True, **UNROLL), VECTOR),
     "r2d2, images": (RunConfig.build("x", algorithm="r2d2", burn_in=2, lstm_size=16, dueling_size=16, **UNROLL),
                      IMAGES),
 }
@@ -51,7 +58,9 @@ def test_an_update_reads_no_value_of_the_device(name: str) -> None:
     trainer = trainer_on(device, config, spec)
     batch = device.place_batch(batch_of(config, spec, seed=0))
     for _ in range(2):  # the second one finds the optimizer's state
+        trainer.algorithm.before_update(batch, config=config.hyperparameters, peers=None)
         loss, loss_and_norm = trainer._step(batch, config.hyperparameters)
+        trainer.algorithm.after_update(loss, config=config.hyperparameters, peers=None)
         assert loss_and_norm.device.type == "meta" and loss_and_norm.shape == (2,)
         assert all(value.device.type == "meta" for value in loss.scalars.values())
 

@@ -13,6 +13,7 @@ from workbench import algorithms, networks
 from workbench.algorithms import PolicyValueOutput, collate, stack_frames
 from workbench.algorithms.frame_stacking import join_frames, push_frames
 from workbench.algorithms.interface import Heads
+from workbench.algorithms.running_statistics import RunningStatistics
 from workbench.checkpoints import write
 from workbench.config import RunConfig
 from workbench.errors import ShapeMismatch
@@ -20,7 +21,7 @@ from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training.checkpointing import groups_of, restore
 from workbench.learner.training.trainer import Trainer
-from workbench.networks.normalization import Observed, RunningStatistics, needs_observed
+from workbench.networks.normalization import Observed, needs_observed
 from workbench.networks.torsos import Joined, small_cnn
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 

@@ -18,11 +18,13 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import distribution_of, scores_of
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
+from workbench.algorithms.running_statistics import Peers
 from workbench.config import LearningConfig
 from workbench.errors import AlgorithmFailed, InvalidInput
 from workbench.trajectory import ACTION_KINDS, NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags, Unroll
 
 State = tuple[Tensor, ...]
+DISCOUNTED_RETURN = "discounted_return"  # a behaviour field that inference fills in where an algorithm names it
 
 
 class PolicyValueOutput(NamedTuple):
@@ -75,6 +77,7 @@ class Heads:
         lstm_size: units of an LSTM.
         dueling_size: units of the hidden layer in each dueling head; 0 for no dueling heads.
         critic_size: units of the hidden layers of critics that read actions.
+        popart: whether the value's last layer is a `popart.PopArtValue`.
     """
 
     output: type[NetworkOutput] = PolicyValueOutput
@@ -82,6 +85,7 @@ class Heads:
     lstm_size: int = 256
     dueling_size: int = 0
     critic_size: int = 256
+    popart: bool = False
 
 
 class Network(Protocol):
@@ -132,6 +136,7 @@ class Loss(NamedTuple):
         next_states: [B, ...] each, the recomputed recurrent state before the first step of the next unrolls, or None.
         enough: 0-d, above 0 where the policy has moved far enough: the rest of the round's epochs is left out. None:
             all are made.
+        value_targets: [T, B], what the values were trained towards, for a value head that follows them (`popart`).
     """
 
     total: Tensor
@@ -140,6 +145,7 @@ class Loss(NamedTuple):
     priorities: Tensor | None = None
     next_states: State | None = None
     enough: Tensor | None = None
+    value_targets: Tensor | None = None
 
 
 class Outlook(NamedTuple):
@@ -190,7 +196,11 @@ class Algorithm:
     # ---- acting -----------------------------------------------------------------------------------------------------
 
     def behaviour_fields(self) -> Mapping[str, FieldSpec]:
-        """The fields of the behaviour's output that are stored with every step: the policy's parameters and V."""
+        """The fields of the behaviour's output that are stored with every step: the policy's parameters and V.
+
+        `DISCOUNTED_RETURN` among them is no output: inference adds it, R_t = r_t + γ R_{t-1} of an environment's own
+        rewards r since its episode (or life) began, float32 [B].
+        """
         return {"policy_logits": ((self.spec.actions.parameters,), "float32"), "value": ((), "float32")}
 
     def act(
@@ -238,10 +248,14 @@ class Algorithm:
         output, _ = network(stacked, batch.previous_action, batch.reward, batch.start, batch.initial_state)
         return output
 
+    def rewards(self, batch: Batch, config: Any) -> Tensor:
+        """r_t of steps 1 … T, [T, B], before `reward_scale` and clipping."""
+        return batch.reward[1:]
+
     def rewards_and_discounts(self, batch: Batch, config: Any) -> tuple[Tensor, Tensor]:
         """r_t and γ_t of steps 1 … T, [T, B], with the ends of episodes in them (see `episode_ends`)."""
         return rewards_and_discounts(
-            batch.reward[1:],
+            self.rewards(batch, config),
             ended=batch.has(NO_DISCOUNT)[1:],
             truncated=batch.has(Flags.TRUNCATED)[1:],
             bootstrap_values=batch.bootstrap_value[1:],
@@ -252,6 +266,12 @@ class Algorithm:
 
     def prepare(self, network: nn.Module) -> None:
         """Called once the network's weights are in place, before `load_state`, `loss` and `updated`."""
+
+    def before_update(self, batch: Batch, *, config: Any, peers: Peers | None) -> None:
+        """Called before the loss of each batch, for statistics of the data; `peers` average over several learners."""
+
+    def after_update(self, loss: Loss, *, config: Any, peers: Peers | None) -> None:
+        """Called after each update with its loss, before `updated`; see `before_update`."""
 
     def updated(self, network: nn.Module, *, updates: int, config: Any) -> None:
         """Called after each update of the network, with the number of updates so far."""

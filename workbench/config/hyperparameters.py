@@ -14,6 +14,8 @@ from workbench.config.settings import setting, validate, with_default
 
 _SEED_SCRIPT = "SEED gcp/train_atari.sh"
 _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
+_SEED_VTRACE = "SEED vtrace/learner.py"
+_SEED_CONSTRAINTS = "SEED policy_gradient/modules/constraints.py"
 
 
 @dataclass(frozen=True)
@@ -102,3 +104,36 @@ class ReplayConfig(LearningConfig):
                                          high=10.0, live=True, group="learning", source=_SEED_R2D2)
     save_replay: bool = setting(False, "checkpoints hold the replay, so that a resumed run goes on with it; of the "
                                 "automatic ones only the newest keeps it", live=True, group="system")
+
+
+@dataclass(frozen=True)
+class BaselineFields:
+    """Fields of an algorithm whose baseline is a state value, beside those of the class that says on what it trains."""
+
+    normalize_values: bool = setting(
+        False, "PopArt: the value head predicts returns of mean 0 and deviation 1; values that are shown or stored "
+        "stay in the units of rewards", source="arXiv 1602.07714, 1809.04474; SEED policy_gradient/modules/popart.py")
+    popart_step_size: float = setting(0.01, "share of the newest update in PopArt's mean and deviation", low=1e-6,
+                                      high=1.0, live=True, group="loss", scale="log",
+                                      source="SEED policy_gradient/modules/running_statistics.py")
+    normalize_rewards: bool = setting(
+        False, "rewards are divided by the running deviation of their discounted returns and clipped to ±10, before "
+        "reward_scale and max_abs_reward; values are in these units too", source="OpenAI baselines, vec_normalize.py")
+
+
+@dataclass(frozen=True)
+class RegularizationFields:
+    """Fields of an algorithm with an entropy_cost: what that and the cost of KL are adapted to."""
+
+    target_entropy: float | None = setting(None, "entropy that the weight is adapted to, negative where actions are "
+                                           "numbers; None: fixed weight", unit="nats", low=-1000.0, high=1000.0,
+                                           live=True, group="exploration", source=_SEED_VTRACE)
+    entropy_cost_speed: float = setting(10.0, "speed at which the entropy weight adapts", low=0.0, high=1000.0,
+                                        source=_SEED_VTRACE)
+    kl_cost: float = setting(0.0, "weight of KL(behaviour ‖ target)", low=0.0, high=100.0, live=True, group="loss",
+                             source=_SEED_VTRACE)
+    kl_cost_target: float | None = setting(
+        None, "KL(behaviour ‖ target) of an update that kl_cost is adapted to, from kl_cost on (from 1 if that is 0); "
+        "None: fixed weight", unit="nats", low=0.0, high=100.0, live=True, group="loss", source=_SEED_CONSTRAINTS)
+    kl_cost_speed: float = setting(10.0, "speed at which kl_cost adapts", low=0.0, high=1000.0,
+                                   source=f"as that of entropy_cost; {_SEED_CONSTRAINTS}: 1")

@@ -24,6 +24,7 @@ NETWORKS = (
 WEIGHT_FIELDS = (
     "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "own_algorithm", "network",
     "lstm_size", "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
+    "normalize_values", "normalize_rewards",
 )  # fmt: skip
 LISTING = "run.hyperparameters lists the fields that can be changed."
 REPLAY_S = 1800.0  # enough to write a large replay to a slow disk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.algorithms.interface import Network, NetworkOutput, PolicyValueOutput, QValueOutput
+from workbench.algorithms.popart import PopArtValue
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork, Torso
 from workbench.networks.registry import NAMES, NetworkFactory, build, check, default_name
@@ -16,6 +17,7 @@ __all__ = [
     "NetworkOutput",
     "PolicyValueNetwork",
     "PolicyValueOutput",
+    "PopArtValue",
     "QValueOutput",
     "Torso",
     "build",

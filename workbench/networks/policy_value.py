@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import PolicyValueOutput, State
+from workbench.algorithms.popart import PopArtValue
 from workbench.errors import InvalidInput
 from workbench.networks.lstm import ResettingLSTM, memory_inputs
 from workbench.networks.normalization import Observation
@@ -45,11 +46,12 @@ class PolicyValueNetwork(nn.Module):
         actions: the actions, where they are of another kind.
         value_torso: a separate torso for the value, or None to share `torso`; not with an LSTM.
         lstm_size: 0 for no LSTM.
+        popart: whether the value's last layer normalises what it learns (`algorithms.popart`).
     """
 
     def __init__(
         self, torso: Torso, *, num_actions: int = 0, actions: ActionSpec | None = None,
-        value_torso: Torso | None = None, lstm_size: int = 0,
+        value_torso: Torso | None = None, lstm_size: int = 0, popart: bool = False,
     ) -> None:
         super().__init__()
         if actions is None and num_actions < 1:
@@ -61,7 +63,7 @@ class PolicyValueNetwork(nn.Module):
         self.memory = ResettingLSTM(torso.features + actions.encoded_size + 1, size=lstm_size) if lstm_size else None
         features = lstm_size or torso.features
         self.policy = nn.Linear(features, actions.parameters)
-        self.value = nn.Linear(features, 1)
+        self.value = PopArtValue(features) if popart else nn.Linear(features, 1)
         orthogonal(self.policy, POLICY_GAIN)
         orthogonal(self.value, 1.0)
 

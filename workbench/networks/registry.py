@@ -93,7 +93,8 @@ def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
         raise NetworkFailed(f"no network that ships gives {heads.output.__name__}, which the algorithm asks for. Pass "
                             "one of your own: network=...")
     value_torso = torso() if name == "mlp" else None  # so the value's large gradients do not disturb a small policy
-    return PolicyValueNetwork(torso(), actions=spec.actions, value_torso=value_torso, lstm_size=lstm_size)
+    return PolicyValueNetwork(torso(), actions=spec.actions, value_torso=value_torso, lstm_size=lstm_size,
+                              popart=heads.popart)
 
 
 def _torso(make: Callable[[tuple[int, ...]], Any], spec: EnvironmentSpec) -> Any:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from workbench import algorithms, environments, networks
 from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate
 from workbench.algorithms.batch import Batch
+from workbench.algorithms.interface import DISCOUNTED_RETURN
 from workbench.config import ReplayConfig, RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
@@ -140,6 +141,7 @@ def _acted(
     """A function that gives the action and behaviour of one step; checks all that reads a network's output."""
     generator = torch.Generator().manual_seed(0)
     rows = _ROWS
+    outputs = {name: entry for name, entry in behaviour.items() if name != DISCOUNTED_RETURN}  # inference adds that
     shape = (1, rows, *spec.stacked_shape)
     observation = torch.zeros(shape, dtype=getattr(torch, spec.observation_dtype))
     previous = torch.zeros(1, rows, *spec.actions.shape, dtype=getattr(torch, spec.actions.dtype))
@@ -154,9 +156,9 @@ def _acted(
             _rule(isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], Mapping),
                   f"act(...) returns (actions, behaviour fields), not {_said(said)}.")
             _check_actions(said[0], spec)
-            _rule(said[1].keys() == behaviour.keys(),
-                  f"act(...) gives the fields {sorted(said[1])}, but behaviour_fields() names {sorted(behaviour)}.")
-            for name, (form, _) in behaviour.items():
+            _rule(said[1].keys() == outputs.keys(),
+                  f"act(...) gives the fields {sorted(said[1])}, but behaviour_fields() names {sorted(outputs)}.")
+            for name, (form, _) in outputs.items():
                 _rule(_is(said[1][name], (rows, *form)), f"act(...) gives {name!r} as {_said(said[1][name])}, but "
                                                          f"behaviour_fields() promises shape {(rows, *form)}.")
             told.append(said)
@@ -209,6 +211,8 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
 
 
 def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any) -> None:
+    with _naming("before_update(batch, ...)"):
+        algorithm.before_update(batch, config=config, peers=None)
     with _naming("loss(network, batch=..., config=...)"):
         loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
     _rule(isinstance(loss, Loss), f"loss(...) returns a wb.Loss(total, scalars), not {_said(loss)}.")
@@ -232,6 +236,8 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
     _rule(any(bool(slope.abs().sum() > 0) for slope in slopes), "loss(...) gives no weight of the network a gradient.")
     _rule(all(bool(torch.isfinite(slope).all()) for slope in slopes), "a gradient of loss(...) is not finite.")
     network.zero_grad(set_to_none=True)
+    with _naming("after_update(loss, ...)"):
+        algorithm.after_update(loss, config=config, peers=None)
     with _naming("updated(network, ...)"):
         algorithm.updated(network, updates=1, config=config)
     if isinstance(config, ReplayConfig):

@@ -7,11 +7,13 @@ import torch
 from workbench.algorithms.advantages import generalised_advantages, normalised
 from workbench.algorithms.awr import targets
 from workbench.algorithms.awr.config import AWRConfig
+from workbench.algorithms.baseline import baseline_loss
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
+from workbench.algorithms.interface import Loss, Network, PolicyValueOutput
+from workbench.algorithms.regularization import RegularizedAlgorithm
 
 
-class AWR(Algorithm):
+class AWR(RegularizedAlgorithm):
     """Advantage-weighted regression (Peng et al. 2019, arXiv 1910.00177).
 
     One network learns policy and value together, on recent unrolls (SEED's way); the paper has two networks, and a
@@ -24,19 +26,23 @@ class AWR(Algorithm):
         """Weighted imitation, value loss and entropy of a minibatch, as means over its T·B steps."""
         output: PolicyValueOutput = self.outputs(network, batch)
         logits, values = output.policy_logits[:-1].float(), output.value[:-1].float()
-        before, policy = batch.behaviour["value"], self.distribution
+        before, acted = batch.behaviour["value"], batch.behaviour["policy_logits"][:-1]
+        policy, scaled = self.distribution, self.in_deviations
         r_t, discount_t = self.rewards_and_discounts(batch, config)
         advantages = generalised_advantages(before, r_t=r_t, discount_t=discount_t, lambda_=config.lambda_)
         returns = advantages + before[:-1]
         weights = targets.imitation_weights(
-            normalised(advantages), temperature=config.temperature, largest=config.largest_weight)
-        entropy = policy.entropy(logits).mean()
+            normalised(scaled(advantages)), temperature=config.temperature, largest=config.largest_weight)
+        bonus = self.entropy_bonus(logits, config=config)
+        penalty = self.kl_penalty_if_any(logits, behaviour_logits=acted, config=config)
         terms = {
             "policy_loss": targets.weighted_imitation_loss(
                 policy.log_prob(logits, actions=batch.action[:-1]), weights=weights),
-            "baseline_loss": config.baseline_cost * 0.5 * (returns - values).square().mean(),
-            "entropy_loss": -config.entropy_cost * entropy,
+            "baseline_loss": config.baseline_cost * baseline_loss(scaled(values), targets=scaled(returns)),
+            **bonus.terms,
+            **penalty.terms,
         }
         total = torch.stack(list(terms.values())).sum()
-        scalars = {"loss": total, **terms, "entropy": entropy}
-        return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"weight": weights})
+        scalars = {"loss": total, **terms, **bonus.scalars, **penalty.scalars, **self.normalisation()}
+        return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"weight": weights},
+                    value_targets=returns)

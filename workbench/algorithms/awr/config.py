@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workbench.config.hyperparameters import EpochsConfig
+from workbench.config.hyperparameters import BaselineFields, EpochsConfig, RegularizationFields
 from workbench.config.settings import setting, with_default
 
 _PAPER = "AWR, arXiv 1910.00177"
 
 
 @dataclass(frozen=True)
-class AWRConfig(EpochsConfig):
+class AWRConfig(RegularizationFields, BaselineFields, EpochsConfig):
     """Hyperparameters of AWR (Peng et al. 2019, arXiv 1910.00177), on recent unrolls as in SEED, not on a replay."""
 
     search: ClassVar[Mapping[str, Any]] = {"learning_rate": (3e-5, 3e-3), "temperature": (0.1, 10.0)}

@@ -10,14 +10,15 @@ import torch
 
 from workbench.algorithms.advantages import generalised_advantages, normalised
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
+from workbench.algorithms.interface import Loss, Network, PolicyValueOutput
 from workbench.algorithms.ppo import targets
 from workbench.algorithms.ppo.config import PPOConfig
+from workbench.algorithms.regularization import RegularizedAlgorithm
 
 _KL_MARGIN = 1.5  # times the target, as in Spinning Up and Stable-Baselines3
 
 
-class PPO(Algorithm):
+class PPO(RegularizedAlgorithm):
     """Proximal policy optimization (Schulman et al. 2017, arXiv 1707.06347)."""
 
     histogram_edges = {
@@ -29,24 +30,26 @@ class PPO(Algorithm):
         output: PolicyValueOutput = self.outputs(network, batch)
         logits, values, actions = output.policy_logits[:-1].float(), output.value[:-1].float(), batch.action[:-1]
         acted, values_before = batch.behaviour["policy_logits"][:-1], batch.behaviour["value"]
-        policy = self.distribution
+        policy, scaled = self.distribution, self.in_deviations
         r_t, discount_t = self.rewards_and_discounts(batch, config)
         advantages = generalised_advantages(values_before, r_t=r_t, discount_t=discount_t, lambda_=config.lambda_)
         returns = advantages + values_before[:-1]
-        if config.normalize_advantages:
-            advantages = normalised(advantages)
+        advantages = normalised(scaled(advantages)) if config.normalize_advantages else scaled(advantages)
         log_ratios = policy.log_prob(logits, actions=actions) - policy.log_prob(acted, actions=actions)
-        entropy = policy.entropy(logits).mean()
+        bonus = self.entropy_bonus(logits, config=config)
+        penalty = self.kl_penalty_if_any(logits, behaviour_logits=acted, config=config)
         terms = {
             "policy_loss": targets.clipped_surrogate_loss(log_ratios, advantages=advantages, clip=config.clip),
             "baseline_loss": config.baseline_cost * targets.clipped_value_loss(
-                values, before=values_before[:-1], targets=returns, clip=config.value_clip),
-            "entropy_loss": -config.entropy_cost * entropy,
+                scaled(values), before=scaled(values_before[:-1]), targets=scaled(returns), clip=config.value_clip),
+            **bonus.terms,
+            **penalty.terms,
         }
         total = torch.stack(list(terms.values())).sum()
         ratios = log_ratios.detach().exp()
         kl = targets.approximate_kl(log_ratios.detach())
-        scalars = {"loss": total, **terms, "entropy": entropy, "kl": kl,
-                   "clip_fraction": ((ratios - 1).abs() > config.clip).float().mean()}
+        scalars = {"loss": total, **terms, **bonus.scalars, "kl": kl, **penalty.scalars,
+                   "clip_fraction": ((ratios - 1).abs() > config.clip).float().mean(), **self.normalisation()}
         return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"importance_ratio": ratios},
-                    enough=kl - _KL_MARGIN * config.target_kl if config.target_kl > 0 else None)
+                    enough=kl - _KL_MARGIN * config.target_kl if config.target_kl > 0 else None,
+                    value_targets=returns)

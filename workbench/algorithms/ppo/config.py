@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workbench.config.hyperparameters import EpochsConfig
+from workbench.config.hyperparameters import BaselineFields, EpochsConfig, RegularizationFields
 from workbench.config.settings import setting, with_default
 
 _PAPER = "PPO, arXiv 1707.06347"
 
 
 @dataclass(frozen=True)
-class PPOConfig(EpochsConfig):
+class PPOConfig(RegularizationFields, BaselineFields, EpochsConfig):
     """Hyperparameters of PPO (Schulman et al. 2017, arXiv 1707.06347); a round is 1,024 steps, as there on Atari."""
 
     search: ClassVar[Mapping[str, Any]] = {
@@ -28,7 +28,8 @@ class PPOConfig(EpochsConfig):
                              group="loss", words="lambda (λ)", source=f"{_PAPER}, table 5")
     clip: float = setting(0.2, "ε: the importance ratio counts up to 1 ± this", low=0.0, high=10.0, live=True,
                           group="loss", source=f"{_PAPER}, eq. 7 and table 1; on Atari 0.1 (preset)")
-    value_clip: float = setting(0.0, "values may move by this from those of the acting network; 0: not clipped",
+    value_clip: float = setting(0.0, "values may move by this from those of the acting network, in deviations "
+                                "where values are normalized; 0: not clipped",
                                 low=0.0, high=1e6, live=True, group="loss",
                                 source="OpenAI baselines, ppo2; arXiv 2006.05990, section 3.1: no gain")
     target_kl: float = setting(0.0, "KL(behaviour ‖ target) at 1.5 times which a round ends after the update; 0: never",

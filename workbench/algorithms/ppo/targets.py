@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from workbench.algorithms.baseline import baseline_loss
+
 
 def clipped_surrogate_loss(log_ratios: Tensor, *, advantages: Tensor, clip: float) -> Tensor:
     """-mean min(ρ A, clip(ρ, 1-ε, 1+ε) A) (eq. 7), a scalar; the advantages have no gradient.
@@ -20,11 +22,10 @@ def clipped_surrogate_loss(log_ratios: Tensor, *, advantages: Tensor, clip: floa
 
 def clipped_value_loss(values: Tensor, *, before: Tensor, targets: Tensor, clip: float) -> Tensor:
     """½ mean max((V - R)², (V_clipped - R)²), V within `clip` of the value `before`; with 0 simply ½ mean (V - R)²."""
-    errors = (values - targets.detach()).square()
-    if clip > 0:
-        near = before + (values - before).clamp(-clip, clip)
-        errors = torch.maximum(errors, (near - targets.detach()).square())
-    return 0.5 * errors.mean()
+    if clip == 0:
+        return baseline_loss(values, targets=targets)
+    near = before + (values - before).clamp(-clip, clip)
+    return 0.5 * torch.maximum((values - targets.detach()).square(), (near - targets.detach()).square()).mean()
 
 
 def approximate_kl(log_ratios: Tensor) -> Tensor:

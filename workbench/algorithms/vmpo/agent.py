@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workbench.algorithms.advantages import generalised_advantages
+from workbench.algorithms.baseline import BaselineAlgorithm, baseline_loss
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
+from workbench.algorithms.interface import Loss, Network, PolicyValueOutput
 from workbench.algorithms.vmpo import targets
 from workbench.algorithms.vmpo.config import VMPOConfig
 from workbench.trajectory import EnvironmentSpec
@@ -19,7 +20,7 @@ from workbench.trajectory import EnvironmentSpec
 _SMALLEST = 1e-8  # multiplier, as in the paper
 
 
-class VMPO(Algorithm):
+class VMPO(BaselineAlgorithm):
     """V-MPO (Song et al. 2020, arXiv 1909.12238).
 
     The old policy is the one that acted, whose distribution is stored with each step, and not a target network. For
@@ -37,26 +38,29 @@ class VMPO(Algorithm):
         logits, values, policy = output.policy_logits[:-1].float(), output.value.float(), self.distribution
         r_t, discount_t = self.rewards_and_discounts(batch, config)
         advantages = generalised_advantages(values.detach(), r_t=r_t, discount_t=discount_t, lambda_=config.lambda_)
+        returns = advantages + values[:-1].detach()
+        advantages = self.in_deviations(advantages)
         temperature, kl_cost = F.softplus(self.multipliers) + _SMALLEST
         best = targets.better_half(advantages)
         better = advantages.flatten()[best]
         log_probs = policy.log_prob(logits, actions=batch.action[:-1]).flatten()[best]
         kl = policy.kl(batch.behaviour["policy_logits"][:-1], logits)
-        returns = advantages + values[:-1].detach()
         terms = {
             "policy_loss": targets.weighted_policy_loss(log_probs, advantages=better, temperature=temperature),
-            "baseline_loss": config.baseline_cost * 0.5 * (returns - values[:-1]).square().mean(),
+            "baseline_loss": config.baseline_cost * baseline_loss(
+                self.in_deviations(values[:-1]), targets=self.in_deviations(returns)),
             "temperature_loss": targets.temperature_loss(
                 temperature, advantages=better, bound=config.temperature_bound),
             "kl_loss": targets.kl_loss(kl, cost=kl_cost, bound=config.kl_bound),
         }
         total = torch.stack(list(terms.values())).sum()
         scalars = {"loss": total, **terms, "entropy": policy.entropy(logits).mean(), "kl": kl.mean(),
-                   "temperature": temperature, "kl_cost": kl_cost}
-        return Loss(total, {name: value.detach() for name, value in scalars.items()})
+                   "temperature": temperature, "kl_cost": kl_cost, **self.normalisation()}
+        return Loss(total, {name: value.detach() for name, value in scalars.items()}, value_targets=returns)
 
     def to(self, device: torch.device | str) -> VMPO:
-        """Returns itself, with the multipliers on `device`."""
+        """Returns itself, with all that it has learnt on `device`."""
+        super().to(device)
         self.multipliers = nn.Parameter(self.multipliers.detach().to(device))
         return self
 
@@ -65,8 +69,9 @@ class VMPO(Algorithm):
         return [self.multipliers]
 
     def state(self) -> dict[str, Tensor]:
-        return {"multipliers": self.multipliers.detach().clone()}
+        return {**super().state(), "multipliers": self.multipliers.detach().clone()}
 
     @torch.no_grad()
     def load_state(self, state: Mapping[str, Tensor]) -> None:
+        super().load_state(state)
         self.multipliers.copy_(state["multipliers"])

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workbench.config.hyperparameters import LearningConfig
+from workbench.config.hyperparameters import BaselineFields, LearningConfig
 from workbench.config.settings import setting, with_default
 
 _PAPER = "V-MPO, arXiv 1909.12238"
 
 
 @dataclass(frozen=True)
-class VMPOConfig(LearningConfig):
+class VMPOConfig(BaselineFields, LearningConfig):
     """Hyperparameters of V-MPO (Song et al. 2020, arXiv 1909.12238)."""
 
     search: ClassVar[Mapping[str, Any]] = {

@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from workbench.algorithms.adaptive_cost import lagrange_loss
+
 
 def better_half(advantages: Tensor) -> Tensor:
     """Indices [N/2] of the flattened advantages above their median, as in the E-step. The host never waits for them."""
@@ -35,4 +37,4 @@ def kl_loss(kl: Tensor, *, cost: Tensor, bound: float) -> Tensor:
         kl: KL(π_old ‖ π) of every step, any shape.
         cost: α.
     """
-    return (cost * (bound - kl.detach()) + cost.detach() * kl).mean()
+    return lagrange_loss(kl, cost=cost, bound=bound).mean()

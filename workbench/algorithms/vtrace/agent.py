@@ -1,30 +1,23 @@
-"""V-trace as the learner uses it: the loss of a batch, and an entropy cost that may adapt."""
+"""V-trace as the learner uses it: the loss of a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
-from torch import Tensor, nn
 
+from workbench.algorithms.baseline import baseline_loss
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
+from workbench.algorithms.interface import Loss, Network, PolicyValueOutput
+from workbench.algorithms.regularization import RegularizedAlgorithm
 from workbench.algorithms.vtrace import targets
 from workbench.algorithms.vtrace.config import VTraceConfig
-from workbench.algorithms.vtrace.entropy_cost import EntropyCost
-from workbench.trajectory import EnvironmentSpec
 
 
-class VTrace(Algorithm):
+class VTrace(RegularizedAlgorithm):
     """IMPALA's algorithm (arXiv 1802.01561) with SEED RL's additions."""
 
     histogram_edges = {
         "importance_ratio": tuple(10.0 ** (power / 10) for power in range(-20, 21))
     }
-
-    def __init__(self, config: VTraceConfig, *, spec: EnvironmentSpec) -> None:
-        super().__init__(config, spec=spec)
-        self.entropy_cost = EntropyCost(config.entropy_cost_speed)
 
     def loss(self, network: Network, *, batch: Batch, config: VTraceConfig) -> Loss:
         """Policy gradient, value, entropy and KL losses of a batch, as means over its T·B steps.
@@ -34,7 +27,7 @@ class VTrace(Algorithm):
         output: PolicyValueOutput = self.outputs(network, batch)
         logits_tm1, v_tm1 = output.policy_logits[:-1].float(), output.value[:-1].float()
         a_tm1, behaviour_logits_tm1 = batch.action[:-1], batch.behaviour["policy_logits"][:-1]
-        policy = self.distribution
+        policy, scaled = self.distribution, self.in_deviations
         log_rho_tm1 = targets.log_importance_ratios(
             logits_tm1.detach(), behaviour_logits=behaviour_logits_tm1, actions=a_tm1, distribution=policy
         )
@@ -50,36 +43,17 @@ class VTrace(Algorithm):
             c_clip=config.c_clip,
             pg_rho_clip=config.pg_rho_clip,
         )
-        entropy = targets.entropy(logits_tm1, distribution=policy)
-        entropy_loss, entropy_cost = self.entropy_cost.losses(
-            entropy, entropy_cost=config.entropy_cost, target_entropy=config.target_entropy
-        )
+        bonus = self.entropy_bonus(logits_tm1, config=config)
+        penalty = self.kl_penalty(logits_tm1, behaviour_logits=behaviour_logits_tm1, config=config)
         terms = {
             "policy_loss": targets.policy_gradient_loss(
-                logits_tm1, actions=a_tm1, advantages=corrected.pg_advantages, distribution=policy
+                logits_tm1, actions=a_tm1, advantages=scaled(corrected.pg_advantages), distribution=policy
             ),
-            "baseline_loss": config.baseline_cost * targets.baseline_loss(v_tm1, targets=corrected.vs),
-            "entropy_loss": entropy_loss,
-            "kl_loss": config.kl_cost * targets.kl_to_behaviour(
-                logits_tm1, behaviour_logits=behaviour_logits_tm1, distribution=policy
-            ),
+            "baseline_loss": config.baseline_cost * baseline_loss(scaled(v_tm1), targets=scaled(corrected.vs)),
+            **bonus.terms,
+            **penalty.terms,
         }
         total = torch.stack(list(terms.values())).sum()
-        scalars = {"loss": total, **terms, "entropy": entropy, "entropy_cost": entropy_cost}
+        scalars = {"loss": total, **terms, **bonus.scalars, **penalty.scalars, **self.normalisation()}
         detached = {name: value.detach() for name, value in scalars.items()}
-        return Loss(total, detached, {"importance_ratio": log_rho_tm1.exp()})
-
-    def to(self, device: torch.device | str) -> VTrace:
-        """Returns itself, with the entropy cost's parameter on `device`."""
-        self.entropy_cost.parameter = nn.Parameter(self.entropy_cost.parameter.detach().to(device))
-        return self
-
-    def parameters(self) -> list[nn.Parameter]:
-        """The entropy cost's parameter, which has a gradient only while a target entropy is set."""
-        return [self.entropy_cost.parameter]
-
-    def state(self) -> dict[str, Tensor]:
-        return self.entropy_cost.state()
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        self.entropy_cost.load_state(state)
+        return Loss(total, detached, {"importance_ratio": log_rho_tm1.exp()}, value_targets=corrected.vs)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workbench.config.hyperparameters import LearningConfig
+from workbench.config.hyperparameters import BaselineFields, LearningConfig, RegularizationFields
 from workbench.config.settings import setting, with_default
 
 
 @dataclass(frozen=True)
-class VTraceConfig(LearningConfig):
+class VTraceConfig(RegularizationFields, BaselineFields, LearningConfig):
     """Hyperparameters of V-trace (IMPALA, Espeholt et al. 2018, arXiv 1802.01561; SEED RL, arXiv 1910.06591)."""
 
     search: ClassVar[Mapping[str, Any]] = {  # IMPALA table D.1
@@ -40,12 +40,5 @@ class VTraceConfig(LearningConfig):
                                           live=True, group="loss", source="IMPALA section 5.2.2, no-correction")
     entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0,
                                   live=True, group="exploration", scale="log", source="IMPALA table G.1")
-    target_entropy: float | None = setting(None, "entropy that the weight is adapted to, negative where actions are "
-                                           "numbers; None: fixed weight", unit="nats", low=-1000.0, high=1000.0,
-                                           live=True, group="exploration", source="SEED vtrace/learner.py")
-    entropy_cost_speed: float = setting(10.0, "speed at which the entropy weight adapts", low=0.0, high=1000.0,
-                                        source="SEED vtrace/learner.py")
     baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0,
                                    live=True, group="loss", scale="log", source="IMPALA table G.1")
-    kl_cost: float = setting(0.0, "weight of KL(behaviour ‖ target)", low=0.0, high=100.0, live=True, group="loss",
-                             source="SEED vtrace/learner.py")

@@ -83,23 +83,3 @@ def policy_gradient_loss(
 ) -> Tensor:
     """-mean_t,b A log π(a|x), a scalar; A has no gradient (section 4.2)."""
     return -(advantages.detach() * distribution.log_prob(policy_logits, actions=actions)).mean()
-
-
-def baseline_loss(values: Tensor, *, targets: Tensor) -> Tensor:
-    """½ mean_t,b (v - V(x))², a scalar; the targets have no gradient (section 4.2, halved as in SEED)."""
-    return 0.5 * (targets.detach() - values).square().mean()
-
-
-def entropy(policy_logits: Tensor, *, distribution: Distribution = CATEGORICAL) -> Tensor:
-    """mean_t,b of H[π(·|x)] (-Σ_a π log π where actions are choices), a scalar in nats."""
-    return distribution.entropy(policy_logits).mean()
-
-
-def kl_to_behaviour(
-    policy_logits: Tensor, *, behaviour_logits: Tensor, distribution: Distribution = CATEGORICAL
-) -> Tensor:
-    """mean_t,b of KL(μ ‖ π) (Σ_a μ (log μ - log π) where actions are choices), a scalar in nats.
-
-    SEED estimates it by log μ(a) - log π(a); the sum over actions is that estimate's mean, without its noise.
-    """
-    return distribution.kl(behaviour_logits, policy_logits).mean()

@@ -17,10 +17,11 @@ import torch
 from torch import nn
 
 from workbench.algorithms.distributions import distribution_of
-from workbench.algorithms.interface import Algorithm, NetworkOutput, Roles, State
+from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, NetworkOutput, Roles, State
 from workbench.config import RunConfig
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher, Request
+from workbench.learner.inference.discounted_returns import DiscountedReturns
 from workbench.learner.inference.environment_tables import EnvironmentTables, PlacedSteps
 from workbench.learner.inference.frame_table import FrameTable
 from workbench.learner.inference.opponent import Opponent
@@ -81,6 +82,8 @@ class Inference:
         self._returns = np.zeros(num_envs, np.float64)
         self._scores = np.zeros(num_envs, np.float64)  # all 0 if the environment has no score
         self._lengths = np.zeros(num_envs, np.int64)
+        keeps = DISCOUNTED_RETURN in algorithm.behaviour_fields()
+        self._discounted = DiscountedReturns(num_envs) if keeps else None
 
     def serve(self, batcher: Batcher) -> None:
         """Run batches until the batcher or the queue is closed."""
@@ -170,6 +173,8 @@ class Inference:
         self._returns[rows] = 0
         self._scores[rows] = 0
         self._lengths[rows] = 0
+        if self._discounted is not None:
+            self._discounted.forget(rows)
         self._assembler.reset(rows, request.run_id)
         if self._opponent is not None:
             self._opponent.begin_life(rows)
@@ -216,6 +221,9 @@ class Inference:
         action, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
         arrays = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
         first = [value[: begins.sum()] for value in rest[len(arrays) : len(arrays) + len(before)]]
+        if self._discounted is not None:
+            discount = self._roles.config.hyperparameters.discount
+            arrays[DISCOUNTED_RETURN] = self._discounted.add(rows, batch, discount=discount)
         values = np.zeros(number, np.float32)
         if bootstrap:
             values[batch.final_index] = rest[-1][: len(batch.final_index)]
@@ -290,6 +298,8 @@ class Inference:
             return
         for name in ("_run_ids", "_returns", "_scores", "_lengths"):
             setattr(self, name, grown(getattr(self, name), more))
+        if self._discounted is not None:
+            self._discounted.resize(num_envs)
         self._tables.resize(num_envs)
         self._assembler.resize(num_envs)
         if self._opponent is not None:

@@ -144,6 +144,7 @@ class Trainer:
         self._check_earlier(on_bad)
         with self._device.tracing():
             batch = self._device.place_batch(batch)
+            self.algorithm.before_update(batch, config=config, peers=self._learners.peers)
             self._set_rate(learning_rate)
             loss, loss_and_norm = self._recorded_step(batch, config)
             if self._device.lags:
@@ -157,6 +158,7 @@ class Trainer:
             if isinstance(self.network, Observed) and len(self.network.statistics):
                 stacks = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
                 self.network.observe(stacks[:-1], self._learners.peers)  # the last step is the next unroll's first
+            self.algorithm.after_update(loss, config=config, peers=self._learners.peers)
             self.algorithm.updated(self.network, updates=self.updates, config=config)
             self._add(loss, lags)
         return loss

@@ -1,0 +1,31 @@
+"""The discounted return of each environment so far, by which an algorithm may normalise rewards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.replay.assembler import grown
+from workbench.trajectory import ENDS, Array, Flags, StepBatch
+
+
+class DiscountedReturns:
+    """R_t = r_t + γ R_{t-1} of the environment's own rewards, since an episode or a life began. Not thread-safe."""
+
+    def __init__(self, num_envs: int) -> None:
+        self._sums = np.zeros(num_envs, np.float64)
+
+    def add(self, rows: Array, batch: StepBatch, *, discount: float) -> Array:
+        """R_t of `rows`, float32 [N], with the rewards of their steps in `batch`. The first step after an episode's end
+        still carries the reward of its last; after it the sum is 0."""
+        counted = batch.has(ENDS) | ~batch.start
+        sums = discount * self._sums[rows] + np.where(counted, batch.reward, 0.0)
+        self._sums[rows] = np.where(batch.has(ENDS | Flags.LIFE_LOST), 0.0, sums)
+        return sums.astype(np.float32)
+
+    def forget(self, rows: Array) -> None:
+        """Begin anew with `rows`, whose environments begin a new life."""
+        self._sums[rows] = 0
+
+    def resize(self, num_envs: int) -> None:
+        """Make room for `num_envs` environments; existing rows stay the same."""
+        self._sums = grown(self._sums, num_envs - len(self._sums))
