@@ -27,7 +27,7 @@ from installing import ENVIRONMENTS, install, python_of
 from throughput import hardware
 
 import workbench as wb
-from workbench.config import ALGORITHMS
+from workbench.config import ALGORITHMS, DemonstrationsConfig
 
 RESULT = Path(__file__).parent / "results" / "algorithms.md"
 REQUIREMENTS = "stable_baselines.txt"
@@ -90,8 +90,9 @@ def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]], fi
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(__doc__, script=__file__)
     parser.add_argument("--tasks", nargs="+", choices=list(OURS), default=list(OURS), help="default: both")
-    parser.add_argument("--algorithms", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS),
-                        help="of ours (default: all)")
+    known = [name for name, config in ALGORITHMS.items() if not issubclass(config, DemonstrationsConfig)]
+    parser.add_argument("--algorithms", nargs="+", choices=known, default=known,
+                        help="of ours (default: all that learn from their own steps)")
     parser.whole("--seeds", 3, "runs of each, whose median is shown")
     parser.whole("--frames", 100_000, "frames (= steps) of a run on CartPole; a fifth on Pendulum", least=1000,
                  most=10**9)

@@ -6,7 +6,16 @@ import importlib
 from pathlib import Path
 
 from workbench import algorithms
-from workbench.config import ALGORITHMS, DEFAULT, EpochsConfig, LearningConfig, ReplayConfig, RunConfig, settings
+from workbench.config import (
+    ALGORITHMS,
+    DEFAULT,
+    DemonstrationsConfig,
+    EpochsConfig,
+    LearningConfig,
+    ReplayConfig,
+    RunConfig,
+    settings,
+)
 from workbench.config.signatures import bounds_of
 from workbench.errors import InvalidInput
 from workbench.trajectory import ACTION_KINDS, ActionSpec, EnvironmentSpec
@@ -25,6 +34,8 @@ wb.launch("CartPole-v1", algorithm="ppo")                 # one of those below; 
 wb.sweep("CartPole-v1", algorithm="ppo")                  # over the algorithm's own space
 wb.compare("cartpole-ppo-1", "cartpole-vtrace-1")
 ```
+
+How to clone a policy, or yourself, from recorded games: [tools](tools.md#cloning-from-recorded-games).
 """
 
 OWN = """
@@ -41,7 +52,8 @@ fields are checked, live and on sliders where they say so, and checkpoints, resu
 import torch, workbench as wb
 
 class Reinforce(wb.Algorithm):
-    class Config(wb.LearningConfig):                      # each unroll once; or wb.EpochsConfig, wb.ReplayConfig
+    class Config(wb.LearningConfig):                      # each unroll once; or wb.EpochsConfig, wb.ReplayConfig, or
+                                                          # wb.DemonstrationsConfig
         learning_rate: float = 1e-3                       # another default of a field that all have
         beta: float = wb.setting(0.01, "weight of the entropy bonus", low=0.0, high=1.0, live=True)
 
@@ -75,6 +87,8 @@ def trains(config: type[LearningConfig]) -> str:
     """On what an algorithm of that configuration trains, in words."""
     if issubclass(config, EpochsConfig):
         return "epochs of minibatches"
+    if issubclass(config, DemonstrationsConfig):
+        return "demonstrations"
     return "prioritized replay" if issubclass(config, ReplayConfig) else "each unroll once"
 
 

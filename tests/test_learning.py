@@ -3,7 +3,7 @@
 import pytest
 
 import workbench as wb
-from workbench.config import ALGORITHMS
+from workbench.config import ALGORITHMS, DemonstrationsConfig
 from workbench.errors import ConnectionLost, RunNotAlive
 
 LEARNT_S = 900  # leaves the time limit of the tests some time to evaluate
@@ -41,12 +41,18 @@ SMALLEST = {
     "sac": ("CartPole-v1", {**SHORT, "envs_per_actor": 8, "learning_rate": 1e-3}, 60.0),
     "vtrace": ("CartPole-v1", {**CARTPOLE, "batch_size": 8, "warmup_updates": 0}, 75.0),
     "r2d2": ("testing/recall-v0", {**T_MAZE, "environment_options": {"length": 3}}, 0.7),
+    "bc": ("CartPole-v1", {**SHORT, "total_frames": 60_000}, 150.0),
 }
+DEMONSTRATIONS = 4  # of a policy that keeps the pole up for 500 steps
 
 
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 def test_an_algorithm_learns_its_smallest_task(home, algorithm):
     environment, fields, learnt = SMALLEST[algorithm]
+    if issubclass(ALGORITHMS[algorithm], DemonstrationsConfig):
+        expert = wb.pretrained("cartpole")
+        fields = {**fields, "demonstrations": [wb.rollout(expert, seed=seed, render=False)
+                                               for seed in range(DEMONSTRATIONS)]}
     run = wb.launch(environment, **{**fields, "algorithm": algorithm})
     assert run.wait(episode_return=learnt, timeout_s=LEARNT_S, progress=False).episode_return >= learnt
 

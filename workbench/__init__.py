@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workbench import environments, errors
     from workbench.algorithms.interface import Algorithm, Loss
     from workbench.checkpoints import Checkpoint
-    from workbench.config import EpochsConfig, LearningConfig, ReplayConfig, setting
+    from workbench.config import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig, setting
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.metrics.status import RunStatus
@@ -48,6 +48,7 @@ __all__ = [
     "Algorithm",
     "Checkpoint",
     "Comparison",
+    "DemonstrationsConfig",
     "EpochsConfig",
     "Evaluation",
     "Game",
@@ -94,7 +95,7 @@ _HOMES = {  # of each public name, its module
         ("workbench.algorithms.interface", ("Algorithm", "Loss")),
         ("workbench.checkpoints", ("Checkpoint",)),
         ("workbench.cli.magics", ("load_ipython_extension", "unload_ipython_extension")),  # for IPython
-        ("workbench.config", ("EpochsConfig", "LearningConfig", "ReplayConfig", "setting")),
+        ("workbench.config", ("DemonstrationsConfig", "EpochsConfig", "LearningConfig", "ReplayConfig", "setting")),
         ("workbench.environments", ("register_environment",)),
         ("workbench.errors", ("WorkbenchError",)),
         ("workbench.metrics.status", ("RunStatus",)),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.config import ALGORITHMS, settings
+from tests.played import checkpoint_in, rolled_out
+from workbench.config import ALGORITHMS, DemonstrationsConfig, settings
 
 pytestmark = pytest.mark.full
 
@@ -20,6 +21,9 @@ SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 8, "unroll_length": 8, 
 def test_two_learners_train_it_and_all_tools_know_it(home: Path, tmp_path: Path, algorithm: str) -> None:
     fields = {name: value for name, value in SMALL.items()
               if name in settings(ALGORITHMS[algorithm]) or name in ("actors", "envs_per_actor")}
+    if issubclass(ALGORITHMS[algorithm], DemonstrationsConfig):
+        played = checkpoint_in(tmp_path, "testing/catch-v0")
+        fields["demonstrations"] = [rolled_out(played, tmp_path / f"seed{seed}", seed=seed) for seed in range(2)]
     run = wb.launch("testing/catch-v0", algorithm=algorithm, learners=2, total_frames=4000, progress=False, **fields)
     status = run.wait(timeout_s=240, progress=False)
     assert status.state == "finished" and status.updates > 5

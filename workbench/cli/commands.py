@@ -200,7 +200,7 @@ def _run_fields(args: argparse.Namespace) -> dict[str, Any]:
     fields = {name: parse_value(setting, getattr(args, name)) for name, setting in known.items()
               if name not in APART and hasattr(args, name)}
     options = dict(map(pair, args.options))
-    named = ("algorithm", "name", "network", "preset", "checkpoint")
+    named = ("algorithm", "name", "network", "preset", "checkpoint", "demonstrations")
     return {**{name: getattr(args, name) for name in named},
             "environment_options": {name: json_or_text(value) for name, value in options.items()}, **fields}
 

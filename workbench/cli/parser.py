@@ -79,6 +79,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
                                          "of the environment, if it has one")
     parser.add_argument("--checkpoint", help="folder of a checkpoint, name of a run, or RUN@000000012345, whose "
                                              "weights to start from")
+    parser.add_argument("--demonstrations", nargs="+", metavar="ROLLOUT", help="folders or names of rollouts, for an "
+                                                                              "algorithm that learns from them")
     parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
                         help="option of the environment, value as JSON or text; may be given several times")
     known = all_settings()

@@ -7,7 +7,12 @@ A run's configuration is a `RunConfig` that holds the configuration of its algor
 
 from __future__ import annotations
 
-from workbench.config.hyperparameters import EpochsConfig, LearningConfig, ReplayConfig  # before the algorithms' own
+from workbench.config.hyperparameters import (  # before the algorithms' own
+    DemonstrationsConfig,
+    EpochsConfig,
+    LearningConfig,
+    ReplayConfig,
+)
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT  # isort: skip
 from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig
@@ -19,6 +24,7 @@ __all__ = [
     "NETWORKS",
     "REPLAY_S",
     "WEIGHT_FIELDS",
+    "DemonstrationsConfig",
     "EpochsConfig",
     "LearningConfig",
     "ReplayConfig",

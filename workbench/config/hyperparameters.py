@@ -1,7 +1,8 @@
 """Hyperparameters that algorithms share, with their sources; each one's own are in its folder in `algorithms`.
 
 The class from which an algorithm's configuration derives says on what it trains: `LearningConfig`, each unroll once and
-in order; `EpochsConfig`, several epochs of minibatches of each round of unrolls; `ReplayConfig`, a replay.
+in order; `EpochsConfig`, several epochs of minibatches of each round of unrolls; `ReplayConfig`, a replay;
+`DemonstrationsConfig`, recorded episodes.
 """
 
 from __future__ import annotations
@@ -104,6 +105,25 @@ class ReplayConfig(LearningConfig):
                                          high=10.0, live=True, group="learning", source=_SEED_R2D2)
     save_replay: bool = setting(False, "checkpoints hold the replay, so that a resumed run goes on with it; of the "
                                 "automatic ones only the newest keeps it", live=True, group="system")
+
+
+@dataclass(frozen=True)
+class DemonstrationsConfig(LearningConfig):
+    """Hyperparameters of training on recorded episodes, which `wb.launch(demonstrations=...)` takes.
+
+    A batch has `batch_size` unrolls of them, and then those of held-out episodes, whose `Batch.weight` is 0. The actors
+    go on acting with the policy that learns, and show how good it is; their own unrolls are dropped. Frames and steps
+    of a run are those of its actors; the metric `demonstration_epochs` counts what was trained on.
+    """
+
+    demonstration_ratio: float = setting(
+        4.0, "steps of demonstrations that are trained on per step that the actors act, which shows how good the "
+        "policy is; neither goes on without the other", low=1e-3, high=1e6, live=True, group="learning", scale="log",
+        source="ours; as the replay ratio")
+    validation_share: float = setting(0.1, "share of the demonstrations, whole episodes, that is not trained on: at "
+                                      "least one, if there are two; 0: none", low=0.0, high=0.9)
+    echo_factor: int = with_default(LearningConfig, "echo_factor", 1, help="1: demonstration_ratio takes its place",
+                                    high=1, live=False)
 
 
 @dataclass(frozen=True)

@@ -22,20 +22,20 @@ from functools import lru_cache
 from typing import Any
 
 from workbench.config.algorithms import ALGORITHMS
-from workbench.config.hyperparameters import EpochsConfig, LearningConfig, ReplayConfig
+from workbench.config.hyperparameters import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig
 from workbench.config.settings import GROUPS, KINDS, Setting, settings
 from workbench.errors import InvalidInput, UnknownName, printable
 
 _ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
-_BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig)}
+_BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig, DemonstrationsConfig)}
 _MOST_FIELDS, _LONGEST = 200, 1000
 _TEXTS = ("help", "unit", "scale", "source", "group", "words")
 _SWITCHES, _BOUNDS = ("live", "optional"), ("low", "high")
 _FORM = "Write each field as name: kind = default, such as beta: float = 0.1, or beta: float = wb.setting(0.1, ...)."
 ARGUMENTS = frozenset((  # of the calls that take fields: a field of such a name could never be given
-    "address", "algorithm", "changes", "checkpoint", "cls", "environment", "fields", "generations", "goal", "launcher",
-    "metric", "name", "network", "parallel", "preset", "progress", "pruner", "ready_timeout_s", "replay", "sampler",
-    "self", "space", "timeout_s", "trials", "trust_code", "wait_ready", "wrappers"))
+    "address", "algorithm", "changes", "checkpoint", "cls", "demonstrations", "environment", "fields", "generations",
+    "goal", "launcher", "metric", "name", "network", "parallel", "preset", "progress", "pruner", "ready_timeout_s",
+    "replay", "sampler", "self", "space", "timeout_s", "trials", "trust_code", "wait_ready", "wrappers"))
 
 
 # --- describing -------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
     """Plain data of which `config_class` makes the configuration class again.
 
     Args:
-        config: a subclass of LearningConfig, EpochsConfig or ReplayConfig, with or without @dataclass.
+        config: a subclass of one of `_BASES`, with or without @dataclass.
         taken: names that its fields may not have, beside ARGUMENTS.
 
     Raises:
@@ -70,7 +70,8 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not (isinstance(config, type) and issubclass(config, LearningConfig)):
         raise InvalidInput(f"Config={config!r:.100} must be a class that derives from wb.LearningConfig (each unroll "
-                           "is trained on once), wb.EpochsConfig (epochs of minibatches) or wb.ReplayConfig.")
+                           "is trained on once), wb.EpochsConfig (epochs of minibatches), wb.ReplayConfig or "
+                           "wb.DemonstrationsConfig (recorded episodes).")
     base = next(each for each in config.__mro__ if _BASES.get(each.__name__) is each)
     known, fields = {name: _entry(setting) for name, setting in settings(base).items()}, {}
     for each in reversed(config.__mro__[: config.__mro__.index(base)]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT
-from workbench.config.hyperparameters import LearningConfig, ReplayConfig
+from workbench.config.hyperparameters import DemonstrationsConfig, LearningConfig, ReplayConfig
 from workbench.config.own_algorithm import config_class
 from workbench.config.ports import check_ports
 from workbench.config.settings import Setting, setting, settings, unknown_field, validate
@@ -152,6 +152,11 @@ class RunConfig:
     def replays(self) -> bool:
         """Whether the algorithm trains from a replay, which checkpoints can hold."""
         return isinstance(self.hyperparameters, ReplayConfig)
+
+    @property
+    def imitates(self) -> bool:
+        """Whether the algorithm trains on demonstrations."""
+        return isinstance(self.hyperparameters, DemonstrationsConfig)
 
     @property
     def last_checkpoint_s(self) -> float:

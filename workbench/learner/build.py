@@ -29,8 +29,9 @@ from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.trainer import Trainer
 from workbench.policies import check_algorithm, frozen_opponent, roles
 from workbench.policies.player import load_opponent
-from workbench.replay import batch_source
+from workbench.replay import batch_source, demonstration_file
 from workbench.replay.assembler import UnrollAssembler
+from workbench.replay.demonstration_file import Recorded
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
 from workbench.trajectory import EnvironmentSpec
@@ -65,10 +66,11 @@ class Builder:
         factory = load_factory(self._run.code / "network.pkl")
         device = choose(config, spec, own_network=factory is not None)
         trainer = self._trainer(device, factory)
-        layout = self._layout(trainer)
+        layout, recorded = self._layout(trainer), self._demonstrations()
         experience = batch_source.build(
             trainer.algorithm, layout, config=state.hyperparameters, folder=self._run.replay(learners.rank),
             seed=state.seed(2), pin_memory=device.kind == "cuda", updates=lambda: trainer.updates,
+            recorded=recorded,
         )
         acting = for_inference(config, device, own_network=factory is not None)
         for each in (device, acting):
@@ -76,9 +78,11 @@ class Builder:
         generator = acting.generator(state.seed(1))
         counters = Restoring(self._run, newest=self._newest, state=state, log=self._log, trainer=trainer,
                              experience=experience, generator=generator).restore()
+        if recorded is not None and not trainer.updates and learners.leads:
+            self._log.event("demonstrations", f"learns from {recorded}", progress=counters)
         trainer.join(learners)
         learners.begin(steps=counters.steps, seed=state.seed(4, counters.updates))
-        keeps = acting.keeps_frames and acting.torch == device.torch and not config.replays
+        keeps = acting.keeps_frames and acting.torch == device.torch and not (config.replays or config.imitates)
         frames = FrameTable(layout, device=acting, slots=state.environments) if keeps else None
         policy = PublishedPolicy(trainer.network, version=trainer.updates, device=acting)
         inference = Inference(
@@ -121,6 +125,14 @@ class Builder:
             self._spec, unroll_length=self._state.hyperparameters.unroll_length, overlap=algorithm.overlap,
             behaviour=algorithm.behaviour_fields(), state_shapes=tuple(tuple(part.shape[1:]) for part in state),
         )
+
+    def _demonstrations(self) -> Recorded | None:
+        """The episodes that the run learns from, if its algorithm does. Raises StorageFailed, InvalidInput."""
+        if not self._state.config.imitates:
+            return None
+        recorded = demonstration_file.read(self._run.demonstrations)
+        demonstration_file.check_spaces(recorded, self._spec)
+        return recorded
 
     def _opponent(self, device: Device) -> Opponent | None:
         if self._state.config.opponent is None:

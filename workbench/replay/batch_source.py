@@ -1,4 +1,4 @@
-"""The source of training's batches: each unroll once and in order, rounds of epochs, or a replay.
+"""The source of training's batches: each unroll once and in order, rounds of epochs, a replay, or demonstrations.
 
 Inference only appends to a bounded queue; the training thread does everything else, so sampling never blocks inference.
 Only a full queue blocks inference; this back-pressure slows the actors.
@@ -15,8 +15,10 @@ import numpy as np
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss
-from workbench.config import EpochsConfig, ReplayConfig
+from workbench.config import DemonstrationsConfig, EpochsConfig, ReplayConfig
 from workbench.errors import CheckpointCorrupt
+from workbench.replay.demonstration_file import Recorded
+from workbench.replay.demonstrations import Demonstrations, acted_unrolls
 from workbench.replay.epochs import Epochs
 from workbench.replay.prioritized import Histograms, PrioritizedReplay
 from workbench.replay.queue import Fresh, UnrollQueue
@@ -197,7 +199,7 @@ def _priorities(loss: Loss | None) -> Array | None:
 
 def build(
     algorithm: Algorithm, layout: UnrollLayout, *, config: Any, folder: Path, seed: int, pin_memory: bool,
-    updates: Callable[[], int] = lambda: 0,
+    updates: Callable[[], int] = lambda: 0, recorded: Recorded | None = None,
 ) -> Experience:
     """The algorithm's source of batches, empty.
 
@@ -205,6 +207,7 @@ def build(
         config: the algorithm's configuration.
         folder: of a replay on disk.
         updates: returns the number of updates so far.
+        recorded: the demonstrations, where the algorithm trains on them.
 
     Raises:
         OutOfBounds: the configured replay does not fit.
@@ -214,6 +217,11 @@ def build(
         round_size = config.batch_size * config.minibatches
         queue = UnrollQueue(max(config.queue_size, round_size))
         return Epochs(queue, seed=seed, updates=updates, pin_memory=pin_memory)
+    if isinstance(config, DemonstrationsConfig):
+        assert recorded is not None
+        queue = UnrollQueue(max(config.queue_size, acted_unrolls(0, config.batch_size, config.demonstration_ratio)))
+        return Demonstrations(queue, recorded, layout, seed=seed, updates=updates,
+                              validation_share=config.validation_share, pin_memory=pin_memory)
     if not isinstance(config, ReplayConfig):
         return Fresh(UnrollQueue(max(config.queue_size, config.batch_size)), pin_memory=pin_memory)
     on_disk = config.replay_storage == "disk"

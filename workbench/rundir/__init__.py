@@ -132,6 +132,11 @@ class RunDirectory(RecordFolder):
         return self.path / "rollouts"
 
     @property
+    def demonstrations(self) -> Path:
+        """The file of the episodes that the run learns from; see `replay.demonstration_file`."""
+        return self.path / "demonstrations" / "steps.safetensors"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

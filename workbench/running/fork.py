@@ -16,6 +16,7 @@ from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, WEIGHT_FIELDS, RunConfig, Setting, unknown_field
 from workbench.errors import InvalidInput, RunExists, RunNotAlive
+from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
 from workbench.running.connection import Control, stored_status
@@ -62,10 +63,14 @@ def forked(
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
     preset = run.directory.read().get("preset")
     record = new_record(config, parent=parent, code=code, preset=preset, state=state)
-    return created(
-        name, _stem(run.name), {**record, "first_mean": stored_status(run.directory).first_mean}, code, place,
-        lambda new: checkpoints.copy(source, new.checkpoints, without=without, meta=meta),
-    )
+
+    def prepare(new: RunDirectory) -> None:
+        checkpoints.copy(source, new.checkpoints, without=without, meta=meta)
+        if config.imitates:
+            demonstration_file.link(run.directory.demonstrations, new.demonstrations)
+
+    record["first_mean"] = stored_status(run.directory).first_mean
+    return created(name, _stem(run.name), record, code, place, prepare)
 
 
 def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:

@@ -16,7 +16,7 @@ from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import StorageFailed, checked_arguments
 from workbench.rundir import sealed
 from workbench.rundir.files import make_private
-from workbench.running import waiting
+from workbench.running import demonstrating, waiting
 from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run
 from workbench.running.progress import notify
@@ -38,6 +38,7 @@ from workbench.wire import certificates
 
 if TYPE_CHECKING:
     from workbench.config.keywords import ResumeFields, RunFields
+    from workbench.playing.rollout import Rollout
 
 
 @with_fields()
@@ -53,6 +54,7 @@ def launch(
     preset: str | None = None,
     wrappers: Sequence[Wrapper] = (),
     checkpoint: Checkpoint | Run | str | Path | None = None,
+    demonstrations: Rollout | str | Path | Sequence[Rollout | str | Path] | None = None,
     wait_ready: bool = True,
     ready_timeout_s: float = 180.0,
     progress: bool | None = None,
@@ -76,6 +78,8 @@ def launch(
         wrappers: wrappers of each environment, such as subclasses of gymnasium.Wrapper, the first one innermost; code
             typed in a cell travels by value.
         checkpoint: the run starts from its weights; a run stands for its newest good checkpoint.
+        demonstrations: rollouts for an algorithm that learns from them: of `wb.rollout` and `wb.play`, their folders,
+            or the names of these. The run keeps a copy.
         progress: whether to show a line while waiting; None: in a notebook and in a terminal.
         fields: of the run and of its algorithm (`actors=2`, `learning_rate=6e-4`), see `workbench.config`.
 
@@ -91,9 +95,11 @@ def launch(
         environment, algorithm, network, preset, wrappers,
         {"device": device, **fields, "launcher": launcher, "address": address})
     launchers.checked(place, config)
+    keep_demonstrations = demonstrating.checked(demonstrations, config)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     record = new_record(config, parent=parent, code=code, preset=preset_name)
-    directory = created(name, stem_for(config), record, code, place)
+    directory = created(name, stem_for(config), record, code, place,
+                        lambda run: keep_demonstrations(run.demonstrations))
     return Run(directory, started(
         directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 

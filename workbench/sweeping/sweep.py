@@ -27,7 +27,8 @@ from workbench.errors import (
     UnknownName,
     checked_arguments,
 )
-from workbench.running import starting
+from workbench.playing.rollout import Rollout
+from workbench.running import demonstrating, starting
 from workbench.running.handle import Run
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
@@ -76,6 +77,7 @@ def sweep(
     preset: str | None = None,
     wrappers: Sequence[Wrapper] = (),
     checkpoint: Checkpoint | Run | str | Path | None = None,
+    demonstrations: Rollout | str | Path | Sequence[Rollout | str | Path] | None = None,
     **fields: Any,
 ) -> Sweep:
     """Start a search for good hyperparameters in the background, and return its handle once it has begun.
@@ -83,7 +85,8 @@ def sweep(
     The first trial has the default values, where they lie in the space.
 
     Args:
-        environment, algorithm, launcher, address, network, preset, wrappers, checkpoint: as `wb.launch`.
+        environment, algorithm, launcher, address, network, preset, wrappers, checkpoint, demonstrations: as
+            `wb.launch`.
         space: what to search, by name: (low, high), (low, high, "log") or (low, high, "linear") of a number, both ends
             included, on the field's own scale unless one is named; or a list of choices. None: the algorithm's own
             space, without the fields that are given.
@@ -117,6 +120,7 @@ def sweep(
     parallel = fitting(config) if parallel is None else parallel
     config = sharing_the_machine(config, searched, parallel)
     launchers.checked(launchers.by_name(launcher), config)
+    keep_demonstrations = demonstrating.checked(demonstrations, config)
     weights = None if checkpoint is None else starting.chosen_checkpoint(checkpoint)
     parent = None if weights is None else rundir.parent_of(weights.path, take="weights")
     record = {
@@ -128,6 +132,7 @@ def sweep(
 
     def fill(new: SweepFolder) -> None:
         study.create(new, goal=goal, first=first)
+        keep_demonstrations(new.demonstrations)
         if weights is not None:
             checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
 

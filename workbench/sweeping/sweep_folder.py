@@ -55,6 +55,11 @@ class SweepFolder(RecordFolder):
         return self.path / "checkpoints"
 
     @property
+    def demonstrations(self) -> Path:
+        """The file of the episodes that all runs learn from, if their algorithm does; as in a run."""
+        return self.path / "demonstrations" / "steps.safetensors"
+
+    @property
     def order_to_stop(self) -> Path:
         """A file that exists after a request to stop the sweep."""
         return self.path / "stop"

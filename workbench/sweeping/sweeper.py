@@ -16,6 +16,7 @@ from typing import Any
 from workbench import launchers
 from workbench.config import RunConfig
 from workbench.errors import RunExists, RunNotFound, WorkbenchError
+from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import starting
 from workbench.sweeping import study
@@ -160,7 +161,12 @@ class Sweeper:
         """Create the directory of a run with these fields and the sweep's name."""
         record = starting.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
                                      preset=self._record["preset"], state=state)
-        starting.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place)
+
+        def prepare(new: RunDirectory) -> None:
+            if self._config.imitates:
+                demonstration_file.link(self._sweep.demonstrations, new.demonstrations)
+
+        starting.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place, prepare)
 
     def _record_failure(self, trial: Any, run: RunDirectory, error: WorkbenchError) -> None:
         """Record the failure of a trial whose run cannot be created or started."""

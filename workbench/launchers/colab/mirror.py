@@ -1,8 +1,9 @@
 """Copies all that a run needs to continue to a folder that outlives its machine, such as a mounted Drive; and back.
 
 `<folder>/<name>/` holds run.json, the two newest checkpoints and the best one (without a replay, which is too large),
-metrics.sqlite, and code typed in cells. A checkpoint is written beside, verified and renamed. A Drive uploads files in
-any order, so checkpoints are verified again on the way back, and an older one replaces one that did not arrive whole.
+metrics.sqlite, demonstrations, and code typed in cells. A checkpoint is written beside, verified and renamed. A Drive
+uploads files in any order, so checkpoints are verified again on the way back, and an older one replaces one that did
+not arrive whole.
 SQLite never works in that folder: metrics.sqlite is one consistent, closed copy, made with each checkpoint.
 """
 
@@ -27,6 +28,7 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError, nearest
 from workbench.metrics import MetricsWriter, check_whole
+from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, files, lock, sealed
 
 KEPT = 2  # checkpoints: one is whole while the other is being uploaded
@@ -58,6 +60,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     record = {**run.read(), "mirrored": time.time()}
     _write(target / "run.json", json.dumps(record, indent=1).encode())
     _copy_checkpoint(newest, target / "checkpoints")
+    _copy_demonstrations(run, RunDirectory(target))
     _copy_metrics(run.metrics, target / "metrics.sqlite")
     _prune(target / "checkpoints")
     return newest.frames
@@ -103,6 +106,13 @@ def _copy_opponent(run: RunDirectory, opponent: Checkpoint, target: Path) -> Non
         for code in sealed.files_in(run.opponent.code):
             _write(target / "code" / code.name, code.read_bytes())
         _copy_checkpoint(opponent, target / "checkpoints")
+
+
+def _copy_demonstrations(run: RunDirectory, target: RunDirectory) -> None:
+    """Copy what the run learns from, once: nothing changes it."""
+    ours, theirs = run.demonstrations, target.demonstrations
+    if ours.exists() and not (theirs.exists() and theirs.stat().st_size == ours.stat().st_size):
+        demonstration_file.copy(ours, theirs)
 
 
 def _copy_metrics(metrics: Path, target: Path) -> None:
@@ -154,6 +164,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
             with suppress(CheckpointCorrupt):  # it did not arrive whole; the run goes on without it
                 checkpoints.copy(best, run.checkpoints, without=["replay"])
         checkpoints.copy(newest, run.checkpoints, without=["replay"])
+        _copy_demonstrations(source, run)
         _restore_metrics(source.metrics, run.metrics)
         _restore_opponent(source, run, opponent_code)
 

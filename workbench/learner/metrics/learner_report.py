@@ -25,7 +25,7 @@ Histogram = tuple[list[float], list[int]]  # edges and counts
 Packed = list[Any]  # an episode and its progress, see `packed_episode`
 _LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # steps of 1, then of 19 %
 _SUMMED = ("replay_unrolls", "replay_gb", "learner_memory_gb", "accelerator_memory_gb", "accelerator_total_gb",
-           "xla_compilations", "xla_fallbacks")
+           "xla_compilations", "xla_fallbacks", "demonstration_epochs")
 
 
 class Rates:

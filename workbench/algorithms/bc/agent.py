@@ -1,0 +1,69 @@
+"""Behaviour cloning as the learner uses it: the loss of a batch of demonstrations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from workbench.algorithms.batch import Batch
+from workbench.algorithms.bc import targets
+from workbench.algorithms.bc.config import BCConfig
+from workbench.algorithms.frame_stacking import stack_frames
+from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
+from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, Flags
+
+
+class BC(Algorithm):
+    """Behaviour cloning: the likelihood of the demonstrated actions (Pomerleau 1991, Neural Computation 3(1))."""
+
+    def __init__(self, config: BCConfig, *, spec: EnvironmentSpec) -> None:
+        super().__init__(config, spec=spec)
+        self.overlap = config.burn_in
+
+    def loss(self, network: Network, *, batch: Batch, config: BCConfig) -> Loss:
+        """-mean log π(a|x) of the demonstrations, value loss and entropy, as means over the T·B steps that count."""
+        output, actions = self._after_burn_in(network, batch), batch.action[self.overlap : -1]
+        logits, values = output.policy_logits[:-1].float(), output.value.float()
+        surprise = -self.distribution.log_prob(logits, actions=actions)
+        errors = 0.5 * (self._returns(values.detach(), batch, config) - values[:-1]).square()
+        entropy = targets.weighted_mean(self.distribution.entropy(logits), weights=batch.weight)
+        terms = {
+            "policy_loss": targets.weighted_mean(surprise, weights=batch.weight),
+            "baseline_loss": config.baseline_cost * targets.weighted_mean(errors, weights=batch.weight),
+            "entropy_loss": -config.entropy_cost * entropy,
+        }
+        total = torch.stack(list(terms.values())).sum()
+        kind, judged = self._judged(logits.detach(), actions)
+        scalars = {"loss": total, **terms, "entropy": entropy,
+                   kind: targets.weighted_mean(judged, weights=batch.weight)}
+        if len(batch.weight) > config.batch_size:  # the last ones are held out, see `DemonstrationsConfig`
+            held_out = (batch.weight == 0).float()
+            scalars["held_out_loss"] = targets.weighted_mean(surprise, weights=held_out)
+            scalars[f"held_out_{kind}"] = targets.weighted_mean(judged, weights=held_out)
+        return Loss(total, {name: value.detach() for name, value in scalars.items()})
+
+    def _after_burn_in(self, network: Network, batch: Batch) -> PolicyValueOutput:
+        """The network's output [T+1, B, ...] at the steps after the burn-in, which a network without memory skips."""
+        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+        inputs, state = (stacked, batch.previous_action, batch.reward, batch.start), batch.initial_state
+        if state and self.overlap:
+            with torch.no_grad():
+                _, state = network(*(part[: self.overlap] for part in inputs), state)
+            torch.clear_autocast_cache()  # else older torch casts no weight with gradient (pytorch #158232)
+        output: PolicyValueOutput
+        output, _ = network(*(part[self.overlap :] for part in inputs), state)
+        return output
+
+    def _returns(self, values: Tensor, batch: Batch, config: BCConfig) -> Tensor:
+        """The returns [T, B] that the values of the steps after the burn-in learn."""
+        r_t, discount_t = (part[self.overlap :] for part in self.rewards_and_discounts(batch, config))
+        cut_t = (batch.has(Flags.TRUNCATED) & ~batch.has(NO_DISCOUNT))[self.overlap + 1 :]
+        return targets.demonstrated_returns(values, r_t=r_t, discount_t=discount_t, cut_t=cut_t, lambda_=config.lambda_)
+
+    def _judged(self, logits: Tensor, actions: Tensor) -> tuple[str, Tensor]:
+        """How near the likeliest actions are to the demonstrated ones, [T, B], and what that is called."""
+        chosen, kind = self.distribution.mode(logits), self.spec.actions.kind
+        if kind == "tanh_normal":
+            to_environment = self.distribution.to_environment
+            return "action_error", targets.distance(to_environment(chosen), to_environment(actions))
+        return "accuracy", targets.agreement(chosen, actions, parts=kind != "categorical")
