@@ -239,8 +239,8 @@ def test_an_algorithm_typed_here_learns_from_demonstrations(home: Path, rollouts
 @pytest.mark.full
 def test_the_runs_of_a_sweep_have_them(home: Path, rollouts: list[Rollout]) -> None:
     pytest.importorskip("optuna")
-    sweep = wb.sweep("testing/catch-v0", demonstrations=rollouts, trials=2, parallel=1, total_frames=2000, pruner="none",
-                     space={"learning_rate": (1e-4, 1e-2)}, environment_options={"step_ms": 10.0},
+    sweep = wb.sweep("testing/catch-v0", demonstrations=rollouts, trials=2, parallel=1, total_frames=2000,
+                     pruner="none", space={"learning_rate": (1e-4, 1e-2)}, environment_options={"step_ms": 10.0},
                      **{name: value for name, value in BC.items() if name != "progress"})
     status = sweep.wait(timeout_s=240)
     assert status.state == "finished" and status.best_value is not None
