@@ -45,13 +45,15 @@ class BC(Algorithm):
     def _after_burn_in(self, network: Network, batch: Batch) -> PolicyValueOutput:
         """The network's output [T+1, B, ...] at the steps after the burn-in, which a network without memory skips."""
         stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
-        inputs, state = (stacked, batch.previous_action, batch.reward, batch.start), batch.initial_state
-        if state and self.overlap:
-            with torch.no_grad():
-                _, state = network(*(part[: self.overlap] for part in inputs), state)
-            torch.clear_autocast_cache()  # else older torch casts no weight with gradient (pytorch #158232)
         output: PolicyValueOutput
-        output, _ = network(*(part[self.overlap :] for part in inputs), state)
+        state, first = batch.initial_state, self.overlap
+        if state and first:
+            with torch.no_grad():
+                _, state = network(stacked[:first], batch.previous_action[:first], batch.reward[:first],
+                                   batch.start[:first], state)
+            torch.clear_autocast_cache()  # else older torch casts no weight with gradient (pytorch #158232)
+        output, _ = network(stacked[first:], batch.previous_action[first:], batch.reward[first:], batch.start[first:],
+                            state)
         return output
 
     def _returns(self, values: Tensor, batch: Batch, config: BCConfig) -> Tensor:
