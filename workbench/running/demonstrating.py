@@ -136,5 +136,6 @@ def _kept_actions(rollout: Rollout) -> Array:
     """The actions as unrolls keep them (`ActionSpec`): for numbers u, of which the environment got tanh(u)."""
     spec = rollout.action_spec
     if spec.kind == "tanh_normal":
-        return np.arctanh(rollout.actions.astype(np.float64).clip(-_NEARLY_1, _NEARLY_1)).astype(np.float32)
+        u: Array = np.arctanh(rollout.actions.astype(np.float64).clip(-_NEARLY_1, _NEARLY_1)).astype(np.float32)
+        return u
     return rollout.actions.astype(spec.dtype)
