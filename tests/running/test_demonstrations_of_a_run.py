@@ -244,6 +244,7 @@ def test_the_runs_of_a_sweep_have_them(home: Path, rollouts: list[Rollout]) -> N
                      **{name: value for name, value in BC.items() if name != "progress"})
     status = sweep.wait(timeout_s=240)
     assert status.state == "finished" and status.best_value is not None
-    for run in sweep.runs:
-        assert demonstration_file.read(wb.attach(run.name).directory.demonstrations).length.tolist() == [
+    assert len(sweep.trials) == 2
+    for trial in sweep.trials:
+        assert demonstration_file.read(wb.attach(trial.run).directory.demonstrations).length.tolist() == [
             rollout.steps for rollout in rollouts]
