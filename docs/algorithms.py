@@ -22,8 +22,10 @@ from workbench.trajectory import ACTION_KINDS, ActionSpec, EnvironmentSpec
 
 PAGE = Path(__file__).with_suffix(".md")
 WORDS = {"categorical": "one choice", "multi_discrete": "several choices", "bernoulli": "switches",
-         "tanh_normal": "numbers"}
-SIZES = {"categorical": (4,), "multi_discrete": (2, 3), "bernoulli": (2, 2), "tanh_normal": (0, 0)}
+         "tanh_normal": "numbers", "mixed": "mixed"}
+SPECS = {"categorical": ActionSpec("categorical", (4,)), "multi_discrete": ActionSpec("multi_discrete", (2, 3)),
+         "bernoulli": ActionSpec("bernoulli", (2, 2)), "tanh_normal": ActionSpec("tanh_normal", (0, 0)),
+         "mixed": ActionSpec.mixed({"0": ActionSpec("categorical", (4,)), "1": ActionSpec("tanh_normal", (0,))})}
 
 HEAD = """# Algorithms
 
@@ -96,7 +98,7 @@ def actions(name: str) -> str:
     """The kinds of actions that the algorithm chooses."""
     kinds = []
     for kind in ACTION_KINDS:
-        spec = ActionSpec(kind, SIZES[kind])  # type: ignore[arg-type]
+        spec = SPECS[kind]
         try:
             algorithms.build(RunConfig.build("x", algorithm=name),
                              spec=EnvironmentSpec("x", (3,), "float32", spec.encoded_size, actions=spec))

@@ -12,7 +12,9 @@ from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 from workbench.wire.messages import Hello
 
 KINDS = (ActionSpec("categorical", (3,)), ActionSpec("multi_discrete", (3, 2)), ActionSpec("bernoulli", (2, 2)),
-         ActionSpec("tanh_normal", (0, 0)))
+         ActionSpec("tanh_normal", (0, 0)),
+         ActionSpec.mixed({"0": ActionSpec("categorical", (3,)), "1/a": ActionSpec("tanh_normal", (0, 0)),
+                           "1/b": ActionSpec("bernoulli", (2, 2))}))
 PARTS = (Part("map", (2, 3, 5), "bits"), Part("speed", (2,), "float32"))
 RIGHT = EnvironmentSpec("right", (12,), "uint8", 5, actions=KINDS[1], parts=PARTS)
 
@@ -30,7 +32,26 @@ def actions_of(kind: Any, sizes: Any, number: Any) -> dict[str, Any]:
     return {"actions": {"kind": kind, "sizes": sizes}, "num_actions": number}
 
 
+def mixed(*parts: Any, sizes: Any = (3, 0), number: int = 4) -> dict[str, Any]:
+    told = [{"name": name, "actions": {"kind": kind, "sizes": own}} for name, kind, own in parts]
+    return {"actions": {"kind": "mixed", "sizes": sizes, "parts": told}, "num_actions": number}
+
+
+MOVE, GO = ("move", "categorical", [3]), ("go", "tanh_normal", [0])
 WRONG = {
+    "a mixed action without parts": actions_of("mixed", [3], 3),
+    "parts of one kind": {"actions": {**mixed(MOVE)["actions"], "kind": "categorical", "sizes": [3]}, "num_actions": 3},
+    "sizes of other parts": mixed(MOVE, GO, sizes=(0, 3)),
+    "fewer sizes than the parts have": mixed(MOVE, GO, sizes=(3,)),
+    "num_actions of other parts": mixed(MOVE, GO, number=3),
+    "two mixed parts of one name": mixed(MOVE, ("move", "tanh_normal", [0])),
+    "a mixed part without a name": mixed(MOVE, (None, "tanh_normal", [0])),
+    "a mixed part of a long name": mixed(MOVE, ("x" * 1001, "tanh_normal", [0])),
+    "a mixed part of an unknown kind": mixed(MOVE, ("go", "foo", [0])),
+    "a mixed part in a mixed part": mixed(MOVE, ("go", "mixed", [0])),
+    "a huge mixed choice": mixed(("move", "categorical", [2**24 + 1]), GO, sizes=(2**24 + 1, 0), number=2**24 + 2),
+    "mixed parts that are no objects": {"actions": {"kind": "mixed", "sizes": [3, 0], "parts": ["move", "go"]}},
+    "mixed parts that are no list": {"actions": {"kind": "mixed", "sizes": [3, 0], "parts": 2}},
     **{f"agents {value!r}": {"agents": value} for value in (0, -2, "x", 2.0, True, 2**40, None)},
     **{f"frame_stack {value!r}": {"frame_stack": value} for value in (0, -1, 10**9, 1e9, "4")},
     "frames_per_step": {"frames_per_step": 0},

@@ -15,6 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast, get_args
 
 import numpy as np
@@ -42,7 +43,7 @@ ENDS = Flags.TERMINATED | Flags.TRUNCATED
 NO_DISCOUNT = Flags.TERMINATED | Flags.LIFE_LOST
 
 
-ActionKind = Literal["categorical", "multi_discrete", "bernoulli", "tanh_normal"]
+ActionKind = Literal["categorical", "multi_discrete", "bernoulli", "tanh_normal", "mixed"]
 ACTION_KINDS: tuple[str, ...] = get_args(ActionKind)
 
 
@@ -55,13 +56,32 @@ class ActionSpec:
         multi_discrete  (K,)    int64 in [0, n_k)      the same
         bernoulli       (K,)    int64, 0 or 1          the same
         tanh_normal     (K,)    float32 u, any number  tanh(u) in [-1, 1]; its adapter stretches it to its own bounds
+        mixed           (K,)    float32, its parts one after another: numbers as tanh_normal, choices and switches as
+                                whole numbers, which float32 holds exactly up to 2**24 and no part has that many
 
     Attributes:
-        sizes: choices of each part: (n,), (n_1, ..., n_K), (2, ...), and 0 for each number of a tanh_normal.
+        sizes: choices of each column: (n,), (n_1, ..., n_K), (2, ...), and 0 for each number of a tanh_normal; of a
+            mixed action those of its parts.
+        parts: of a mixed action, in the order of its columns; none of them is mixed.
     """
 
     kind: ActionKind
     sizes: tuple[int, ...]
+    parts: tuple[ActionPart, ...] = ()
+
+    @classmethod
+    def mixed(cls, parts: Mapping[str, ActionSpec]) -> ActionSpec:
+        """A mixed action of `parts` by name."""
+        return cls("mixed", tuple(chain.from_iterable(part.sizes for part in parts.values())),
+                   tuple(ActionPart(name, part) for name, part in parts.items()))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ActionSpec:
+        """The spec of which `data` is `asdict`, not checked. Raises KeyError or TypeError where it is none."""
+        kind, sizes = data["kind"], tuple(data["sizes"])
+        return cls(kind, sizes, tuple(
+            ActionPart(part["name"], cls(part["actions"]["kind"], tuple(part["actions"]["sizes"])))
+            for part in data.get("parts", ())))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,22 +91,38 @@ class ActionSpec:
     @property
     def dtype(self) -> str:
         """Of actions in unrolls."""
-        return "float32" if self.kind == "tanh_normal" else "int64"
+        return "float32" if self.kind in ("tanh_normal", "mixed") else "int64"
 
     @property
     def wire_dtype(self) -> str:
         """Of actions on their way to the environment."""
-        return "<f4" if self.kind == "tanh_normal" else "<i4"
+        return "<f4" if self.dtype == "float32" else "<i4"
 
     @property
     def encoded_size(self) -> int:
         """Numbers by which a network is told of an action: one-hot where there are choices, else one each."""
+        if self.parts:
+            return sum(part.actions.encoded_size for part in self.parts)
         return len(self.sizes) if self.kind in ("bernoulli", "tanh_normal") else sum(self.sizes)
 
     @property
     def parameters(self) -> int:
         """Numbers that a policy says of an action: logits, or means and widths."""
+        if self.parts:
+            return sum(part.actions.parameters for part in self.parts)
         return 2 * len(self.sizes) if self.kind == "tanh_normal" else self.encoded_size
+
+
+@dataclass(frozen=True)
+class ActionPart:
+    """A part of a mixed action, chosen independently of the others.
+
+    Attributes:
+        name: the keys that lead to it in a Dict or Tuple, as "outer/inner"; a Tuple's are "0", "1", ...
+    """
+
+    name: str
+    actions: ActionSpec
 
 
 @dataclass(frozen=True)
@@ -178,7 +214,7 @@ class EnvironmentSpec:
         """The spec that `to_json` wrote. Raises ValueError or TypeError for anything else, KeyError for what lacks."""
         given = {**data, "observation_shape": tuple(data["observation_shape"])}
         if given.get("actions") is not None:
-            given["actions"] = ActionSpec(data["actions"]["kind"], tuple(data["actions"]["sizes"]))
+            given["actions"] = ActionSpec.from_json(data["actions"])
         given["parts"] = tuple(Part(one["name"], tuple(one["shape"]), one["dtype"]) for one in data.get("parts", ()))
         spec = cls(**given)
         _check(spec)
@@ -199,12 +235,8 @@ def _check(spec: EnvironmentSpec) -> None:
     for name, size in sizes.items():
         if not _whole(size):
             raise ValueError(f"{name}={size!r} is not a number from 1 to {_MOST:,}")
-    least = 0 if actions.kind == "tanh_normal" else 1
-    if not (actions.kind in ACTION_KINDS and 0 < len(actions.sizes) <= _MOST_CHOICES
-            and all(type(size) is int and least <= size <= _MOST_CHOICES * least for size in actions.sizes)
-            and (actions.kind != "categorical" or len(actions.sizes) == 1)
-            and spec.num_actions == actions.encoded_size):
-        raise ValueError(f"no action is {actions!r} with num_actions={spec.num_actions}")
+    if not (_is_action(actions) and spec.num_actions == actions.encoded_size):
+        raise ValueError(f"no action is {actions!r:.{_LONGEST_NAME}} with num_actions={spec.num_actions}")
     if type(spec.scored) is not bool:
         raise ValueError(f"scored={spec.scored!r} is neither true nor false")
     if spec.observation_dtype == "bits" or spec.frame_stack * spec.observation_bytes > _MOST_BYTES:
@@ -214,6 +246,18 @@ def _check(spec: EnvironmentSpec) -> None:
     if parts and (spec.observation_dtype != "uint8" or sum(part.wire_bytes for part in parts) != spec.observation_bytes
                   or len(set(names)) != len(names)):
         raise ValueError(f"the parts {names} do not make up an observation of {spec.observation_bytes} bytes")
+
+
+def _is_action(actions: ActionSpec) -> bool:
+    if actions.kind == "mixed":
+        names = {part.name for part in actions.parts if type(part.name) is str and len(part.name) <= _LONGEST_NAME}
+        return (0 < len(names) == len(actions.parts) and len(actions.sizes) <= _MOST_CHOICES
+                and all(part.actions.kind != "mixed" and _is_action(part.actions) for part in actions.parts)
+                and actions.sizes == tuple(chain.from_iterable(part.actions.sizes for part in actions.parts)))
+    least = 0 if actions.kind == "tanh_normal" else 1
+    return (actions.kind in ACTION_KINDS and 0 < len(actions.sizes) <= _MOST_CHOICES and not actions.parts
+            and all(type(size) is int and least <= size <= _MOST_CHOICES * least for size in actions.sizes)
+            and (actions.kind != "categorical" or len(actions.sizes) == 1))
 
 
 def _whole(size: Any) -> bool:

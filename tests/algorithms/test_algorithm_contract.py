@@ -21,6 +21,9 @@ SPECS = {
     "several choices": EnvironmentSpec("several", (3,), "float32", 5, actions=ActionSpec("multi_discrete", (2, 3))),
     "switches": EnvironmentSpec("switches", (3,), "float32", 2, actions=ActionSpec("bernoulli", (2, 2))),
     "numbers": EnvironmentSpec("numbers", (3,), "float32", 2, actions=ActionSpec("tanh_normal", (0, 0))),
+    "mixed": EnvironmentSpec("mixed", (3,), "float32", 7, actions=ActionSpec.mixed(
+        {"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0, 0)),
+         "press": ActionSpec("bernoulli", (2, 2))})),
 }
 
 

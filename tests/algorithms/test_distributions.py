@@ -14,6 +14,7 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import SMALLEST_WIDTH, TanhNormal, distribution_of
 from workbench.algorithms.vtrace.agent import VTrace
 from workbench.algorithms.vtrace.config import VTraceConfig
+from workbench.errors import InvalidInput
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags
 
 SPECS = {
@@ -21,6 +22,9 @@ SPECS = {
     "multi_discrete": ActionSpec("multi_discrete", (2, 5, 3)),
     "bernoulli": ActionSpec("bernoulli", (2, 2, 2)),
     "tanh_normal": ActionSpec("tanh_normal", (0, 0)),
+    "mixed": ActionSpec.mixed({
+        "move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0, 0)),
+        "press": ActionSpec("bernoulli", (2, 2)), "aim": ActionSpec("multi_discrete", (2, 4))}),
 }
 KINDS = pytest.mark.parametrize("kind", list(SPECS))
 LEAD = (4, 3)
@@ -44,7 +48,11 @@ def reference(kind: str, parameters: torch.Tensor) -> list[D.Distribution]:
         borders = np.cumsum((0, *SPECS[kind].sizes))
         return [D.Categorical(logits=parameters[..., a:b]) for a, b in zip(borders[:-1], borders[1:], strict=True)]
     if kind == "bernoulli":
-        return [D.Bernoulli(logits=parameters[..., k]) for k in range(3)]
+        return [D.Bernoulli(logits=parameters[..., k]) for k in range(parameters.shape[-1])]
+    if kind == "mixed":
+        return [D.Categorical(logits=parameters[..., :3]), *reference("tanh_normal", parameters[..., 3:7]),
+                *reference("bernoulli", parameters[..., 7:9]), D.Categorical(logits=parameters[..., 9:11]),
+                D.Categorical(logits=parameters[..., 11:])]
     normal = normal_of(parameters)
     return [D.TransformedDistribution(D.Normal(normal.loc[..., k], normal.scale[..., k]), [D.TanhTransform()])
             for k in range(2)]
@@ -59,7 +67,7 @@ def test_log_ratios_of_two_policies_are_those_of_pytorchs_distributions(kind):
     first, second = parameters_of(kind, 0), parameters_of(kind, 1)
     distribution = distribution_of(SPECS[kind])
     actions = distribution.sample(first.float(), generator=torch.Generator().manual_seed(2))
-    if kind == "tanh_normal":
+    if actions.is_floating_point():
         actions = actions.double().clamp(-4, 4)  # tanh and back must not round to 1
     ours = distribution.log_prob(second, actions=actions) - distribution.log_prob(first, actions=actions)
     sent = distribution.to_environment(actions)
@@ -98,6 +106,24 @@ def test_the_divergence_is_pytorchs_has_no_gradient_of_the_behaviour_and_is_0_of
     ours.sum().backward()
     assert behaviour.grad is None and target.grad.abs().sum() > 0
     assert distribution.kl(behaviour, behaviour).abs().max() < 1e-12
+
+
+def test_the_numbers_of_a_mixed_action_are_the_sums_of_its_parts_by_pytorchs_distributions():
+    """Where we keep u, PyTorch's distribution of it is the normal; the entropy is that of tanh(u), by integration."""
+    behaviour, target = parameters_of("mixed", 31), parameters_of("mixed", 32)
+    mixed = distribution_of(SPECS["mixed"])
+    actions = mixed.sample(behaviour.float(), generator=torch.Generator().manual_seed(33)).double()
+    before, after = (reference("mixed", parameters) for parameters in (behaviour, target))
+    for parts in (before, after):
+        parts[1:3] = [part.base_dist for part in parts[1:3]]
+    expected = sum(part.log_prob(action) for part, action in zip(after, actions.unbind(-1), strict=True))
+    torch.testing.assert_close(mixed.log_prob(target, actions=actions), expected, rtol=0, atol=1e-5)
+    divergence = sum(D.kl_divergence(mu, pi) for mu, pi in zip(before, after, strict=True))
+    torch.testing.assert_close(mixed.kl(behaviour, target), divergence, rtol=0, atol=1e-5)
+    entropy = sum(part.entropy() for part in (*after[:1], *after[3:]))
+    for row in np.ndindex(LEAD):
+        numbers = sum(integrated_entropy(float(part.loc[row]), float(part.scale[row])) for part in after[1:3])
+        assert float(mixed.entropy(target)[row]) == pytest.approx(float(entropy[row]) + numbers, abs=1e-5)
 
 
 def integrated_entropy(mean: float, width: float) -> float:
@@ -187,6 +213,73 @@ def test_samples_of_squashed_normals_lie_as_their_normals_do_and_are_independent
     assert abs(np.corrcoef(u.T)[0, 1]) < 4 / math.sqrt(number)
 
 
+def test_samples_of_a_mixed_action_come_as_often_as_said_in_every_part_and_parts_are_independent():
+    """Each column as choices, of a number whether it lies above its mean: combinations come as their product says."""
+    number, parameters = 60_000, parameters_of("mixed", 34, scale=0.6)[0, 0].float()
+    mixed = distribution_of(SPECS["mixed"])
+    actions = mixed.sample(parameters.expand(number, -1), generator=torch.Generator().manual_seed(35))
+    assert actions.dtype == torch.float32 and actions.shape == (number, 7)
+    chances = [part.probs if isinstance(part, D.Categorical) else torch.stack([1 - part.probs, part.probs])
+               for part in reference("mixed", parameters) if not isinstance(part, D.TransformedDistribution)]
+    half = torch.tensor([0.5, 0.5])
+    chances[1:1] = [half, half]
+    columns = actions.clone()
+    columns[:, 1:3] = (actions[:, 1:3] > parameters[3:5]).float()
+    sizes = [len(part) for part in chances]
+    joint = np.ravel_multi_index(columns.long().numpy().T, sizes)
+    probabilities = chances[0]
+    for part in chances[1:]:
+        probabilities = (probabilities[..., None] * part).flatten()
+    counts = np.bincount(joint, minlength=len(probabilities))
+    freedom = len(probabilities) - 1
+    assert chi_square(counts, probabilities.numpy()) < freedom + 4 * math.sqrt(2 * freedom)
+    for k, part in enumerate(reference("mixed", parameters)[1:3]):
+        ranks = part.base_dist.cdf(actions[:, 1 + k]).sort().values
+        assert (ranks - (torch.arange(number) + 0.5) / number).abs().max() < 1.95 / math.sqrt(number)  # Kolmogorov
+
+
+def test_a_mixed_action_is_what_its_parts_are_one_after_another():
+    mixed, parameters = distribution_of(SPECS["mixed"]), parameters_of("mixed", 36).float()
+    parts = [part.actions for part in SPECS["mixed"].parts]
+    own = parameters.split([part.parameters for part in parts], -1)
+    modes = [distribution_of(part).mode(mine) for part, mine in zip(parts, own, strict=True)]
+    mode = mixed.mode(parameters)
+    assert torch.equal(mode, torch.cat([modes[0][..., None].float(), *(one.float() for one in modes[1:])], -1))
+    assert torch.equal(mixed.encode(mode), torch.cat(
+        [distribution_of(part).encode(one) for part, one in zip(parts, modes, strict=True)], -1))
+    sent = mixed.to_environment(mode)
+    assert torch.equal(sent[..., [0, 3, 4, 5, 6]], mode[..., [0, 3, 4, 5, 6]])
+    assert torch.equal(sent[..., 1:3], mode[..., 1:3].tanh())
+    scores = distributions.scores_of(parameters, SPECS["mixed"])
+    assert torch.equal(scores, torch.cat(
+        [distributions.scores_of(mine, part) for part, mine in zip(parts, own, strict=True)], -1))
+    with pytest.raises(InvalidInput, match="no samples with gradients"):
+        mixed.sample_with_gradient(parameters, generator=None)
+
+
+@KINDS
+def test_what_the_environment_got_comes_back_as_unrolls_keep_it(kind):
+    distribution = distribution_of(SPECS[kind])
+    actions = distribution.sample(parameters_of(kind, 37, scale=0.5).float(),
+                                  generator=torch.Generator().manual_seed(38))
+    back = distribution.from_environment(distribution.to_environment(actions))
+    assert back.dtype == actions.dtype
+    torch.testing.assert_close(back, actions, rtol=1e-4, atol=1e-4)
+
+
+def test_the_preference_for_a_mixed_action_explains_every_part_also_at_the_mode_of_its_numbers():
+    """The log-probability of choices and switches, and the sum of the numbers' middles."""
+    parameters = parameters_of("mixed", 39).requires_grad_()
+    action = distribution_of(SPECS["mixed"]).mode(parameters)[0, 0].detach()
+    preferred = distributions.preference_of(parameters, action, actions=SPECS["mixed"])
+    parts = reference("mixed", parameters)
+    expected = sum(part.log_prob(one) for part, one in zip(parts, action, strict=True)
+                   if not isinstance(part, D.TransformedDistribution)) + parameters[..., 3:5].tanh().sum(-1)
+    torch.testing.assert_close(preferred, expected)
+    preferred[0, 0].backward()
+    assert (parameters.grad[0, 0, [0, 1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14]] != 0).all()
+
+
 @KINDS
 def test_samples_follow_their_generator_alone(kind):
     distribution, parameters = distribution_of(SPECS[kind]), torch.zeros(50, SPECS[kind].parameters, requires_grad=True)
@@ -216,7 +309,7 @@ def test_the_mode_is_the_likeliest_action_and_what_is_kept_and_sent_is_as_the_sp
         assert told.shape == (*actions.shape[: actions.ndim - len(spec.shape)], spec.encoded_size)
         if kind == "tanh_normal":
             assert torch.equal(sent, actions.tanh()) and torch.equal(told, sent) and sent.abs().max() <= 1
-        else:
+        elif kind != "mixed":
             assert torch.equal(sent, actions)
 
 
@@ -316,6 +409,11 @@ def log_prob_in_plain_numbers(kind: str, parameters: list[float], action: list[f
         return sum(chosen(logits, int(at)) for logits, at in zip(cut, action, strict=True))
     if kind == "bernoulli":
         return sum(-math.log1p(math.exp(-one if on else one)) for one, on in zip(parameters, action, strict=True))
+    if kind == "mixed":
+        numbers, switches, choices = parameters[3:7], parameters[7:9], (parameters[9:11], parameters[11:])
+        return (chosen(parameters[:3], int(action[0])) + log_prob_in_plain_numbers("tanh_normal", numbers, action[1:3])
+                + log_prob_in_plain_numbers("bernoulli", switches, action[3:5])
+                + sum(chosen(logits, int(at)) for logits, at in zip(choices, action[5:], strict=True)))
     total = 0.0
     for mean, raw, u in zip(parameters[:2], parameters[2:], action, strict=True):
         width = math.log1p(math.exp(raw)) + SMALLEST_WIDTH
@@ -388,6 +486,17 @@ def test_a_bandit_of_two_choices_is_learnt_as_the_policys_own_probabilities_ask(
     policy = learnt("multi_discrete", behaviour, lambda a: pays[a[..., 0], a[..., 1]],
                     actions=ActionSpec("multi_discrete", (2, 2)), updates=400, entropy_cost=0.0)
     assert policy[:2].softmax(-1)[1] > 0.9 and policy[2:].softmax(-1)[1] > 0.9
+
+
+def test_a_bandit_of_a_choice_and_a_number_is_learnt_where_the_best_number_depends_on_the_choice():
+    """Reward 1 - (a - 0.5)² after the choice 1, and half of 1 - (a + 0.5)² after 0, which the behaviour prefers."""
+    actions = ActionSpec.mixed({"choice": ActionSpec("categorical", (2,)), "number": ActionSpec("tanh_normal", (0,))})
+    behaviour = torch.tensor([1.0, -1.0, -0.3, raw_width(1.0)])
+    policy = learnt("mixed", behaviour, lambda a: torch.where(
+        a[..., 0] == 1, 1 - (a[..., 1] - 0.5).square(), 0.5 - 0.5 * (a[..., 1] + 0.5).square()),
+                    actions=actions, updates=400, entropy_cost=0.01)
+    assert policy[:2].softmax(-1)[1] > 0.9
+    assert float(policy[2].tanh()) == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_bandit_of_switches_is_learnt():

@@ -54,7 +54,8 @@ class Sampled(gymnasium.Env):
     def step(self, action):
         assert self.action_space.contains(action), action
         self.steps += 1
-        return self.observation_space.sample(), float(np.mean(action)), False, self.steps == 5, {}
+        numbers = gymnasium.spaces.flatten(self.action_space, action) if isinstance(action, dict) else action
+        return self.observation_space.sample(), float(np.mean(numbers)), False, self.steps == 5, {}
 
 
 class TwoArrays(CountingEnv):
@@ -101,6 +102,10 @@ ENVIRONMENTS = [
      ((8,), "uint8", 5, 1, 1, ActionSpec("multi_discrete", (2, 3)), (Part("", (3, 4, 5), "bits"),))),
     (sampled(Box(-1, 1, (2, 2)), MultiBinary(3)), {}, "truncated",
      ((4,), "float32", 3, 1, 1, ActionSpec("bernoulli", (2, 2, 2)))),
+    (sampled(Box(-1, 1, (3,)), Dict({"b": Tuple([Discrete(3, start=1), MultiBinary(2)]), "a": Box(0, 5, (2,))})), {},
+     "truncated", ((3,), "float32", 7, 1, 1, ActionSpec.mixed({
+         "a": ActionSpec("tanh_normal", (0, 0)), "b/0": ActionSpec("categorical", (3,)),
+         "b/1": ActionSpec("bernoulli", (2, 2))}))),
 ]
 NEEDS = {"ALE/": "ale_py", "Hopper": "mujoco"}
 

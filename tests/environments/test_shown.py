@@ -12,7 +12,7 @@ from workbench.environments.atari.colour_screens import screen_size
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed
 from workbench.testing import CountingEnv
-from workbench.trajectory import ENDS
+from workbench.trajectory import ENDS, ActionSpec
 
 LUMINANCE = [0.2989, 0.587, 0.114]
 DOWN, ACROSS = area(210, 84), area(160, 84).T
@@ -127,6 +127,16 @@ def test_actions_have_their_names_and_environments_their_pace():
 
 
 @pytest.mark.parametrize("meant, names", [
+    (["a", "b", "c", "d"], ("a", "b", "c", "d")), ({"move": ("a", "b", "c"), "go": ["gas"]}, ("a", "b", "c", "gas")),
+    ({"move": ("a", "b", "c")}, ("a", "b", "c", "0")), ({"move": ("a", "b"), "go": ["gas"]}, ("0", "1", "2", "gas")),
+    ({"other": "x"}, ("0", "1", "2", "0")), ({"move": 7}, ("0", "1", "2", "0")), (["a", "b"], ("0", "1", "2", "0")),
+])  # fmt: skip
+def test_the_parts_of_mixed_actions_are_named_by_part_or_all_in_a_row(meant, names):
+    actions = ActionSpec.mixed({"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0,))})
+    assert named_actions(type("Own", (), {"action_names": meant})(), actions) == names
+
+
+@pytest.mark.parametrize("meant, names", [
     (["stay", "go"], ("stay", "go")), (np.array(["stay", "go"]), ("stay", "go")),
     (lambda self: ("stay", "go"), ("stay", "go")), (np.array([3, 4]), ("3", "4")),
     (["one"], ("0", "1")), ([], ("0", "1")), (7, ("0", "1")),
@@ -134,4 +144,4 @@ def test_actions_have_their_names_and_environments_their_pace():
 ])  # fmt: skip
 @pytest.mark.parametrize("attribute", ["action_names", "get_action_meanings"])
 def test_whatever_an_environment_means_by_its_action_names_does_no_harm(attribute, meant, names):
-    assert named_actions(type("Own", (), {attribute: meant})(), 2) == names
+    assert named_actions(type("Own", (), {attribute: meant})(), ActionSpec("categorical", (2,))) == names

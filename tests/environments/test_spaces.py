@@ -6,7 +6,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 
 from workbench.environments import make
-from workbench.environments.adapters.spaces import actions_of, layout_of
+from workbench.environments.adapters.action_spaces import actions_of, each_of
+from workbench.environments.adapters.spaces import layout_of
 from workbench.environments.contract import checked_actions, random_actions
 from workbench.environments.observations import decode
 from workbench.errors import EnvironmentFailed, ShapeMismatch
@@ -210,12 +211,86 @@ def test_every_action_here_is_one_of_the_space_there(space, expected):
         assert len(np.unique(theirs.reshape(1000, -1), axis=0)) == np.prod(wanted.sizes)  # every one of them comes
 
 
+MIXED = {
+    "a pair": (Tuple([Discrete(3, start=4), Box(0, 10, (), np.float64)]), {
+        "0": ActionSpec("categorical", (3,)), "1": ActionSpec("tanh_normal", (0,))}),
+    "a dict in the usual order": (Dict({"z": Discrete(2), "m": MultiDiscrete([[2], [3]]), "a": MultiBinary((2, 1))}), {
+        "a": ActionSpec("bernoulli", (2, 2)), "m": ActionSpec("multi_discrete", (2, 3)),
+        "z": ActionSpec("categorical", (2,))}),
+    "in another order": (Dict([("z", Discrete(2)), ("a", Box(-1, 1, (2, 2)))]), {
+        "z": ActionSpec("categorical", (2,)), "a": ActionSpec("tanh_normal", (0,) * 4)}),
+    "nested": (Dict({"b": Tuple([Dict({"c": Discrete(2)}), MultiBinary(2)]), "a": Box(-3, 1, (2,))}), {
+        "a": ActionSpec("tanh_normal", (0, 0)), "b/0/c": ActionSpec("categorical", (2,)),
+        "b/1": ActionSpec("bernoulli", (2, 2))}),
+}
+
+
+def same(one, other) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return isinstance(other, tuple) and len(one) == len(other) and all(map(same, one, other))
+    return np.array_equal(one, other) and np.asarray(one).dtype == np.asarray(other).dtype
+
+
+@pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")  # a Box without axes
+@pytest.mark.parametrize("space, parts", MIXED.values(), ids=MIXED)
+def test_a_dict_or_tuple_of_actions_is_mixed_and_comes_back_in_its_own_structure(space, parts):
+    wanted, given = actions_of(space, "mine")
+    assert wanted == ActionSpec.mixed(parts) and [part.name for part in wanted.parts] == list(parts)
+    spec = EnvironmentSpec("mine", (1,), "float32", wanted.encoded_size, actions=wanted)
+    actions = checked_actions(random_actions(spec, 500, np.random.default_rng(0)), spec, 500)
+    assert actions.dtype == np.float32 and actions.shape == (500, *wanted.shape)
+    theirs = given(actions)
+    assert gymnasium.vector.utils.batch_space(space, 500).contains(theirs)
+    rows = each_of(theirs, 500)
+    assert len(rows) == 500 and all(space.contains(row) for row in rows)
+    one_by_one = gymnasium.vector.utils.iterate(gymnasium.vector.utils.batch_space(space, 500), theirs)
+    for row, other in zip(rows, one_by_one, strict=True):
+        assert same(row, other), "Gymnasium's own vectors read other actions"
+
+
+def test_the_parts_of_a_mixed_action_are_each_their_own_columns():
+    space = Dict({"a": Discrete(3, start=5), "b": Box(np.array([0, -4], np.float32), np.array([10, 4], np.float32)),
+                  "c": Tuple([MultiBinary(2), MultiDiscrete([2, 9], start=[0, 100])])})
+    _, given = actions_of(space, "mine")
+    row = each_of(given(np.array([[2, -1, 0.5, 1, 0, 1, 8]], np.float32)), 1)[0]
+    assert list(row) == ["a", "b", "c"] and row["a"] == 7 and row["a"].dtype == np.int64
+    assert row["b"].tolist() == [0, 2] and row["b"].dtype == np.float32
+    assert [one.tolist() for one in row["c"]] == [[1, 0], [1, 108]] and isinstance(row["c"], tuple)
+    assert [one.dtype for one in row["c"]] == [np.int8, np.int64]
+
+
+@pytest.mark.parametrize("space, kind, native", [
+    (Dict({"only": Box(0, 4, (1,))}), "tanh_normal", lambda a: {"only": 2 + 2 * a}),
+    (Tuple([Tuple([Discrete(3, start=1)])]), "categorical", lambda a: ((a + 1,),)),
+])  # fmt: skip
+def test_a_structure_of_one_part_has_actions_of_its_kind(space, kind, native):
+    wanted, given = actions_of(space, "mine")
+    assert wanted.kind == kind and not wanted.parts
+    spec = EnvironmentSpec("mine", (1,), "float32", wanted.encoded_size, actions=wanted)
+    actions = random_actions(spec, 20, np.random.default_rng(0))
+    for action, row in zip(actions, each_of(given(actions), 20), strict=True):
+        assert space.contains(row) and same(row, native(action))
+
+
+def test_the_largest_choice_is_exact_in_float32():
+    many = ActionSpec.mixed({"a": ActionSpec("categorical", (2**20,)), "b": ActionSpec("tanh_normal", (0,))})
+    spec = EnvironmentSpec("mine", (1,), "float32", many.encoded_size, actions=many)
+    assert EnvironmentSpec.from_json(spec.to_json()) == spec  # as large as a spec may be
+    rows = np.stack([np.arange(2**20), np.zeros(2**20)], 1).astype(np.float32)
+    assert np.array_equal(checked_actions(rows, spec, 2**20)[:, 0].astype(np.int64), np.arange(2**20))
+
+
 @pytest.mark.parametrize("space, words", [
     (Box(-np.inf, np.inf, (2,), np.float32), "TransformAction.*leave out the ClipAction"),
     (Box(np.array([-1, -1], np.float32), np.array([1, np.inf], np.float32)), "not all finite"),
     (Box(0, 255, (2,), np.uint8), "Supported are Discrete"),
     (Box(0, 1, (0,), np.float32), "Supported are Discrete"),
-    (Dict({"a": Discrete(2)}), r"action space Dict.*Supported are Discrete"),
+    (Dict({}), r"action space Dict.*has no parts.*Supported are Discrete"),
+    (Tuple([Discrete(2), Tuple([Text(3)])]), r"in the part '1/0' of its actions, has the action space Text.*Supported"),
+    (Dict({"a": Discrete(2), "b": Box(-np.inf, 0, (1,))}), r"in the part 'b' of its actions.*not all finite"),
+    (Dict({"a": Dict({"b": Discrete(2)}), "a/b": Discrete(2)}), "two parts are named 'a/b'"),
     (Text(3), "Supported are Discrete"),
 ])  # fmt: skip
 def test_an_action_space_that_is_not_supported_is_named_with_what_to_do(space, words):
@@ -237,7 +312,15 @@ def spec(kind, sizes) -> EnvironmentSpec:
     return EnvironmentSpec("mine", (1,), "float32", actions.encoded_size, actions=actions)
 
 
+PAIR = ActionSpec.mixed({"move": ActionSpec("categorical", (3,)), "throttle": ActionSpec("tanh_normal", (0, 0))})
+PAIRS = EnvironmentSpec("mine", (1,), "float32", PAIR.encoded_size, actions=PAIR)
 REFUSED = {
+    "a mixed choice too large": (PAIRS, [[0, 0.5, 1], [3, 0, 0]], r"3 of part 'move' is not a whole number in \[0, 3"),
+    "half a choice": (PAIRS, [[0.5, 0.5, 1], [2, 0, 0]], "0.5 of part 'move' is not a whole number"),
+    "a mixed choice below 0": (PAIRS, [[0, 0.5, 1], [-1, 0, 0]], "-1 of part 'move'"),
+    "a mixed number beyond 1": (PAIRS, [[0, 0.5, 1], [2, 0, 1.01]], r"1.01 of part 'throttle' is not in \[-1, 1\]"),
+    "a mixed NaN": (PAIRS, [[np.nan, 0.5, 1], [2, 0, 1]], "nan of part 'move'"),
+    "mixed integers": (PAIRS, [[0, 0, 1], [2, 0, 1]], r"floats of shape \[2, 3\], not int64"),
     "one too large": (spec("categorical", (3,)), [0, 3], r"action 3 is not in \[0, 3\)"),
     "below 0": (spec("categorical", (3,)), [-1, 0], "action -1 is not in"),
     "floats": (spec("categorical", (3,)), [0.0, 1.0], r"integers of shape \[2\], not float64 \[2\]"),

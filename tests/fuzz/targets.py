@@ -29,6 +29,8 @@ SPECS = (
     EnvironmentSpec("parts", (12,), "uint8", 10, 2, 4, ActionSpec("multi_discrete", (3, 2, 5)),
                     (Part("map", (2, 3, 5), "bits"), Part("speed", (2,), "float32")), True, 3),
     EnvironmentSpec("numbers", (3,), "float32", 3, actions=ActionSpec("tanh_normal", (0, 0, 0))),
+    EnvironmentSpec("mixed", (3,), "float32", 4, actions=ActionSpec.mixed(
+        {"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0,))})),
 )
 
 

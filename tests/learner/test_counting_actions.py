@@ -33,10 +33,17 @@ SPACES = {
     "multi_discrete": MultiDiscrete([3, 5]),
     "bernoulli": MultiBinary(3),
     "tanh_normal": Box(-1, 1, (2,), np.float32),
+    "mixed": Dict({"move": Discrete(4), "throttle": Box(-1, 1, (2,), np.float32), "buttons": MultiBinary(3)}),
 }
 NOTHING = -9.0  # what is shown as sent after a reset
 
 pytestmark = pytest.mark.usefixtures("padding")
+
+
+def numbers_of(action) -> np.ndarray:
+    """The numbers of an action, those of a dict one member after another."""
+    members = action.values() if isinstance(action, dict) else [action]
+    return np.concatenate([np.asarray(member, np.float32).reshape(-1) for member in members])
 
 
 class EchoEnv(gymnasium.Env):
@@ -45,7 +52,7 @@ class EchoEnv(gymnasium.Env):
 
     def __init__(self, kind: str, parts: bool) -> None:
         self.action_space, self._parts = SPACES[kind], parts
-        self._size = int(np.prod(self.action_space.shape, dtype=int))
+        self._size = len(numbers_of(self.action_space.sample()))
         self._episode = self._step = -1
         self.observation_space = Box(-1e6, 1e6, (2 + self._size,), np.float32) if not parts else Dict({
             "board": MultiBinary((3, 5, 1)), "counts": Box(-1e6, 1e6, (2,), np.float32),
@@ -64,7 +71,7 @@ class EchoEnv(gymnasium.Env):
 
     def _shown(self, action):
         counts = np.array([self._episode, self._step + 1], np.float32)
-        sent = np.asarray(action, np.float32).reshape(-1)
+        sent = numbers_of(action)
         if not self._parts:
             return np.concatenate([counts, sent])
         digits = (self._step + 1) >> np.arange(15) & 1
@@ -176,6 +183,11 @@ def test_unrolls_keep_the_actions_that_the_environment_was_sent_and_the_network_
             expected = sum(max(count[t] - older, 0) * (frame_stack - older) for older in range(frame_stack))
             expected += 1000 * count[t] + (told * np.arange(1, len(told) + 1) / 8).sum()
             assert unroll.behaviour["value"][t] == pytest.approx(expected, abs=1e-3), "the network saw or was told more"
+    if kind == "mixed":  # Gymnasium's order: buttons, move, throttle
+        assert [part.name for part in spec.actions.parts] == ["buttons", "move", "throttle"]
+        every = np.concatenate(actions)
+        assert set(every[:, :3].flat) == {0, 1} and set(every[:, 3]) == {0, 1, 2, 3}
+        assert (np.abs(every[:, 4:]) <= 1).all() and len(np.unique(every[:, 4:])) > 100
     if kind == "tanh_normal":
         assert all(np.abs(given).max() <= 1 for given in actions)
         assert max(np.abs(unroll.action).max() for unroll in unrolls) > 1, "unrolls keep u, not tanh(u)"

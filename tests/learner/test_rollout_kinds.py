@@ -14,9 +14,10 @@ import pytest
 from gymnasium import spaces
 
 from tests.environments.games import CountingGame
-from tests.played import checkpoint_in, rolled_out
-from workbench.errors import StorageFailed
-from workbench.playing import store
+from tests.played import branching_here, checkpoint_in, rolled_out
+from workbench.checkpoints import tensorfile
+from workbench.errors import StorageFailed, WorkbenchError
+from workbench.playing import action_words, store
 from workbench.playing.rollout import load
 from workbench.playing.worker import rollout as playing
 from workbench.testing import Count, CountingEnv
@@ -32,18 +33,23 @@ class Kinds(gymnasium.Env):
     SPACES = {
         "parts": spaces.MultiDiscrete([3, 2]), "switches": spaces.MultiBinary(3),
         "numbers": spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32)),
+        "mixed": spaces.Dict({"throttle": spaces.Box(0, 10, (1,), np.float32), "move": spaces.Discrete(3, start=1),
+                              "press": spaces.MultiBinary(2)}),
     }
 
     def __init__(self, kind: str, planes: bool = False) -> None:
         self.kind, self.planes = kind, planes
         self.action_space = self.SPACES[kind]
-        size = self.action_space.shape[0]
+        if kind == "mixed":
+            self.action_names = {"move": ("LEFT", "STAY", "RIGHT"), "press": ("A", "B")}
+        size = 4 if kind == "mixed" else self.action_space.shape[0]
         vector = spaces.Box(-100, 100, (size,), np.float32)
         image = spaces.Box(0, 255, (36, 36, 2), np.uint8)
         self.observation_space = spaces.Dict({"done": vector, "planes": image}) if planes else vector
 
     def _seen(self, action: Any) -> Any:
-        vector = np.asarray(action, np.float32)
+        members = action.values() if isinstance(action, dict) else [action]
+        vector = np.concatenate([np.asarray(member, np.float32).reshape(-1) for member in members])
         if not self.planes:
             return vector
         image = np.zeros((36, 36, 2), np.uint8)
@@ -53,7 +59,7 @@ class Kinds(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self.left = 6
-        return self._seen(np.zeros(self.action_space.shape)), {}
+        return self._seen(np.zeros(4 if self.kind == "mixed" else self.action_space.shape)), {}
 
     def step(self, action: Any) -> Any:
         assert self.action_space.contains(action), action
@@ -64,8 +70,11 @@ class Kinds(gymnasium.Env):
 SPECS = {
     "parts": ActionSpec("multi_discrete", (3, 2)), "switches": ActionSpec("bernoulli", (2, 2, 2)),
     "numbers": ActionSpec("tanh_normal", (0, 0)),
+    "mixed": ActionSpec.mixed({
+        "move": ActionSpec("categorical", (3,)), "press": ActionSpec("bernoulli", (2, 2)),
+        "throttle": ActionSpec("tanh_normal", (0,))}),
 }
-KINDS = {"parts": "probability", "switches": "probability", "numbers": "mean"}
+KINDS = {"parts": "probability", "switches": "probability", "numbers": "mean", "mixed": "probability"}
 
 
 @pytest.mark.parametrize("greedy", [True, False])
@@ -81,6 +90,13 @@ def test_actions_of_every_kind_are_kept_with_what_was_said_of_them(tmp_path, kin
         assert played.actions.dtype == np.float32 and np.abs(played.actions).max() <= 1
         np.testing.assert_allclose(told, played.actions * [2, 5] + [0, 5], rtol=1e-5)  # stretched to low … high
         assert np.array_equal(played.actions, played.means) == greedy
+    elif kind == "mixed":
+        assert played.means is None and played.said is played.policy and played.policy.shape == (6, 6)
+        assert played.actions.dtype == np.float32 and played.action_names[:5] == ("LEFT", "STAY", "RIGHT", "A", "B")
+        np.testing.assert_allclose(told, played.actions * [1, 1, 1, 5] + [1, 0, 0, 5], rtol=1e-5)
+        np.testing.assert_allclose(played.policy[:, :3].sum(1), 1, rtol=1e-5)
+        likeliest = np.column_stack([played.policy[:, :3].argmax(1), played.policy[:, 3:5] > 0.5, played.policy[:, 5]])
+        assert np.array_equal(played.actions, likeliest.astype(np.float32)) == greedy
     else:
         assert played.means is None and played.said is played.policy
         assert np.array_equal(told, played.actions) and played.actions.dtype == np.int64
@@ -99,14 +115,58 @@ def test_the_player_and_a_saved_notebook_show_them(tmp_path, kind):
     content, buffers = player.episode(played)
     told, header = columns.unpack(content["columns"], zlib.decompress(buffers[0])), content["header"]
     assert (header["actions"], header["kind"]) == (SPECS[kind].kind, KINDS[kind])
-    assert told["scores"].shape[1] == (5 if kind == "parts" else len(SPECS[kind].sizes))
+    assert told["scores"].shape[1] == SPECS[kind].encoded_size
     assert np.array_equal(told["action"][:6], played.actions) and len(told["action"]) == 7
     last = told["action"][6]
-    assert np.isnan(last).all() if kind == "numbers" else (last == -1).all()
+    assert np.isnan(last).all() if kind in ("numbers", "mixed") else (last == -1).all()
     bundle = RolloutPlayer([played]).still()
     assert "image/png" in bundle and player.facts(played)["taken"] in bundle["text/plain"]
     film = played.save(tmp_path / "film.gif", overlay=True)
     assert film.stat().st_size > 1000
+
+
+def test_a_mixed_action_is_shown_by_the_names_of_its_parts_and_another_future_takes_it_by_them(tmp_path):
+    checkpoint = checkpoint_in(tmp_path, Kinds, environment_options={"kind": "mixed"})
+    played = rolled_out(checkpoint, tmp_path / "played")
+    assert action_words.in_words(played.action_spec, played.action_names, np.array([2, 1, 0, 0.311], np.float32)) == (
+        "move: RIGHT; press: A; throttle: 0.31")
+    assert player.facts(played)["an action"] == "move: one of 3; press: 2 switches; throttle: 1 number"
+    assert player.episode(played)[0]["header"]["groups"] == [
+        {"title": "move", "names": ("LEFT", "STAY", "RIGHT"), "kind": "choice"},
+        {"title": "press", "names": ("A", "B"), "kind": "switches"},
+        {"title": "throttle", "names": ("number 1",), "kind": "numbers"}]
+    with branching_here():
+        branch = played.branch(2, action={"move": "RIGHT", "press": [1, 0], "throttle": -0.5})
+        assert branch.actions[2].tolist() == [2, 1, 0, -0.5] and branch.observations[3].tolist() == [3, 1, 0, 2.5]
+        assert np.array_equal(branch.actions[:2], played.actions[:2])
+        assert branch.branched.change == "action move: RIGHT; press: A; throttle: -0.50"
+        again = branch.branch(4, action=[[0, 0, 1, 1], [1, 0, 1, 1]])  # goes through the forced action once more
+        assert again.actions[2:].tolist() == [[2, 1, 0, -0.5], branch.actions[3].tolist(), [0, 0, 1, 1], [1, 0, 1, 1]]
+        for action, said in (({"move": "UP", "press": [1, 0], "throttle": 0}, "action 'UP'"),
+                             ({"move": 1}, "must have the parts move, press, throttle, and no other"),
+                             ({"move": 1, "press": "x", "throttle": 0}, "press='x' is no part of an action"),
+                             ({"move": 3, "press": [1, 0], "throttle": 0}, "3 of part 'move' is not a whole number")):
+            with pytest.raises(WorkbenchError, match=said):
+                played.branch(2, action=action)
+
+
+@pytest.mark.parametrize("method", ["gradient", "occlusion"])
+def test_saliency_of_a_mixed_action_is_of_all_its_parts(tmp_path, method):
+    checkpoint = checkpoint_in(tmp_path, Kinds, environment_options={"kind": "mixed", "planes": True})
+    played = rolled_out(checkpoint, tmp_path / "played", saliency=method)
+    assert played.saliency.shape == (6, 36, 36) and played.saliency.any((1, 2)).all()
+
+
+def test_damaged_mixed_actions_of_a_rollout_are_refused(tmp_path):
+    played = rolled_out(checkpoint_in(tmp_path, Kinds, environment_options={"kind": "mixed"}), tmp_path / "played")
+    arrays = {name: np.array(array) for name, array in store.read(tmp_path / "played").arrays.items()}
+    for column, value in ((0, 0.5), (0, 3), (1, -1), (2, np.nan)):
+        actions = arrays["actions"].copy()
+        actions[1, column] = value
+        with open(tmp_path / "played" / "steps.safetensors", "wb") as file:
+            tensorfile.Content.of("steps", {**arrays, "actions": actions}).write(file)
+        with pytest.raises(StorageFailed, match="an action is none of"):
+            load(played.path)
 
 
 def test_pendulum_is_played_through_with_its_torque(tmp_path):

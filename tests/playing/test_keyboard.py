@@ -60,6 +60,20 @@ def test_actions_of_several_parts_have_keys_for_each() -> None:
     assert numbers.action_of(["ArrowLeft", "ArrowUp"]) == [-1, 1] and numbers.rest == [0.0, 0.0]
 
 
+def test_every_part_of_a_mixed_action_has_keys_of_its_own() -> None:
+    actions = ActionSpec.mixed({
+        "move": ActionSpec("categorical", (3,)), "press": ActionSpec("bernoulli", (2, 2)),
+        "aim": ActionSpec("multi_discrete", (2, 2)), "go": ActionSpec("tanh_normal", (0, 0))})
+    mixed = keys_of(actions=actions)
+    assert mixed.table == [
+        ("1", "move: 1"), ("2", "move: 2"), ("3", "press: switch 1"), ("4", "press: switch 2"), ("q", "aim, part 1: 1"),
+        ("a", "aim, part 2: 1"), ("ArrowLeft", "go: number 1 −"), ("ArrowRight", "go: number 1 +"),
+        ("ArrowDown", "go: number 2 −"), ("ArrowUp", "go: number 2 +")]
+    assert mixed.action_of(["2", "4", "a", "ArrowDown"]) == [2, 0, 1, 0, 1, 0, -1] and mixed.rest == [0] * 7
+    named = keys_of(actions=actions, keys={"j": {"move": 2, "press": [0, 1], "aim": [1, 0], "go": [0.5, -1]}})
+    assert named.action_of(["j"]) == [2, 0, 1, 1, 0, 0.5, -1]
+
+
 def test_keys_may_be_given() -> None:
     found = keys_of(("left", "none", "right"), keys={"J": 0, " ": 2, "j+Space": 1})
     assert [found.action_of(held) for held in (["j"], ["Space"], ["j", "Space"], ["ArrowLeft"])] == [0, 2, 1, None]

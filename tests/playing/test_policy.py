@@ -13,6 +13,8 @@ CHOICE = ActionSpec("categorical", (3,))
 PARTS = ActionSpec("multi_discrete", (3, 2))
 SWITCHES = ActionSpec("bernoulli", (2, 2, 2))
 NUMBERS = ActionSpec("tanh_normal", (0, 0))
+PAIR = ActionSpec.mixed({"move": CHOICE, "throttle": ActionSpec("tanh_normal", (0,))})
+MANY = ActionSpec.mixed({"keys": PARTS, "move": CHOICE, "press": SWITCHES, "aim": NUMBERS})
 
 
 def numbered(count: int) -> tuple[str, ...]:
@@ -20,13 +22,17 @@ def numbered(count: int) -> tuple[str, ...]:
 
 
 def test_bars_have_the_names_that_an_environment_gives_and_else_say_what_they_are() -> None:
-    assert groups(CHOICE, ("a", "b", "c")) == [("", ("a", "b", "c"))]
-    assert groups(PARTS, numbered(5)) == [("part 1", ("0", "1", "2")), ("part 2", ("0", "1"))]
-    assert groups(PARTS, ("move", "fire")) == [("move", ("0", "1", "2")), ("fire", ("0", "1"))]
-    assert groups(PARTS, ("l", "s", "r", "off", "on"))[1] == ("part 2", ("off", "on"))
-    assert groups(SWITCHES, numbered(3)) == [("", ("switch 1", "switch 2", "switch 3"))]
-    assert groups(NUMBERS, ("steer", "brake")) == [("", ("steer", "brake"))]
-    assert groups(NUMBERS, numbered(2)) == [("", ("number 1", "number 2"))]
+    assert groups(CHOICE, ("a", "b", "c")) == [("", ("a", "b", "c"), "choice")]
+    assert groups(PARTS, numbered(5)) == [("part 1", ("0", "1", "2"), "choice"), ("part 2", ("0", "1"), "choice")]
+    assert groups(PARTS, ("move", "fire")) == [("move", ("0", "1", "2"), "choice"), ("fire", ("0", "1"), "choice")]
+    assert groups(PARTS, ("l", "s", "r", "off", "on"))[1] == ("part 2", ("off", "on"), "choice")
+    assert groups(SWITCHES, numbered(3)) == [("", ("switch 1", "switch 2", "switch 3"), "switches")]
+    assert groups(NUMBERS, ("steer", "brake")) == [("", ("steer", "brake"), "numbers")]
+    assert groups(PAIR, ("LEFT", "STAY", "RIGHT", "0")) == [
+        ("move", ("LEFT", "STAY", "RIGHT"), "choice"), ("throttle", ("number 1",), "numbers")]
+    assert groups(MANY, ())[:3] == [("keys, part 1", ("0", "1", "2"), "choice"), ("keys, part 2", ("0", "1"), "choice"),
+                                    ("move", ("0", "1", "2"), "choice")]
+    assert groups(NUMBERS, numbered(2)) == [("", ("number 1", "number 2"), "numbers")]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +43,10 @@ def test_bars_have_the_names_that_an_environment_gives_and_else_say_what_they_ar
         (SWITCHES, np.array([1, 0, 1]), "3 switches", "switch 1, switch 3"),
         (SWITCHES, np.array([0, 0, 0]), "3 switches", "all off"),
         (NUMBERS, np.array([0.314, -1], np.float32), "2 numbers", "0.31, -1.00"),
+        (PAIR, np.array([2, 0.314], np.float32), "move: one of 3; throttle: 1 number", "move: 2, throttle: 0.31"),
+        (MANY, np.array([2, 1, 0, 1, 0, 1, -1, 0.5], np.float32),
+         "keys: 2 choices, of 3 and 2; move: one of 3; press: 3 switches; aim: 2 numbers",
+         "keys: part 1: 2, part 2: 1; move: 0; press: switch 1, switch 3; aim: -1.00, 0.50"),
     ],
 )
 def test_an_action_is_said_in_words(actions: ActionSpec, action: np.ndarray, kind: str, words: str) -> None:
@@ -49,6 +59,8 @@ def test_what_was_done_in_an_episode_is_summed_up() -> None:
     assert taken(PARTS, (), np.array([[0, 1], [0, 0]])) == "part 1: 0 100%; part 2: 1 50%, 0 50%"
     assert taken(SWITCHES, (), np.array([[1, 0, 0], [1, 0, 1]])) == "switch 1 on 100%, switch 2 on 0%, switch 3 on 50%"
     assert taken(NUMBERS, (), np.array([[1, 0], [0, 0]], np.float32)) == "number 1 0.50 ± 0.50, number 2 0.00 ± 0.00"
+    assert taken(PAIR, ("a", "b", "c", "0"), np.array([[2, 1], [2, 0]], np.float32)) == (
+        "move: c 100%; throttle: number 1 0.50 ± 0.50")
     many = ActionSpec("bernoulli", (2,) * 9)
     assert taken(many, (), np.zeros((2, 9), np.int64)).endswith("switch 4 on 0%, …")
 
@@ -92,6 +104,16 @@ def test_a_number_is_a_dot_on_its_axis_and_its_middle_a_line() -> None:
     orange, blue = (drawn[..., 0] > 200), (drawn[..., 2] > 180) & (drawn[..., 0] < 100)
     assert np.flatnonzero(orange[:, :30].any(1)).max() < 10 and np.flatnonzero(blue[:, :30].any(1)).min() > 30
     assert 8 < np.flatnonzero(orange[:, 31:].any(1)).mean() < 14
+
+
+def test_a_mixed_action_is_drawn_part_beside_part() -> None:
+    drawn = strip(PAIR, np.array([0.2, 0.3, 0.5, -1.0]), np.array([2, 1.0], np.float32), domain=domain_of(PAIR, None),
+                  size=(100, 41))
+    orange, blue = columns(drawn, "orange"), columns(drawn, "blue")
+    assert blue[2:16].all() and blue[22:36].all() and orange[42:56].all() and not drawn[:, 61:79, 3].any()
+    dot = (drawn[:, 80:, 0] > 200).any(1)
+    assert np.flatnonzero(dot).max() < 10, "the number that was taken is at the top, its middle at the bottom"
+    assert (drawn[35:, 80:, 2] > 180).any()
 
 
 def test_more_bars_than_pixels_are_drawn_all_the_same() -> None:

@@ -22,6 +22,8 @@ ACTIONS = {
     "multi_discrete": (ActionSpec("multi_discrete", (3, 2)), np.array([2, 0]), [0.2, 0.3, 0.5, 0.9, 0.1]),
     "bernoulli": (ActionSpec("bernoulli", (2, 2)), np.array([1, 0]), [0.7, 0.2]),
     "tanh_normal": (ActionSpec("tanh_normal", (0, 0)), np.array([0.5, -1], np.float32), [0.4, -0.9]),
+    "mixed": (ActionSpec.mixed({"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0,))}),
+              np.array([2, -0.5], np.float32), [0.2, 0.3, 0.5, -0.25]),
 }
 
 
@@ -68,7 +70,7 @@ def test_actions_and_parts_of_every_kind_reach_the_page(kind, parts, monkeypatch
     assert header["actions"] == kind and header["groups"] == [one._asdict() for one in groups(actions, ())]
     seen = view._looks[-1].columns
     assert seen["action"].tolist() == [action.tolist()] * 5
-    assert seen["action"].dtype == (np.float32 if kind == "tanh_normal" else np.int32)
+    assert seen["action"].dtype == (np.float32 if actions.dtype == "float32" else np.int32)
     np.testing.assert_allclose(seen["scores"], [scores] * 5)
     if parts is PLANES:
         assert header["shape"] == [4, 8, 9] and header["entries"] == []

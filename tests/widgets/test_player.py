@@ -63,7 +63,8 @@ def test_an_episode_is_one_message_with_all_of_it(monkeypatch: pytest.MonkeyPatc
     [(content, [packed, pictures, compressed])] = messages
     assert (content["type"], content["view"], content["index"], content["count"]) == ("episode", "v1", 0, 1)
     header, told = content["header"], told_of(content, [packed])
-    assert header["groups"] == [{"title": "", "names": ("NOOP", "UP", "DOWN")}] and header["actions"] == "categorical"
+    assert header["groups"] == [{"title": "", "names": ("NOOP", "UP", "DOWN"), "kind": "choice"}]
+    assert header["actions"] == "categorical"
     assert header["kind"] == "probability" and header["fps"] == 15.0
     assert (header["picture"]["height"], header["picture"]["width"]) == (210, 160)
     assert header["saliency"] == [T, 7, 5]

@@ -18,6 +18,7 @@ ACTIONS = {
     "multi_discrete": ActionSpec("multi_discrete", (3, 2, 5)),
     "bernoulli": ActionSpec("bernoulli", (2, 2)),
     "tanh_normal": ActionSpec("tanh_normal", (0, 0, 0)),
+    "mixed": ActionSpec.mixed({"a": ActionSpec("categorical", (2**20,)), "b": ActionSpec("tanh_normal", (0, 0))}),
 }
 
 
@@ -54,6 +55,8 @@ def actions_of(spec: ActionSpec, count: int) -> np.ndarray:
     random = np.random.default_rng(count)
     if spec.kind == "tanh_normal":
         return random.uniform(-1, 1, (count, *spec.shape)).astype(np.float32)
+    if spec.kind == "mixed":
+        return np.stack([random.integers(0, 2**20, count), *random.uniform(-1, 1, (2, count))], 1).astype(np.float32)
     return random.integers(0, spec.sizes[-1], (count, *spec.shape))
 
 

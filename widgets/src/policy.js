@@ -4,12 +4,12 @@ import { bars, linear, shown } from "./scales.js";
 const MOST_ROWS = 400; // of one choice
 const MOST_SAID = 4; // parts of an action with what was said of them; of more, only what was done
 
-/** @typedef {{title: string, names: string[]}} Group */
+/** @typedef {{title: string, names: string[], kind: string}} Group  kind: choice, switches or numbers */
 /**
  * @typedef {object} Policy
- * @property {string} actions  categorical, multi_discrete, bernoulli or tanh_normal
- * @property {Group[]} groups  the bars of each choice; of all switches; of all numbers
- * @property {string} kind  of the scores: probability, q_value or mean
+ * @property {string} actions  categorical, multi_discrete, bernoulli, tanh_normal or mixed
+ * @property {Group[]} groups  the bars of each choice; of all switches; of all numbers; of a mixed action, of each part
+ * @property {string} kind  of the scores: probability, q_value or mean; of numbers always the mean
  */
 /**
  * A heading (`title`), what the marks on the axes below mean (`legend`) and the axes' ends (`ends`), a bar (`place`), or
@@ -25,8 +25,30 @@ const MOST_SAID = 4; // parts of an action with what was said of them; of more, 
  */
 export function done(actions, action) {
   const parts = typeof action === "number" ? [action] : Array.from(action ?? []);
-  const missing = parts.some(one => (actions === "tanh_normal" ? Number.isNaN(one) : one < 0));
+  const missing = parts.some(one => (withNumbers(actions) ? Number.isNaN(one) : one < 0));
   return parts.length && !missing ? parts : null;
+}
+
+/** Whether actions are floats. @param {string} actions */
+export const withNumbers = actions => actions === "tanh_normal" || actions === "mixed";
+
+/** The numbers of an action that a group has: one of a choice, else one for each name. @param {Group} group */
+export const columnsOf = ({ kind, names }) => (kind === "choice" ? 1 : names.length);
+
+/**
+ * Calls `make` for each group with its own scores' first place, and its own columns of the action.
+ * @template T
+ * @param {Group[]} groups
+ * @param {number[] | null} parts
+ * @param {(group: Group, first: number, own: number[] | null) => T} make
+ */
+function each(groups, parts, make) {
+  let first = 0, column = 0;
+  return groups.map(group => {
+    const made = make(group, first, parts && parts.slice(column, column + columnsOf(group)));
+    [first, column] = [first + group.names.length, column + columnsOf(group)];
+    return made;
+  });
 }
 
 /**
@@ -38,23 +60,42 @@ export function done(actions, action) {
  * @returns {Row[]}
  */
 export function rowsOf({ actions, groups, kind }, scores, action, domain, number) {
-  const parts = done(actions, action);
-  if (actions === "tanh_normal") return axes(groups[0], scores, parts, number);
   const places = bars(scores, domain);
   const said = (/** @type {number} */ score) => !Number.isFinite(score) ? "" : kind === "probability" ? percent(score) : number(score);
-  if (actions === "bernoulli") {
-    return groups[0].names.map((name, at) => {
-      const on = parts?.[at] === 1, text = said(scores[at]);
-      return { name, text: text && parts ? `${text} ${on ? "on" : "off"}` : text, place: places[at], marked: on };
-    });
-  }
-  let first = 0;
-  return groups.flatMap(({ title, names }, part) => {
-    const own = Array.from(names, (_, choice) => scores[first + choice]), chosen = parts?.[part] ?? -1, from = first;
-    first += names.length;
-    return [...(title ? [{ title }] : []), ...shown(own, chosen, MOST_ROWS).map(choice => ({
-      name: names[choice], text: said(own[choice]), place: places[from + choice], marked: choice === chosen,
-    }))];
+  return each(groups, done(actions, action), (group, first, parts) => {
+    const own = Array.from(group.names, (_, at) => scores[first + at]), { title } = group;
+    const rows = group.kind === "numbers" ? axes(group, own, parts, number)
+      : group.kind === "switches" ? switches(group, own.map(said), places.slice(first), parts)
+        : choices(group, own, said, places.slice(first), parts?.[0] ?? -1);
+    return [...(title ? [{ title }] : []), ...rows];
+  }).flat();
+}
+
+/**
+ * @param {Group} group
+ * @param {number[]} scores
+ * @param {(score: number) => string} said
+ * @param {{from: number, to: number}[]} places
+ * @param {number} chosen
+ * @returns {Row[]}
+ */
+function choices({ names }, scores, said, places, chosen) {
+  return shown(scores, chosen, MOST_ROWS).map(choice => ({
+    name: names[choice], text: said(scores[choice]), place: places[choice], marked: choice === chosen,
+  }));
+}
+
+/**
+ * @param {Group} group
+ * @param {string[]} said
+ * @param {{from: number, to: number}[]} places
+ * @param {number[] | null} parts
+ * @returns {Row[]}
+ */
+function switches({ names }, said, places, parts) {
+  return names.map((name, at) => {
+    const on = parts?.[at] === 1, text = said[at];
+    return { name, text: text && parts ? `${text} ${on ? "on" : "off"}` : text, place: places[at], marked: on };
   });
 }
 
@@ -82,26 +123,21 @@ function axes({ names }, middles, parts, number) {
 export function inWords({ actions, groups, kind }, scores, action, number) {
   const parts = done(actions, action);
   if (!parts) return "";
-  const brief = parts.length > MOST_SAID;
-  const how = (/** @type {number} */ at) => {
+  const brief = parts.length > MOST_SAID, mixed = actions === "mixed";
+  const how = (/** @type {string} */ of, /** @type {number} */ at) => {
     if (!scores || brief) return "";
-    return kind === "probability" ? ` (${Math.round(100 * scores[at])} %)` : kind === "mean"
-      ? ` (middle ${number(rounded(scores[at]))})` : ` (Q ${number(scores[at])})`;
+    return of === "numbers" ? ` (middle ${number(rounded(scores[at]))})`
+      : kind === "probability" ? ` (${Math.round(100 * scores[at])} %)` : ` (Q ${number(scores[at])})`;
   };
-  if (actions === "tanh_normal") {
-    return parts.map((one, at) => `${brief ? "" : `${groups[0].names[at]} `}${number(rounded(one))}${how(at)}`).join(", ");
-  }
-  if (actions === "bernoulli") {
-    const { names } = groups[0];
-    if (brief) return names.filter((_, at) => parts[at]).join(", ") || "all off";
-    return parts.map((one, at) => `${names[at]} ${one ? "on" : "off"}${how(at)}`).join(", ");
-  }
-  let first = 0;
-  return parts.map((chosen, part) => {
-    const { title, names } = groups[part], at = first + chosen;
-    first += names.length;
-    return `${title && !brief ? `${title}: ` : ""}${names[chosen] ?? chosen}${how(at)}`;
-  }).join(", ");
+  const words = each(groups, parts, ({ title, names, kind: of }, first, own) => {
+    const [chosen] = own ?? [], named = !brief && !(mixed && names.length === 1);
+    const text = of === "choice" ? `${names[chosen] ?? chosen}${how(of, first + chosen)}`
+      : of === "switches" && brief ? names.filter((_, at) => own?.[at]).join(", ") || "all off"
+        : (own ?? []).map((one, at) => `${named ? `${names[at]} ` : ""}${
+          of === "numbers" ? number(rounded(one)) : one ? "on" : "off"}${how(of, first + at)}`).join(", ");
+    return `${title && (mixed || !brief) ? `${title}: ` : ""}${text}`;
+  });
+  return words.join(mixed && parts.length > groups.length ? "; " : ", ");
 }
 
 /** @param {number} share */

@@ -3,7 +3,7 @@
 import { element } from "./elements.js";
 import { asPicture } from "./frames.js";
 import { number } from "./numbers.js";
-import { inWords } from "./policy.js";
+import { columnsOf, inWords } from "./policy.js";
 
 const SETTLE_MS = 250; // a step is looked at so long before its observation is asked for
 const LARGEST_PX = 252; // of the picture that is edited
@@ -126,7 +126,7 @@ export class WhatIf {
   // --- another action -------------------------------------------------------------------------------------------
 
   /** @param {import("./screen.js").Header} header @param {any} action  that was taken */
-  #actionFields({ actions, groups }, action) {
+  #actionFields({ groups }, action) {
     const parts = typeof action === "number" ? [action] : Array.from(action ?? []);
     const changed = () => void (this.force.checked = true);
     const choice = (/** @type {string} */ name, /** @type {string[]} */ options, /** @type {number} */ taken) => {
@@ -135,14 +135,17 @@ export class WhatIf {
       field.value = String(Math.max(0, taken));
       return field;
     };
-    const { names } = groups[0];
-    const fields = actions === "tanh_normal"
-      ? names.map((name, at) => labelled(name, numberField(name, {
-        class: "wb-action", min: "-1", max: "1", step: "any", value: String(parts[at]), oninput: changed,
-      })))
-      : actions === "bernoulli" ? names.map((name, at) => labelled(name, choice(name, ["off", "on"], parts[at])))
-        : groups.map((group, at) => group.title ? labelled(group.title, choice(group.title, group.names, parts[at]))
-          : choice("action", group.names, parts[at]));
+    let column = 0;
+    const fields = groups.flatMap(group => {
+      const { title, names } = group, own = parts.slice(column, column += columnsOf(group));
+      if (group.kind === "choice") return title ? labelled(title, choice(title, names, own[0])) : choice("action", names, own[0]);
+      return names.map((name, at) => {
+        const words = title ? `${title}, ${name}` : name;
+        return labelled(words, group.kind === "switches" ? choice(words, ["off", "on"], own[at]) : numberField(words, {
+          class: "wb-action", min: "-1", max: "1", step: "any", value: String(own[at]), oninput: changed,
+        }));
+      });
+    });
     this.actions.replaceChildren(...fields);
   }
 

@@ -59,7 +59,7 @@ test("steps and frames are told apart, and who plays", () => {
 });
 
 const HEADER = {
-  title: "t", label: "t", kind: "probability", fps: 15, actions: "categorical", groups: [{ title: "", names: ["left", "right"] }],
+  title: "t", label: "t", kind: "probability", fps: 15, actions: "categorical", groups: [{ title: "", names: ["left", "right"], kind: "choice" }],
   agent: true, picture: { mime: "", width: 6, height: 4 }, shape: [], entries: [], saliency: null, note: "", frames_per_step: 1,
   speeds: [1, 2], keys: ["a", "Space"], legend: [["a", "left"]], reserved: { Tab: "hand over" }, pulled: false,
 };

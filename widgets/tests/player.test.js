@@ -192,7 +192,7 @@ test("a step is said in words", () => {
     time_s: [0, 1], reward: [0, 1], action: [1, -1], value: [0.5, NaN], scores: [[0.25, 0.75], [NaN, NaN]],
     episode_return: [0, 1],
   });
-  const policy = { actions: "categorical", groups: [{ title: "", names: ["LEFT", "RIGHT"] }], kind: "probability" };
+  const policy = { actions: "categorical", groups: [{ title: "", names: ["LEFT", "RIGHT"], kind: "choice" }], kind: "probability" };
   assert.equal(said(track, 0, policy, number), "action RIGHT (75 %), value 0.5, reward 0, return 0");
   assert.equal(said(track, 0, { ...policy, kind: "q_value" }, number), "action RIGHT (Q 0.75), value 0.5, reward 0, return 0");
   assert.equal(said(track, 1, policy, number), "reward 1, return 1");
@@ -208,7 +208,7 @@ function opened(gone) {
 test("a player is there though the kernel has gone, and says that nothing can be saved", async () => {
   const { made, el, close } = opened(true);
   const header = {
-    title: "", label: "", actions: "categorical", groups: [{ title: "", names: ["NOOP"] }], kind: "probability", fps: 15,
+    title: "", label: "", actions: "categorical", groups: [{ title: "", names: ["NOOP"], kind: "choice" }], kind: "probability", fps: 15,
     picture: null, shape: [1], entries: ["x[0]"], saliency: null, note: "",
   };
   const buffer = new Uint8Array(deflateSync(new Uint8Array(new Float64Array([0, 0]).buffer))).buffer;

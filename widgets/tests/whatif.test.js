@@ -16,7 +16,7 @@ function screen(header, columns) {
   return /** @type {any} */ ({ track, header: { key: "one", why: "", branch: null, kind: "probability", ...header } });
 }
 
-const POLE = { actions: "categorical", groups: [{ title: "", names: ["LEFT", "RIGHT"] }] };
+const POLE = { actions: "categorical", groups: [{ title: "", names: ["LEFT", "RIGHT"], kind: "choice" }] };
 const THREE = { time_s: [0, 1, 2], reward: [0, 1, 1], action: [1, 0, -1], value: [0.5, 1, NaN], scores: [[0.2, 0.8], [0.6, 0.4], [NaN, NaN]] };
 
 /** @param {any} screens @param {number[]} steps */
@@ -81,9 +81,11 @@ test("numbers that are changed are sent by their position, and others are not", 
 
 test("every part of an action is a field of its own", () => {
   for (const [header, action, sent] of /** @type {[any, any, any][]} */ ([
-    [{ actions: "multi_discrete", groups: [{ title: "arm", names: ["0", "1", "2"] }, { title: "leg", names: ["0", "1"] }] }, [2, 1], [[2, 1]]],
-    [{ actions: "bernoulli", groups: [{ title: "", names: ["fire", "jump"] }] }, [0, 1], [[0, 1]]],
-    [{ actions: "tanh_normal", groups: [{ title: "", names: ["torque"] }] }, [-0.5], [[-0.5]]],
+    [{ actions: "multi_discrete", groups: [{ title: "arm", names: ["0", "1", "2"], kind: "choice" }, { title: "leg", names: ["0", "1"], kind: "choice" }] }, [2, 1], [[2, 1]]],
+    [{ actions: "bernoulli", groups: [{ title: "", names: ["fire", "jump"], kind: "switches" }] }, [0, 1], [[0, 1]]],
+    [{ actions: "tanh_normal", groups: [{ title: "", names: ["torque"], kind: "numbers" }] }, [-0.5], [[-0.5]]],
+    [{ actions: "mixed", groups: [{ title: "move", names: ["LEFT", "RIGHT"], kind: "choice" }, { title: "b", names: ["A", "B"], kind: "switches" },
+      { title: "throttle", names: ["number 1"], kind: "numbers" }] }, [1, 0, 1, -0.5], [[1, 0, 1, -0.5]]],
   ])) {
     const { whatif } = opened([screen(header, { ...THREE, action: [action, action, action] })], [0]);
     assert.equal(whatif.action, null);

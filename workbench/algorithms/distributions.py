@@ -8,6 +8,7 @@ over the parts.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from workbench.trajectory import ActionSpec
 SMALLEST_WIDTH = 1e-3  # of a normal, as in SEED's parametric_distribution.py
 _NORMALS = 12  # whose mixture is a logistic distribution
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
 
 
 class Distribution(Protocol):
@@ -52,9 +54,15 @@ class Distribution(Protocol):
     def to_environment(self, actions: Tensor) -> Tensor:
         """The actions that the environment receives."""
 
+    def from_environment(self, actions: Tensor) -> Tensor:
+        """The inverse of `to_environment`, as unrolls keep them."""
+
 
 class _Choices:
     """What all distributions over choices have in common."""
+
+    def from_environment(self, actions: Tensor) -> Tensor:
+        return actions
 
     def sample_with_gradient(self, parameters: Tensor, *, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """There is none."""
@@ -218,6 +226,9 @@ class TanhNormal:
     def to_environment(self, actions: Tensor) -> Tensor:
         return actions.tanh()
 
+    def from_environment(self, actions: Tensor) -> Tensor:
+        return actions.clamp(-_NEARLY_1, _NEARLY_1).atanh()
+
     def mean_and_width(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of u, [..., K] each."""
         mean, width = parameters.chunk(2, -1)
@@ -252,16 +263,102 @@ def _normals_of_a_logistic(device: torch.device) -> tuple[Tensor, Tensor]:
     return mixture[0], mixture[1]
 
 
+class Mixed:
+    """Independent parts of other kinds; parameters, and columns of actions, are theirs one after another.
+
+    Actions are float32 also where a part has choices, as in SEED's JointDistribution (`parametric_distribution.py`),
+    which knows one Box and one MultiDiscrete.
+    """
+
+    def __init__(self, parts: Sequence[ActionSpec]) -> None:
+        self._parts = [(part, distribution_of(part)) for part in parts]
+        self._parameters = [part.parameters for part in parts]
+        self._columns = [len(part.sizes) for part in parts]
+
+    def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
+        """float32 [..., K]."""
+        return self._joined([part.sample(own, generator=generator) for part, own in self._each(parameters)])
+
+    def sample_with_gradient(self, parameters: Tensor, *, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """There is none."""
+        raise InvalidInput("Mixed has no samples with gradients: some parts of its actions are choices.")
+
+    def mode(self, parameters: Tensor) -> Tensor:
+        """float32 [..., K]."""
+        return self._joined([part.mode(own) for part, own in self._each(parameters)])
+
+    def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
+        """Σ log π_k(a_k)."""
+        pairs = zip(self._each(parameters), self.split(actions), strict=True)
+        return torch.stack([part.log_prob(own, actions=action) for (part, own), action in pairs]).sum(0)
+
+    def entropy(self, parameters: Tensor) -> Tensor:
+        """Σ H[π_k]."""
+        return torch.stack([part.entropy(own) for part, own in self._each(parameters)]).sum(0)
+
+    def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
+        """Σ KL(μ_k ‖ π_k)."""
+        pairs = zip(self._each(behaviour), self._each(target), strict=True)
+        return torch.stack([part.kl(mu, pi) for (part, mu), (_, pi) in pairs]).sum(0)
+
+    def encode(self, actions: Tensor) -> Tensor:
+        """The parts' own encodings, concatenated."""
+        pairs = zip(self._parts, self.split(actions), strict=True)
+        return torch.cat([part.encode(action) for (_, part), action in pairs], -1)
+
+    def to_environment(self, actions: Tensor) -> Tensor:
+        pairs = zip(self._parts, self.split(actions), strict=True)
+        return self._joined([part.to_environment(action) for (_, part), action in pairs])
+
+    def from_environment(self, actions: Tensor) -> Tensor:
+        pairs = zip(self._parts, self.split(actions), strict=True)
+        return self._joined([part.from_environment(action) for (_, part), action in pairs])
+
+    def split(self, actions: Tensor) -> list[Tensor]:
+        """The action of each part, in its own shape and with choices as int64, from [..., K]."""
+        return [(columns.long() if spec.dtype == "int64" else columns).reshape((*columns.shape[:-1], *spec.shape))
+                for (spec, _), columns in zip(self._parts, torch.split(actions, self._columns, -1), strict=True)]
+
+    def _joined(self, actions: list[Tensor]) -> Tensor:
+        """The inverse of `split`."""
+        every = [action if action.is_floating_point() else action.float() for action in actions]
+        return torch.cat([action if spec.shape else action.unsqueeze(-1)
+                          for (spec, _), action in zip(self._parts, every, strict=True)], -1)
+
+    def _each(self, parameters: Tensor) -> list[tuple[Distribution, Tensor]]:
+        """The parts, with their parameters."""
+        every = torch.split(parameters, self._parameters, -1)
+        return [(part, own) for (_, part), own in zip(self._parts, every, strict=True)]
+
+
 CATEGORICAL = Categorical()
 
 
 def scores_of(parameters: Tensor, actions: ActionSpec) -> Tensor:
     """A score for every action or part of one, float32 [..., A]: probabilities, or the middles of actions' numbers."""
+    if actions.kind == "mixed":
+        every = torch.split(parameters, [part.actions.parameters for part in actions.parts], -1)
+        return torch.cat([scores_of(own, part.actions) for own, part in zip(every, actions.parts, strict=True)], -1)
     if actions.kind == "tanh_normal":
         return distribution_of(actions).mode(parameters).tanh()
     if actions.kind == "bernoulli":
         return parameters.sigmoid()
     return torch.cat([part.softmax(-1) for part in torch.split(parameters, list(actions.sizes), -1)], -1)
+
+
+def preference_of(parameters: Tensor, action: Tensor, *, actions: ActionSpec) -> Tensor:
+    """How strongly a policy prefers `action` [*action], [...], differentiable: log π(a).
+
+    Of numbers it is the sum of their middles, because the density's slope at its mode is 0.
+    """
+    distribution = distribution_of(actions)
+    if isinstance(distribution, Mixed):
+        every = torch.split(parameters, [part.actions.parameters for part in actions.parts], -1)
+        return torch.stack([preference_of(own, taken, actions=part.actions) for own, taken, part
+                            in zip(every, distribution.split(action), actions.parts, strict=True)]).sum(0)
+    if actions.kind == "tanh_normal":
+        return scores_of(parameters, actions).sum(-1)
+    return distribution.log_prob(parameters, actions=action.expand(*parameters.shape[:-1], *action.shape))
 
 
 def distribution_of(actions: ActionSpec) -> Distribution:
@@ -274,4 +371,6 @@ def distribution_of(actions: ActionSpec) -> Distribution:
         return Bernoulli()
     if actions.kind == "tanh_normal":
         return TanhNormal()
+    if actions.kind == "mixed":
+        return Mixed([part.actions for part in actions.parts])
     raise InvalidInput(f"no distribution is called {actions.kind!r}.")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.distributions import distribution_of, scores_of
+from workbench.algorithms.distributions import distribution_of, preference_of, scores_of
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.running_statistics import Peers
@@ -155,7 +155,8 @@ class Outlook(NamedTuple):
         kind: what the scores are: "probability", "q_value" or "mean".
         scores: float32 [T, B, A]. Probabilities sum to 1 for each choice; a switch has the probability of 1. Q-values
             are discounted sums of rewards as in training (clipped to ±max_abs_reward where set). Where actions are
-            numbers, the score is the middle of each one's distribution, in [-1, 1].
+            numbers, the score is the middle of each one's distribution, in [-1, 1]; so it is for the numbers of a
+            mixed action, whose kind is "probability".
         value: float32 [T, B], V(x_t), or the highest Q-value; a sum of the same rewards.
     """
 
@@ -227,14 +228,8 @@ class Algorithm:
                        output.value.float())
 
     def preference(self, output: Any, *, action: Tensor, config: Any) -> Tensor:
-        """How strongly the network prefers `action` [*action], [T, B], differentiable: log π(a|x_t).
-
-        Where actions are numbers, it is the sum of their middles, because the density's slope at its mode is 0.
-        """
-        if self.spec.actions.kind == "tanh_normal":
-            return self.outlook(output, config=config).scores.sum(-1)
-        parameters = output.policy_logits.float()
-        return self.distribution.log_prob(parameters, actions=action.expand(*parameters.shape[:-1], *action.shape))
+        """How strongly the network prefers `action` [*action], [T, B], differentiable: see `preference_of`."""
+        return preference_of(output.policy_logits.float(), action, actions=self.spec.actions)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 

@@ -384,6 +384,13 @@ def _wrong_actions(spec: EnvironmentSpec, num_envs: int) -> list[tuple[Array, st
     if spec.actions.kind == "tanh_normal":
         return [too_many, (np.full_like(valid, 1.5), "they are numbers in [-1, 1]"),
                 (np.full_like(valid, np.nan), "they are numbers in [-1, 1]"), (valid[:, :-1], "one number is missing")]
+    if spec.actions.parts:
+        sizes = np.array(spec.actions.sizes, np.float32)
+        beyond = np.broadcast_to(np.where(sizes == 0, 1.5, sizes), valid.shape).astype(np.float32)
+        between = valid + np.where(sizes == 0, 0, 0.5).astype(np.float32)
+        return [too_many, (beyond, "no choice and no number is that large"), (valid[:, :-1], "one column is missing"),
+                (np.full_like(valid, np.nan), "they are no numbers"),
+                *([(between, "choices are whole numbers")] if sizes.any() else [])]
     sizes = np.broadcast_to(np.array(spec.actions.sizes).reshape(spec.actions.shape), valid.shape)
     return [too_many, (sizes.copy(), f"there are {spec.actions.sizes} choices, counted from 0"),
             (np.full_like(valid, -1), "choices are counted from 0"), (valid + 0.5, "they are integers")]

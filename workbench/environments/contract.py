@@ -76,7 +76,8 @@ class VectorEnvironment(Protocol):
         ...
 
     def step(self, actions: Array) -> StepBatch:
-        """Returns the step after `actions` (see `spec.actions`): int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
+        """Returns the step after `actions` (see `spec.actions`): int64 [N] or [N, K], or float32 [N, K] in [-1, 1],
+        where choices of a mixed action are whole numbers."""
         ...
 
     def render(self, index: int) -> Array | None:
@@ -108,15 +109,18 @@ def first_step(observation: Array, *, scored: bool = False) -> StepBatch:
 
 
 def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Array:
-    """`actions` as int64 [N] or [N, K], or as float32 [N, K] in [-1, 1] for continuous actions: see `ActionSpec`.
+    """`actions` as int64 [N] or [N, K], or as float32 [N, K] for continuous and mixed actions: see `ActionSpec`.
 
     Raises ShapeMismatch for a wrong shape, dtype or value: ale-py's worker threads would hang on a wrong action.
     """
     actions, action_spec = np.asarray(actions), spec.actions
-    shape, continuous = (num_envs, *action_spec.shape), action_spec.kind == "tanh_normal"
+    shape, continuous = (num_envs, *action_spec.shape), action_spec.dtype == "float32"
     if actions.shape != shape or actions.dtype.kind not in ("f" if continuous else "iu"):
         raise ShapeMismatch(f"{spec.name}: actions must be {'floats' if continuous else 'integers'} of shape "
                             f"{list(shape)}, not {actions.dtype} {list(actions.shape)}.")
+    if action_spec.parts:
+        _check_mixed(actions, spec)
+        return actions.astype(np.float32, copy=False)
     if continuous:
         in_range = np.abs(actions) <= 1  # False for NaN
         if np.count_nonzero(in_range) != in_range.size:
@@ -131,9 +135,26 @@ def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Arr
     return actions.astype(np.int64, copy=False)
 
 
+def _check_mixed(actions: Array, spec: EnvironmentSpec) -> None:
+    """Raises ShapeMismatch for a number outside [-1, 1], and for a choice that is none."""
+    sizes = _sizes(spec.actions)
+    is_choice = (actions >= 0) & (actions < sizes) & (actions == np.floor(actions))
+    fits = np.where(sizes == 0, np.abs(actions) <= 1, is_choice)  # False for NaN
+    if np.count_nonzero(fits) != fits.size:
+        row, column = np.argwhere(~fits)[0]
+        ends = np.cumsum([len(part.actions.sizes) for part in spec.actions.parts])
+        name = spec.actions.parts[int(np.searchsorted(ends, column, "right"))].name
+        allowed = f"a whole number in [0, {sizes[column]})" if sizes[column] else "in [-1, 1]"
+        raise ShapeMismatch(f"{spec.name}: action {actions[row, column]:g} of part {name!r} is not {allowed}.")
+
+
 def random_actions(spec: EnvironmentSpec, num_envs: int, rng: np.random.Generator) -> Array:
     """Actions drawn uniformly, as `step` takes them: int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
     shape = (num_envs, *spec.actions.shape)
+    if spec.actions.parts:
+        sizes = _sizes(spec.actions)
+        choices, numbers = rng.integers(np.maximum(sizes, 1), size=shape), rng.uniform(-1, 1, shape)
+        return np.where(sizes == 0, numbers, choices).astype(np.float32)
     if spec.actions.kind == "tanh_normal":
         return rng.uniform(-1, 1, shape).astype(np.float32)
     return rng.integers(_sizes(spec.actions), size=shape)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from workbench.playing.action_words import groups, split
 from workbench.trajectory import ActionSpec, Array
 
 _BAR, _CHOSEN, _GREY = (42, 128, 196, 255), (213, 94, 0, 255), (138, 143, 152, 255)  # visible on black and on white
@@ -29,15 +30,14 @@ def strip(
     width, height = size
     image = Image.new("RGBA", size)
     draw = ImageDraw.Draw(image)
-    places = _places(actions, width)
-    if actions.kind == "tanh_normal":
-        for (first, last), middle, number in zip(places, scores.tolist(), action.tolist(), strict=True):
-            _axis(draw, first, last, height, middle, number)
-    else:
-        for (first, last), score, is_taken in zip(places, scores.tolist(), _marked(actions, action), strict=True):
-            tops = sorted(_heights((score, min(max(0.0, domain[0]), domain[1])), domain, height))
-            draw.rectangle((first, tops[0], last, max(tops[1], tops[0])), _CHOSEN if is_taken else _BAR)
-            draw.line((first, height - 1, last, height - 1), _CHOSEN if is_taken else _GREY)
+    for (first, last), score, (is_number, done) in zip(
+            _places(actions, width), scores.tolist(), _marks(actions, action), strict=True):
+        if is_number:
+            _axis(draw, first, last, height, score, done)
+            continue
+        tops = sorted(_heights((score, min(max(0.0, domain[0]), domain[1])), domain, height))
+        draw.rectangle((first, tops[0], last, max(tops[1], tops[0])), _CHOSEN if done else _BAR)
+        draw.line((first, height - 1, last, height - 1), _CHOSEN if done else _GREY)
     return np.asarray(image)
 
 
@@ -48,16 +48,20 @@ def domain_of(actions: ActionSpec, q_values: Array | None) -> tuple[float, float
     return float(q_values.min()), float(q_values.max())
 
 
-def _marked(actions: ActionSpec, action: Array) -> list[bool]:
-    if actions.kind == "bernoulli":
-        return [bool(on) for on in action]
-    choices = np.atleast_1d(action).tolist()
-    return [at == choice for choice, size in zip(choices, actions.sizes, strict=True) for at in range(size)]
+def _marks(actions: ActionSpec, action: Array) -> list[tuple[bool, float]]:
+    """Of each bar whether it is of a number, and the number that was taken, or whether the choice or switch was."""
+    if actions.parts:
+        every = zip((part.actions for part in actions.parts), split(actions, action), strict=True)
+        return [mark for part, own in every for mark in _marks(part, own)]
+    values = np.atleast_1d(action).tolist()
+    if actions.kind in ("bernoulli", "tanh_normal"):
+        return [(actions.kind == "tanh_normal", value) for value in values]
+    return [(False, at == choice) for choice, size in zip(values, actions.sizes, strict=True) for at in range(size)]
 
 
 def _places(actions: ActionSpec, width: int) -> list[tuple[int, int]]:
     """First and last column of each bar, with a bar's width between parts."""
-    sizes = actions.sizes if actions.kind in ("categorical", "multi_discrete") else (len(actions.sizes),)
+    sizes = [len(group.names) for group in groups(actions, ())]
     slots = [number + at for at, number in enumerate(_numbers(sizes))]
     each = width / (sum(sizes) + len(sizes) - 1)
     gap = 2 if each >= 6 else 1 if each >= 3 else 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.errors import InvalidInput, UnknownName
 from workbench.trajectory import ActionSpec, Array
 
 _NOUNS = {"multi_discrete": "part", "bernoulli": "switch", "tanh_normal": "number"}
@@ -18,22 +19,42 @@ class Group(NamedTuple):
     """Bars that belong together: one choice, all switches, or all numbers.
 
     Attributes:
-        title: name of the choice if there are several; else "".
+        title: name of the choice if there are several, and of the part of a mixed action; else "".
         names: one for each bar.
+        kind: "choice", "switches" or "numbers".
     """
 
     title: str
     names: tuple[str, ...]
+    kind: str = "choice"
 
 
 def groups(actions: ActionSpec, names: Sequence[str]) -> list[Group]:
     """The bars of a policy, with an environment's names of its choices, its parts, or both."""
+    if actions.parts:
+        return [Group(f"{name}, {group.title}" if group.title else name, group.names, group.kind)
+                for name, part, own in _each_part(actions, names) for group in groups(part, own)]
     parts = _parts(actions, names)
     if actions.kind == "categorical":
         return [Group("", _choices(actions, names)[0])]
     if actions.kind == "multi_discrete":
         return [Group(title, own) for title, own in zip(parts, _choices(actions, names), strict=True)]
-    return [Group("", parts)]
+    return [Group("", parts, "switches" if actions.kind == "bernoulli" else "numbers")]
+
+
+def _each_part(actions: ActionSpec, names: Sequence[str]) -> Iterator[tuple[str, ActionSpec, Sequence[str]]]:
+    """Name and spec of each part of a mixed action, and the environment's names of its choices."""
+    first, own = 0, names if _are_names(names, actions.encoded_size) else ()
+    for name, part in ((part.name, part.actions) for part in actions.parts):
+        yield name, part, own[first : first + part.encoded_size]
+        first += part.encoded_size
+
+
+def split(actions: ActionSpec, values: Array) -> list[Array]:
+    """The columns [..., *part] of each part of a mixed action, from [..., K]; choices as int64."""
+    ends = np.cumsum([len(part.actions.sizes) for part in actions.parts])[:-1]
+    pairs = zip(np.split(values, ends, -1), (part.actions for part in actions.parts), strict=True)
+    return [own.astype(part.dtype).reshape((*own.shape[:-1], *part.shape)) for own, part in pairs]
 
 
 def _parts(actions: ActionSpec, names: Sequence[str]) -> tuple[str, ...]:
@@ -59,7 +80,14 @@ def _are_names(names: Sequence[str], count: int) -> bool:
 
 
 def in_words(actions: ActionSpec, names: Sequence[str], action: Array) -> str:
-    """One action [*action]: "UP", "part 1: 2, part 2: 0", the switches that are on, or the numbers."""
+    """One action [*action]: "UP", "part 1: 2, part 2: 0", the switches that are on, or the numbers.
+
+    Of a mixed one "move: UP, throttle: 0.31", with semicolons if a part has several choices, switches or numbers.
+    """
+    if actions.parts:
+        every = zip(_each_part(actions, names), split(actions, action), strict=True)
+        words = [f"{name}: {in_words(part, own, values)}" for (name, part, own), values in every]
+        return (", " if len(words) == len(actions.sizes) else "; ").join(words)
     parts = groups(actions, names)
     if actions.kind == "categorical":
         return parts[0].names[int(action)]
@@ -71,12 +99,42 @@ def in_words(actions: ActionSpec, names: Sequence[str], action: Array) -> str:
     return ", ".join(map(_short, action.tolist()))
 
 
+def columns_of(actions: ActionSpec, names: Sequence[str], action: Any) -> Any:
+    """A mixed action [K] from its parts by name, {"move": "UP", "throttle": 0.31}, or a list of such; others unchanged.
+
+    A choice is named or numbered. Raises InvalidInput for wrong parts or values, UnknownName for a wrong choice.
+    """
+    if isinstance(action, list | tuple):
+        return [columns_of(actions, names, each) for each in action]
+    if not isinstance(action, Mapping):
+        return action
+    if set(action) != {part.name for part in actions.parts}:
+        known = ", ".join(part.name for part in actions.parts)
+        raise InvalidInput(f"action={dict(action)!r:.100} must have "
+                           + (f"the parts {known}, and no other." if known else "no parts: give a number, or several."))
+    columns: list[float] = []
+    for name, part, own in _each_part(actions, names):
+        value = action[name]
+        if part.kind == "categorical" and isinstance(value, str):
+            choices = groups(part, own)[0].names
+            if value not in choices:
+                raise UnknownName.among("action", value, choices)
+            value = choices.index(value)
+        try:
+            columns += np.asarray(value, np.float64).reshape(-1).tolist()
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{name}={value!r:.100} is no part of an action: {error}.") from None
+    return columns
+
+
 def _short(value: float) -> str:
     return f"{round(value, 2) + 0:.2f}"  # + 0 turns -0.0 into 0.0
 
 
 def kind_in_words(actions: ActionSpec) -> str:
-    """The kind of an action: "one of 6", "2 choices, of 3 and 4", "5 switches", "3 numbers"."""
+    """The kind of an action: "one of 6", "2 choices, of 3 and 4", "5 switches", "3 numbers", "move: one of 3; ..."."""
+    if actions.parts:
+        return "; ".join(f"{part.name}: {kind_in_words(part.actions)}" for part in actions.parts)
     sizes, count = actions.sizes, len(actions.sizes)
     if actions.kind == "categorical":
         return f"one of {sizes[0]}"
@@ -91,6 +149,9 @@ def taken(actions: ActionSpec, names: Sequence[str], history: Array) -> str:
 
     It has the most frequent choices, how often each switch was on, or the mean and standard deviation of each number.
     """
+    if actions.parts:
+        every = zip(_each_part(actions, names), split(actions, history), strict=True)
+        return _cut([f"{name}: {taken(part, own, values)}" for (name, part, own), values in every], "; ")
     parts = groups(actions, names)
     if actions.kind == "categorical":
         return _most_taken(parts[0].names, history)

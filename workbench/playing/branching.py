@@ -92,13 +92,14 @@ def _forced_actions(action: Any, rollout: Rollout) -> list[Array]:
     actions, seen = rollout.action_spec, rollout.observation_rows
     if actions.kind == "categorical":
         action = _numbered(action, rollout.action_names)
+    action = action_words.columns_of(actions, rollout.action_names, action)
     try:
         rows = np.asarray(action)
     except ValueError as error:
         raise ShapeMismatch(f"action={action!r:.100} is no action: {error}.") from None
     if rows.ndim == len(actions.shape):
         rows = rows[None]
-    if actions.kind == "tanh_normal" and rows.dtype.kind in "iu":
+    if actions.dtype == "float32" and rows.dtype.kind in "iu":
         rows = rows.astype(np.float32)
     if not 1 <= len(rows) <= _MOST_FORCED:
         raise InvalidInput(f"{len(rows):,} actions are forced; it can be 1 to {_MOST_FORCED:,}.")

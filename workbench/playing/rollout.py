@@ -43,12 +43,14 @@ class Rollout:
             np.asarray(frames) decodes all.
         observation_rows: [T+1, ...], as on the wire: bytes if they have several parts or bits. See `observations`.
         actions: int64 [T], or [T, K] if an action has K parts or switches; float32 [T, K] in [-1, 1] if it has K
-            numbers, which the environment scales to its own bounds.
+            numbers, which the environment scales to its own bounds. Of a mixed action float32 [T, K], its parts one
+            after another, in which choices are whole numbers.
         rewards: float32 [T], not clipped.
         values: float32 [T], V(x_t), or the highest Q-value: discounted sums of rewards as trained on (scaled, and
             clipped to ±`max_abs_reward`, where set; `note` says so).
         policy: float32 [T, A], probabilities, or None for a value-based algorithm or actions that are numbers. For
-            several parts those of all parts in a row; for switches the probability of on.
+            several parts those of all parts in a row; for switches the probability of on; for the numbers of a mixed
+            action the mean of each in [-1, 1].
         q_values: float32 [T, A], in the units of `values`, or None for an algorithm with a policy.
         means: float32 [T, K], the mean of each number in [-1, 1] if actions are numbers; else None.
         scores: float32 [T], the environment's own score if `rewards` are shaped; else None.
@@ -188,8 +190,8 @@ class Rollout:
 
         Args:
             frame: the step, from 0 to `steps` - 1.
-            action: that is taken there instead of the policy's, by number or name, or as the environment takes it; a
-                list of several: at the steps from there on.
+            action: that is taken there instead of the policy's, by number or name, or as `actions` have it; a mixed one
+                also as {"move": "UP", "throttle": 0.3}; a list of several: at the steps from there on.
             observation: what the policy sees there; the environment stays as it is. Of a vector, numbers by name or
                 position, or all of them; of a picture, {"occlude": (left, top, width, height)} and {"shade": 0} (grey
                 without it, the whole picture without a box), in pixels of what the policy sees.

@@ -175,7 +175,7 @@ def _acted(
 
     def one() -> dict[str, Array]:
         actions, fields = told[1]
-        return {"action": actions[0].numpy(),
+        return {"action": actions[0].numpy(), "previous_action": actions[0].numpy(),
                 **{f"behaviour.{name}": value[0].float().numpy() for name, value in fields.items()}}
 
     return one
@@ -185,9 +185,9 @@ def _check_actions(actions: Any, spec: EnvironmentSpec) -> None:
     shape = (_ROWS, *spec.actions.shape)
     _rule(_is(actions, shape) and actions.dtype == getattr(torch, spec.actions.dtype),
           f"act(...) gives actions as a {spec.actions.dtype} tensor of shape {shape}, not {_said(actions)}.")
-    if spec.actions.dtype == "int64":
-        fits = bool(((actions >= 0) & (actions < torch.tensor(spec.actions.sizes))).all())
-        _rule(fits, f"act(...) gives actions from 0 to below {spec.actions.sizes}, not {actions.tolist()}.")
+    sizes = torch.tensor(spec.actions.sizes)
+    fits = (sizes == 0) | ((actions >= 0) & (actions < sizes) & (actions == actions.round()))  # size 0: a number
+    _rule(bool(fits.all()), f"act(...) gives actions from 0 to below {spec.actions.sizes}, not {actions.tolist()}.")
     _rule(bool(torch.isfinite(actions.float()).all()), "act(...) gives actions that are not finite.")
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.environments.adapters import minigrid
-from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
+from workbench.environments.adapters.action_spaces import actions_of, each_of
+from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.errors import InvalidInput, ShapeMismatch
 from workbench.policies.player import Player, load_policy
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
@@ -56,7 +57,7 @@ class Policy:
         flags = np.array([Flags.START if self._starts else 0], np.uint8)
         came = np.array([0.0 if self._starts else reward], np.float32)
         self._starts = False
-        return self._given(self._player.act(StepBatch(row, came, flags), greedy=self._greedy))[0]
+        return each_of(self._given(self._player.act(StepBatch(row, came, flags), greedy=self._greedy)), 1)[0]
 
     def __repr__(self) -> str:
         how = "likeliest actions" if self._greedy else "sampled actions"

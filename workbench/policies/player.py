@@ -27,8 +27,6 @@ from workbench.policies import frozen_opponent, roles
 from workbench.rundir import RunDirectory, sealed
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
-_NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -99,10 +97,7 @@ class Player:
     @torch.inference_mode()
     def did(self, row: int, action: Array) -> None:
         """Environment `row` was given `action` [*action], as it takes it, in the place of what `act` returned."""
-        done = torch.as_tensor(action, dtype=self._action.dtype)
-        if self.spec.actions.kind == "tanh_normal":
-            done = done.clamp(-_NEARLY_1, _NEARLY_1).atanh()
-        self._action[row] = done
+        self._action[row] = self._policy.from_environment(torch.as_tensor(action, dtype=self._action.dtype))
 
 
 def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:

@@ -8,7 +8,7 @@ with the learner: then the headers alone are sent, on a socket of their own (see
     request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
               final_observation[K, *frame] | all else that `trajectory.StepBatch` declares, [N, ...] each: score
               float32, of environments that have one. Floating-point numbers are float32.
-    reply     header | action int32[N, *action], or float32 where actions are numbers
+    reply     header | action int32[N, *action], or float32 where actions are numbers, or mixed
 """
 
 from __future__ import annotations

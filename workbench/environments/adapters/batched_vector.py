@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments.adapters.action_spaces import actions_of
 from workbench.environments.adapters.guarded_calls import LARGEST, abandon_pool, broken, called, frame_of, short
 from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
-from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
+from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.environments.contract import Array, Ending, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, InvalidInput
@@ -67,7 +68,7 @@ class NativeVector:
         self.spec = spec_of(name, self._layout, actions)
         self.left_out = self._layout.left_out
         self.fps = frames_per_second(first)
-        self.action_names = named_actions(_first_environment(first), self.spec.num_actions)
+        self.action_names = named_actions(_first_environment(first), self.spec.actions)
         self._observation: Array | None = None  # the last one
         self._endings: dict[int, Ending] = {}  # of the last step, by index
         without_display(_first_environment(first))

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.adapters import minigrid
+from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, raised, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
-from workbench.environments.adapters.spaces import Layout, actions_of, layout_of, spec_of
+from workbench.environments.adapters.spaces import Layout, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed
@@ -71,7 +72,7 @@ class GymnasiumVector:
     @property
     def action_names(self) -> tuple[str, ...]:
         """From the environment's `action_names` or `get_action_meanings()`, from a table, or numbers."""
-        return minigrid.action_names(self._envs[0]) or named_actions(self._envs[0], self.spec.num_actions)
+        return minigrid.action_names(self._envs[0]) or named_actions(self._envs[0], self.spec.actions)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new episode everywhere."""
@@ -93,7 +94,7 @@ class GymnasiumVector:
         originals: list[Any] = []  # as returned, to find out whether environments share arrays
         finals: dict[int, Array] = {}
         self._endings = {}
-        for index, action in enumerate(native_actions):
+        for index, action in enumerate(each_of(native_actions, self.num_envs)):
             observation, batch.reward[index], terminated, truncated = self._step_one(index, action)
             if terminated or truncated:
                 batch.flags[index] = _ENDED if terminated else _CUT_OFF

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
+
+from workbench.trajectory import ActionPart, ActionSpec
 
 _FPS = 15.0  # steps per second without a `render_fps`; Atari's rate at 4 frames a step
 
@@ -40,13 +43,27 @@ def frames_per_second(env: Any) -> float:
     return float(own) if isinstance(own, (int, float)) and own > 0 else _FPS
 
 
-def named_actions(env: Any, number: int) -> tuple[str, ...]:
-    """Names of an environment's actions: its own (`action_names`, `get_action_meanings()`), known ones, or numbers."""
+def named_actions(env: Any, actions: ActionSpec) -> tuple[str, ...]:
+    """Names of an environment's actions: its own (`action_names`, `get_action_meanings()`), known ones, or numbers.
+
+    Of a mixed action those of all parts in a row, or numbers from 0 in each part; its own may also be a dict by part.
+    """
     try:
-        names = tuple(map(str, _own_names(getattr(env, "unwrapped", env))))
+        own = _own_names(getattr(env, "unwrapped", env))
+        by_part = actions.parts and isinstance(own, Mapping)
+        names = tuple(map(str, own if not by_part else chain.from_iterable(
+            _fitting(own.get(part.name, ()), part.actions) for part in actions.parts)))
     except Exception:  # the environment means something else by these attributes
         names = ()
-    return names if len(names) == number else tuple(map(str, range(number)))
+    return _fitting(names, actions)
+
+
+def _fitting(names: Sequence[Any], actions: ActionSpec) -> tuple[str, ...]:
+    """`names` if there is one for each choice, switch or number; otherwise numbers."""
+    if len(names) == actions.encoded_size:
+        return tuple(map(str, names))
+    return tuple(str(at) for part in actions.parts or (ActionPart("", actions),)
+                 for at in range(part.actions.encoded_size))
 
 
 def _own_names(bare: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Supported Gymnasium spaces: observations as rows of a batch, and actions as the environment takes them.
+"""Supported Gymnasium spaces of observations, as rows of a batch. Those of actions: `action_spaces`.
 
     observation space                             here
     Box (H, W, C) or (C, H, W) uint8              uint8 (C, H, W); the channel axis is the shorter of first and last
@@ -12,12 +12,6 @@
     Text, and other spaces of words               left out, and named in `Layout.left_out`
 
 A single member is the observation itself. Several members, or bits, travel as the bytes of one uint8 row.
-
-    action space                     here (`ActionSpec`)                as the environment gets it
-    Discrete(n, start=s)             categorical: a in [0, n)           a + s
-    MultiDiscrete(sizes, start=s)    multi_discrete: a_k in [0, n_k)    a + s, in the space's shape
-    MultiBinary(shape)               bernoulli: 0 or 1 each             the same, in the space's shape
-    Box of float32 or float64        tanh_normal: numbers in [-1, 1]    stretched to low..high, in its dtype and shape
 """
 
 from __future__ import annotations
@@ -33,14 +27,9 @@ from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 
-ToNative = Callable[[Array], Array]  # from checked actions [N, *action] to the environment's, [N, *space.shape]
-
 _SUPPORTED = (
     "Supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them; images are uint8 or bool "
     "(H, W), (H, W, C) or (C, H, W). Wrap the environment, for instance in gymnasium.wrappers.FlattenObservation."
-)
-_SUPPORTED_ACTIONS = (
-    "Supported are Discrete, MultiDiscrete, MultiBinary and Box spaces of float32 or float64 with finite bounds."
 )
 _MOST_CHOICES = 2**16  # of a Discrete observation: a larger one-hot is surely a mistake
 
@@ -275,59 +264,6 @@ class _OneHots:
             raise ValueError(f"observation {values.tolist()} is not in a space of {self._sizes.tolist()} choices from "
                              f"{self._start.tolist()}")
         return hot.reshape(*lead, self.size)
-
-
-def actions_of(space: Any, name: str) -> tuple[ActionSpec, ToNative]:
-    """The ActionSpec of `space`, and the function from checked actions to actions in `space`.
-
-    Raises ShapeMismatch naming the space and the supported ones, or the remedy for a Box without bounds.
-    """
-    from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
-
-    if isinstance(space, Discrete):
-        return ActionSpec("categorical", (int(space.n),)), _Shifted(np.int64(space.start), space.dtype, ())
-    if isinstance(space, MultiDiscrete) and space.nvec.size:
-        sizes = tuple(int(size) for size in space.nvec.reshape(-1))
-        start = np.asarray(space.start, np.int64).reshape(-1)
-        return ActionSpec("multi_discrete", sizes), _Shifted(start, space.dtype, tuple(space.nvec.shape))
-    if isinstance(space, MultiBinary) and 0 not in space.shape:
-        return ActionSpec("bernoulli", (2,) * int(np.prod(space.shape))), _Shifted(0, space.dtype, tuple(space.shape))
-    if isinstance(space, Box) and np.dtype(space.dtype).kind == "f" and 0 not in space.shape:
-        if not np.isfinite(space.low).all() or not np.isfinite(space.high).all():
-            raise ShapeMismatch(
-                f"{name} has the action space {space}, whose bounds are not all finite. Give it finite ones: "
-                "gymnasium.wrappers.TransformAction(env, lambda action: action, gymnasium.spaces.Box(low, high)); or "
-                "leave out the ClipAction that made them infinite.")
-        return ActionSpec("tanh_normal", (0,) * int(np.prod(space.shape))), _Stretched(space)
-    raise ShapeMismatch(f"{name} has the action space {space}, which is not supported. {_SUPPORTED_ACTIONS}")
-
-
-class _Shifted:
-    """Choices counted from 0 as a space counts them: from its start, in its dtype and shape."""
-
-    def __init__(self, start: Any, dtype: Any, shape: tuple[int, ...]) -> None:
-        self._start, self._dtype, self._shape = start, dtype, shape
-        self._shifts = np.any(start)
-
-    def __call__(self, actions: Array) -> Array:
-        native = actions + self._start if self._shifts else actions
-        return native.astype(self._dtype).reshape(len(native), *self._shape)  # always a copy
-
-
-class _Stretched:
-    """Numbers in [-1, 1] stretched to the bounds of a Box."""
-
-    def __init__(self, space: Any) -> None:
-        low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
-        self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2  # low + high may overflow
-        self._low, self._high, self._dtype, self._shape = space.low, space.high, space.dtype, tuple(space.shape)
-        self._unchanged = self._dtype == np.float32 and (low == -1).all() and (high == 1).all()
-
-    def __call__(self, actions: Array) -> Array:
-        if self._unchanged:
-            return actions.reshape(len(actions), *self._shape).copy()  # an environment may write into it
-        native = (self._middle + self._half * actions).astype(self._dtype).reshape(len(actions), *self._shape)
-        return native.clip(self._low, self._high)  # rounding may exceed a bound
 
 
 def spec_of(name: str, layout: Layout, actions: ActionSpec, *, agents: int = 1) -> EnvironmentSpec:

@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
-from workbench.environments.adapters.spaces import actions_of, layout_of, spec_of
+from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
@@ -138,7 +139,7 @@ class ParallelVector:
     @property
     def action_names(self) -> tuple[str, ...]:
         """From the game's `action_names` or `get_action_meanings()`, or the numbers."""
-        return named_actions(self._games[0], self.spec.num_actions)
+        return named_actions(self._games[0], self.spec.actions)
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new game everywhere."""
@@ -152,7 +153,7 @@ class ParallelVector:
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`; those of agents that are out are ignored."""
-        native_actions = self._to_native(checked_actions(actions, self.spec, self.num_envs))
+        native_actions = each_of(self._to_native(checked_actions(actions, self.spec, self.num_envs)), self.num_envs)
         batch = self._batch()
         self._endings = {}
         for game in range(len(self._games)):

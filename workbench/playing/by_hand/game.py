@@ -165,9 +165,13 @@ class Game:
 
     # --- playing --------------------------------------------------------------------------------------------------
 
-    def step(self, action: Action | None = None) -> Moment:
-        """Take the person's `action`, or the agent's if it is None. Raises InvalidInput, EnvironmentFailed."""
-        return self._command("step", action=_plain(action))
+    def step(self, action: Action | Mapping[str, Any] | None = None) -> Moment:
+        """Take the person's `action`, or the agent's if it is None; a mixed one also by its parts' names.
+
+        Raises InvalidInput, EnvironmentFailed.
+        """
+        return self._command("step", action=_plain(action_words.columns_of(
+            self.spec.actions, self.action_names, action)))
 
     def press(self, *keys: str) -> Moment:
         """Take the action of these keys, held together. Raises InvalidInput for keys without an action."""

@@ -8,9 +8,9 @@ character: "ArrowLeft", "a", "1"; the space bar is "Space".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ def keymap(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Actio
     kind = spec.actions.kind
     if kind == "categorical":
         return _by_name(names)
-    return _numbers(spec, names) if kind == "tanh_normal" else _choices(spec, names)
+    return _columns(spec, names)
 
 
 # --- one of some choices ----------------------------------------------------------------------------------------------
@@ -153,31 +153,44 @@ def _by_name(names: Sequence[str]) -> KeyMap:
 # --- several choices, switches, numbers -------------------------------------------------------------------------------
 
 
-def _choices(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
-    """A row of keys for each choice, or a key for each switch: `rest` is the first of each, or all off."""
+def _columns(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
+    """Keys for each column of an action; `rest` is the first of each choice, all switches off, the middle of numbers.
+
+    A choice has a row of keys, a switch a key, and a number two, for its least and its greatest value. What is beyond
+    the free keys has none.
+    """
     meanings: dict[str, str] = {}
     parts: dict[str, tuple[int, float]] = {}
-    groups = action_words.groups(spec.actions, names)
-    if spec.actions.kind == "bernoulli":
-        places = [(key, name, part, 1) for part, (key, name) in enumerate(zip(_SPARE[1:], groups[0].names))]  # noqa: B905
-    else:
-        places = [(key, f"{group.title}: {name}", part, at + 1) for part, (row, group) in enumerate(zip(_ROWS, groups))  # noqa: B905
-                  for at, (key, name) in enumerate(zip(row, group.names[1:]))]  # noqa: B905  # what is beyond has no key
-    for key, title, part, value in places:
-        meanings[key], parts[title] = title, (part, value)
-    return KeyMap(meanings, parts=parts, rest=[0] * len(spec.actions.sizes), idle=True)
+    column = 0
+    for group in action_words.groups(spec.actions, names):
+        titled = f"{group.title}: " if group.title else ""
+        settings = _settings(group, column, titled)
+        for key, (title, value) in _free_keys(group.kind, settings, meanings):
+            meanings[key], parts[title] = title, value
+        column += 1 if group.kind == "choice" else len(group.names)
+    return KeyMap(meanings, parts=parts, rest=[0.0 if spec.actions.kind == "tanh_normal" else 0] * column, idle=True)
 
 
-def _numbers(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
-    """Two keys for each number: its least and its greatest value; `rest` is the middle of its bounds."""
-    meanings: dict[str, str] = {}
-    parts: dict[str, tuple[int, float]] = {}
+def _settings(group: action_words.Group, column: int, titled: str) -> list[tuple[str, tuple[int, float]]]:
+    """What keys of a group may do: their titles, and the columns and values that they set."""
+    if group.kind == "choice":
+        return [(f"{titled}{name}", (column, at)) for at, name in enumerate(group.names) if at]
+    if group.kind == "switches":
+        return [(f"{titled}{name}", (column + at, 1)) for at, name in enumerate(group.names)]
+    return [(f"{titled}{name} {sign}", (column + at, value)) for at, name in enumerate(group.names)
+            for sign, value in (("−", -1), ("+", 1))]
+
+
+def _free_keys(kind: str, settings: Sequence[Any], taken: Collection[str]) -> list[tuple[str, Any]]:
+    """Keys for `settings`, of those that are not `taken`."""
+    if kind == "choice":
+        row = next((row for row in _ROWS if not set(row) & set(taken)), "")
+        return list(zip(row, settings))  # noqa: B905  # what is beyond has no key
+    if kind == "switches":
+        return list(zip((key for key in _SPARE[1:] if key not in taken), settings))  # noqa: B905
     pairs = [*_PAIRS, *(tuple(_SPARE[at : at + 2]) for at in range(1, 9, 2))]
-    for part, (name, pair) in enumerate(zip(action_words.groups(spec.actions, names)[0].names, pairs)):  # noqa: B905
-        for key, sign in zip(pair, (-1, 1), strict=True):
-            title = f"{name} {'−' if sign < 0 else '+'}"
-            meanings[key], parts[title] = title, (part, sign)
-    return KeyMap(meanings, parts=parts, rest=[0.0] * len(spec.actions.sizes), idle=True)
+    free = chain.from_iterable(pair for pair in pairs if not set(pair) & set(taken))
+    return list(zip(free, settings))  # noqa: B905
 
 
 # --- by a caller's table ----------------------------------------------------------------------------------------------
@@ -191,9 +204,10 @@ def _by_keys(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Act
     titles: dict[str, str] = {}
     for together, action in keys.items():
         try:
-            value = np.asarray(action, np.float32 if spec.actions.kind == "tanh_normal" else None)
+            action = action_words.columns_of(spec.actions, names, action)
+            value = np.asarray(action, np.float32 if spec.actions.dtype == "float32" else None)
             checked_actions(value[None], spec, 1)
-        except (ShapeMismatch, TypeError, ValueError) as error:
+        except (ShapeMismatch, TypeError, ValueError) as error:  # InvalidInput is a ValueError
             raise InvalidInput(f"keys[{together!r}]={action!r:.100} is no action: {error}") from None
         combination = [_key(key, together) for key in (str(together).split("+") if together != "+" else ["+"])]
         actions[frozenset(combination)] = value.tolist()

@@ -42,7 +42,7 @@ def spec_of(
     actions = record.get("actions", {"kind": "categorical", "sizes": sizes})  # format 1 knew choices alone
     spec = EnvironmentSpec.from_json({
         "name": record["environment"], "observation_shape": rows.shape[1:], "observation_dtype": rows.dtype.name,
-        "num_actions": ActionSpec(actions["kind"], tuple(actions["sizes"])).encoded_size, "actions": actions,
+        "num_actions": ActionSpec.from_json(actions).encoded_size, "actions": actions,
         "parts": record["parts"] if "actions" in record else (),
     })  # fmt: skip
     _check_rows(arrays, spec, frames)
@@ -52,10 +52,11 @@ def spec_of(
 def _check_rows(arrays: Mapping[str, Array], spec: EnvironmentSpec, frames: int | None) -> None:
     actions = arrays["actions"]
     steps, counts = len(actions), {"observations": len(arrays["observations"]), "frames": frames}
-    kinds = "f" if spec.actions.kind == "tanh_normal" else "i"
-    if not steps or actions.shape[1:] != spec.actions.shape or actions.dtype.kind not in kinds:
+    kind, sizes = np.dtype(spec.actions.dtype).kind, np.array(spec.actions.sizes)
+    if not steps or actions.shape[1:] != spec.actions.shape or actions.dtype.kind != kind:
         raise ValueError(f"actions of {spec.actions.kind} are not {actions.dtype} {actions.shape}")
-    if kinds == "i" and not ((actions >= 0) & (actions < _most(spec))).all():
+    is_choice = (actions >= 0) & (actions < sizes) & (actions == np.floor(actions))
+    if not ((sizes == 0) | is_choice).all():
         raise ValueError(f"an action is none of {spec.actions.sizes}")
     for name, count in counts.items():
         if count not in (None, steps + 1):
@@ -79,7 +80,3 @@ def _check_edits(arrays: Mapping[str, Array], steps: int) -> None:
         raise ValueError(f"edited_at {at.dtype} {at.shape} are no steps of {steps:,}, one after the other")
     if edited.dtype != rows.dtype or edited.shape != (len(at), *rows.shape[1:]):
         raise ValueError(f"{len(at):,} edited observations are not {edited.dtype} {edited.shape}")
-
-
-def _most(spec: EnvironmentSpec) -> Any:
-    return spec.actions.sizes[0] if spec.actions.kind == "categorical" else spec.actions.sizes

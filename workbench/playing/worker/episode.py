@@ -38,8 +38,7 @@ class NoPlayer:
 
     def act(self, step: StepBatch, *, greedy: bool) -> Array:
         """The first action, or the middle of numbers."""
-        kind = np.float32 if self._actions.kind == "tanh_normal" else np.int64
-        return np.zeros((len(step.flags), *self._actions.shape), kind)
+        return np.zeros((len(step.flags), *self._actions.shape), self._actions.dtype)
 
     def did(self, row: int, action: Array) -> None:
         """Does nothing, since there is no state."""

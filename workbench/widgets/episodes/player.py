@@ -197,7 +197,7 @@ def _columns(rollout: Rollout, pictures: Sequence[bytes], drawable: Drawable | N
     """Columns with a row for each of T+1 frames: network outputs and action at x_t, and the reward that led to it."""
     steps = len(rollout.actions)
     rewards = np.concatenate([[0], rollout.rewards]).astype(np.float32)
-    kind, nothing = (np.float32, np.nan) if rollout.action_spec.kind == "tanh_normal" else (np.int32, -1)
+    kind, nothing = (np.float32, np.nan) if rollout.action_spec.dtype == "float32" else (np.int32, -1)
     last = np.full((1, *rollout.action_spec.shape), nothing, kind)
     table: dict[str, Array] = {
         "time_s": np.arange(steps + 1) / rollout.fps, "reward": rewards,

@@ -599,30 +599,40 @@ var MOST_ROWS = 400;
 var MOST_SAID = 4;
 function done(actions, action) {
   const parts = typeof action === "number" ? [action] : Array.from(action ?? []);
-  const missing = parts.some((one) => actions === "tanh_normal" ? Number.isNaN(one) : one < 0);
+  const missing = parts.some((one) => withNumbers(actions) ? Number.isNaN(one) : one < 0);
   return parts.length && !missing ? parts : null;
 }
+var withNumbers = (actions) => actions === "tanh_normal" || actions === "mixed";
+var columnsOf2 = ({ kind, names }) => kind === "choice" ? 1 : names.length;
+function each(groups, parts, make) {
+  let first = 0, column = 0;
+  return groups.map((group) => {
+    const made = make(group, first, parts && parts.slice(column, column + columnsOf2(group)));
+    [first, column] = [first + group.names.length, column + columnsOf2(group)];
+    return made;
+  });
+}
 function rowsOf({ actions, groups, kind }, scores, action, domain, number2) {
-  const parts = done(actions, action);
-  if (actions === "tanh_normal") return axes(groups[0], scores, parts, number2);
   const places = bars(scores, domain);
   const said2 = (score) => !Number.isFinite(score) ? "" : kind === "probability" ? percent(score) : number2(score);
-  if (actions === "bernoulli") {
-    return groups[0].names.map((name, at) => {
-      const on = parts?.[at] === 1, text = said2(scores[at]);
-      return { name, text: text && parts ? `${text} ${on ? "on" : "off"}` : text, place: places[at], marked: on };
-    });
-  }
-  let first = 0;
-  return groups.flatMap(({ title, names }, part) => {
-    const own = Array.from(names, (_, choice) => scores[first + choice]), chosen = parts?.[part] ?? -1, from = first;
-    first += names.length;
-    return [...title ? [{ title }] : [], ...shown(own, chosen, MOST_ROWS).map((choice) => ({
-      name: names[choice],
-      text: said2(own[choice]),
-      place: places[from + choice],
-      marked: choice === chosen
-    }))];
+  return each(groups, done(actions, action), (group, first, parts) => {
+    const own = Array.from(group.names, (_, at) => scores[first + at]), { title } = group;
+    const rows2 = group.kind === "numbers" ? axes(group, own, parts, number2) : group.kind === "switches" ? switches(group, own.map(said2), places.slice(first), parts) : choices(group, own, said2, places.slice(first), parts?.[0] ?? -1);
+    return [...title ? [{ title }] : [], ...rows2];
+  }).flat();
+}
+function choices({ names }, scores, said2, places, chosen) {
+  return shown(scores, chosen, MOST_ROWS).map((choice) => ({
+    name: names[choice],
+    text: said2(scores[choice]),
+    place: places[choice],
+    marked: choice === chosen
+  }));
+}
+function switches({ names }, said2, places, parts) {
+  return names.map((name, at) => {
+    const on = parts?.[at] === 1, text = said2[at];
+    return { name, text: text && parts ? `${text} ${on ? "on" : "off"}` : text, place: places[at], marked: on };
   });
 }
 function axes({ names }, middles, parts, number2) {
@@ -637,25 +647,17 @@ function axes({ names }, middles, parts, number2) {
 function inWords({ actions, groups, kind }, scores, action, number2) {
   const parts = done(actions, action);
   if (!parts) return "";
-  const brief = parts.length > MOST_SAID;
-  const how = (at) => {
+  const brief = parts.length > MOST_SAID, mixed = actions === "mixed";
+  const how = (of, at) => {
     if (!scores || brief) return "";
-    return kind === "probability" ? ` (${Math.round(100 * scores[at])} %)` : kind === "mean" ? ` (middle ${number2(rounded(scores[at]))})` : ` (Q ${number2(scores[at])})`;
+    return of === "numbers" ? ` (middle ${number2(rounded(scores[at]))})` : kind === "probability" ? ` (${Math.round(100 * scores[at])} %)` : ` (Q ${number2(scores[at])})`;
   };
-  if (actions === "tanh_normal") {
-    return parts.map((one, at) => `${brief ? "" : `${groups[0].names[at]} `}${number2(rounded(one))}${how(at)}`).join(", ");
-  }
-  if (actions === "bernoulli") {
-    const { names } = groups[0];
-    if (brief) return names.filter((_, at) => parts[at]).join(", ") || "all off";
-    return parts.map((one, at) => `${names[at]} ${one ? "on" : "off"}${how(at)}`).join(", ");
-  }
-  let first = 0;
-  return parts.map((chosen, part) => {
-    const { title, names } = groups[part], at = first + chosen;
-    first += names.length;
-    return `${title && !brief ? `${title}: ` : ""}${names[chosen] ?? chosen}${how(at)}`;
-  }).join(", ");
+  const words = each(groups, parts, ({ title, names, kind: of }, first, own) => {
+    const [chosen] = own ?? [], named2 = !brief && !(mixed && names.length === 1);
+    const text = of === "choice" ? `${names[chosen] ?? chosen}${how(of, first + chosen)}` : of === "switches" && brief ? names.filter((_, at) => own?.[at]).join(", ") || "all off" : (own ?? []).map((one, at) => `${named2 ? `${names[at]} ` : ""}${of === "numbers" ? number2(rounded(one)) : one ? "on" : "off"}${how(of, first + at)}`).join(", ");
+    return `${title && (mixed || !brief) ? `${title}: ` : ""}${text}`;
+  });
+  return words.join(mixed && parts.length > groups.length ? "; " : ", ");
 }
 var percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 var rounded = (value) => Math.round(100 * value) / 100 + 0;
@@ -1105,7 +1107,7 @@ var WhatIf = class {
   }
   // --- another action -------------------------------------------------------------------------------------------
   /** @param {import("./screen.js").Header} header @param {any} action  that was taken */
-  #actionFields({ actions, groups }, action) {
+  #actionFields({ groups }, action) {
     const parts = typeof action === "number" ? [action] : Array.from(action ?? []);
     const changed = () => void (this.force.checked = true);
     const choice = (name, options, taken) => {
@@ -1117,15 +1119,22 @@ var WhatIf = class {
       field.value = String(Math.max(0, taken));
       return field;
     };
-    const { names } = groups[0];
-    const fields = actions === "tanh_normal" ? names.map((name, at) => labelled(name, numberField(name, {
-      class: "wb-action",
-      min: "-1",
-      max: "1",
-      step: "any",
-      value: String(parts[at]),
-      oninput: changed
-    }))) : actions === "bernoulli" ? names.map((name, at) => labelled(name, choice(name, ["off", "on"], parts[at]))) : groups.map((group, at) => group.title ? labelled(group.title, choice(group.title, group.names, parts[at])) : choice("action", group.names, parts[at]));
+    let column = 0;
+    const fields = groups.flatMap((group) => {
+      const { title, names } = group, own = parts.slice(column, column += columnsOf2(group));
+      if (group.kind === "choice") return title ? labelled(title, choice(title, names, own[0])) : choice("action", names, own[0]);
+      return names.map((name, at) => {
+        const words = title ? `${title}, ${name}` : name;
+        return labelled(words, group.kind === "switches" ? choice(words, ["off", "on"], own[at]) : numberField(words, {
+          class: "wb-action",
+          min: "-1",
+          max: "1",
+          step: "any",
+          value: String(own[at]),
+          oninput: changed
+        }));
+      });
+    });
     this.actions.replaceChildren(...fields);
   }
   /** The action in the fields, as often as it is asked for; null: the policy's own. */
