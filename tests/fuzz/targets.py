@@ -29,9 +29,9 @@ SPECS = (
     EnvironmentSpec("parts", (12,), "uint8", 10, 2, 4, ActionSpec("multi_discrete", (3, 2, 5)),
                     (Part("map", (2, 3, 5), "bits"), Part("speed", (2,), "float32")), True, 3),
     EnvironmentSpec("numbers", (3,), "float32", 3, actions=ActionSpec("tanh_normal", (0, 0, 0))),
-    EnvironmentSpec("mixed", (3,), "float32", 4, actions=ActionSpec.mixed(
-        {"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0,))})),
 )
+MIXED = EnvironmentSpec("mixed", (3,), "float32", 4, actions=ActionSpec.mixed(
+    {"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0,))}))
 
 
 def step_message(
@@ -60,7 +60,7 @@ class Hellos:
     name = "hello"
 
     def seeds(self) -> list[bytes]:
-        return [Hello(1, 2**61, 12, 2, spec).encode() for spec in SPECS]
+        return [Hello(1, 2**61, 12, 2, spec).encode() for spec in (*SPECS, MIXED)]
 
     def make(self, mutator: Mutator, seed: bytes, pool: list[bytes]) -> bytes:
         try:
