@@ -183,8 +183,9 @@ def test_onnx_says_what_torch_says_of_mixed_actions(tmp_path: Path, network: str
         kept = {f"state_{at}": said[f"next_state_{at}"] for at in range(len(state))}
 
 
-FIELDS = {"actors": 1, "envs_per_actor": 16, "batch_size": 8, "unroll_length": 16, "learning_rate": 2e-3,
-          "discount": 0.5, "total_frames": 1_000_000, "learner_threads": 1}
+# The entropy keeps the lever's normal wide: without it, it narrows to 0.06, and then a step of Adam is a leap.
+FIELDS = {"actors": 1, "envs_per_actor": 16, "batch_size": 8, "unroll_length": 16, "learning_rate": 1e-3,
+          "entropy_cost": 0.1, "discount": 0.5, "total_frames": 1_000_000, "learner_threads": 1}
 WANTED = 12.0  # of 16; measured: chance 2.4, the right light and the lever in its middle 9.5, the lever alone 5.3
 
 
@@ -198,7 +199,7 @@ def test_a_task_that_needs_both_parts_is_learnt_and_its_run_resumes_and_is_taken
     run.stop()
     before = run.status.frames
     run = wb.resume(run.name)
-    assert run.wait(frames=before + 20_000, timeout_s=240, progress=False).episode_return > WANTED - 2
+    assert run.wait(frames=before + 4000, timeout_s=240, progress=False).episode_return > WANTED - 2
     rollout = wb.rollout(run.checkpoint())
     run.stop()
     assert rollout.episode_return > WANTED - 2 and rollout.action_spec.kind == "mixed"
