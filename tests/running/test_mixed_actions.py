@@ -183,18 +183,19 @@ def test_onnx_says_what_torch_says_of_mixed_actions(tmp_path: Path, network: str
         kept = {f"state_{at}": said[f"next_state_{at}"] for at in range(len(state))}
 
 
-# The entropy keeps the lever's normal wide: without it, it narrows to 0.06, and then a step of Adam is a leap.
-FIELDS = {"actors": 1, "envs_per_actor": 16, "batch_size": 8, "unroll_length": 16, "learning_rate": 1e-3,
-          "entropy_cost": 0.1, "discount": 0.5, "total_frames": 1_000_000, "learner_threads": 1}
+FIELDS = {"actors": 1, "envs_per_actor": 16, "batch_size": 8, "unroll_length": 16, "discount": 0.5,
+          "total_frames": 1_000_000, "learner_threads": 1}
+OWN = {  # without so much entropy V-trace's normal narrows to a width of 0.06
+    "vtrace": {"learning_rate": 1e-3, "entropy_cost": 0.1}, "ppo": {"learning_rate": 2e-3}}
 WANTED = 12.0  # of 16; measured: chance 2.4, the right light and the lever in its middle 9.5, the lever alone 5.3
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("algorithm", ["vtrace", "ppo"])
+@pytest.mark.parametrize("algorithm", OWN)
 def test_a_task_that_needs_both_parts_is_learnt_and_its_run_resumes_and_is_taken_away(
     home: Path, tmp_path: Path, algorithm: str
 ) -> None:
-    run = wb.launch(Aim, algorithm=algorithm, **FIELDS)
+    run = wb.launch(Aim, algorithm=algorithm, **FIELDS, **OWN[algorithm])
     assert run.wait(episode_return=WANTED, timeout_s=900, progress=False).episode_return >= WANTED
     run.stop()
     before = run.status.frames
