@@ -24,12 +24,13 @@ _POLL_S = 0.2
 
 
 def processes(run: Run) -> dict[str, psutil.Process]:
-    """The living processes of a run of this machine: "supervisor", "learner", "actor-0" and so on."""
+    """The living processes of a run of this machine: "supervisor", "learner" (others: "learner-1"), "actor-0" ..."""
     found = {}
     for one in psutil.process_iter(["cmdline", "status"]):
         command = one.info["cmdline"] or []
-        if str(run.path) in command and "workbench" in command and one.info["status"] != psutil.STATUS_ZOMBIE:
-            found[_role(command)] = one
+        role = _role(command) if str(run.path) in command and "workbench" in command else ""
+        if role and one.info["status"] != psutil.STATUS_ZOMBIE:
+            found[role] = one
     return dict(sorted(found.items()))
 
 
@@ -90,6 +91,8 @@ def until(check: Callable[[], Any], *, seconds: float = 60.0) -> Any:
 
 
 def _role(command: list[str]) -> str:
-    """What a process of a run is, from its command line."""
-    kind = next(word for word in command if word.startswith("_")).removeprefix("_")
-    return f"actor-{command[command.index('--index') + 1]}" if kind == "actor" else kind
+    """What a process of a run is, from its command line; "" where it is none of those that make the run."""
+    kind = next((word for word in command if word in ("_supervisor", "_learner", "_actor")), "")
+    option = {"_learner": "--rank", "_actor": "--index"}.get(kind)
+    number = command[command.index(option) + 1] if option in command else ""
+    return kind.removeprefix("_") + (f"-{number}" if kind == "_actor" or number not in ("", "0") else "")
