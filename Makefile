@@ -7,6 +7,8 @@
 # make test-trackers  the tests of Weights & Biases, MLflow and Trackio, offline, with their packages in build/trackers
 # make test-pythons  the wheel and its extras in a bare environment of each of PYTHONS: a run, every family of environments
 # make audit   known vulnerabilities of the pinned packages; it asks the package index for them
+# make docs    the site of the documentation in build/site, strictly; LESSONS=executed runs the fast lessons for it first
+# make pages   the pages of docs/ that are made from the code
 # make lab     JupyterLab on the first notebook
 
 PYTHON ?= python3
@@ -19,6 +21,8 @@ PYTHONS ?= python3.11 python3.12 python3.13
 # More arguments of pytest, such as tests/wire, and of JupyterLab, such as --no-browser.
 TESTS ?=
 LAB ?=
+# executed: make docs runs the lessons that are fast, and the site shows their outputs.
+LESSONS ?=
 
 # A test run starts hundreds of processes: they read what the first of them compiled, whatever the shell has set.
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,7 +33,7 @@ FROM_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 ENGINE_NEEDS := build-essential cmake libsdl2-dev libsdl2-image-dev libsdl2-ttf-dev libsdl2-gfx-dev \
 	libboost-python-dev libboost-thread-dev libboost-filesystem-dev libglvnd-dev libgl1
 
-.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-pythons audit lab clean
+.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-pythons audit docs pages lab clean
 
 setup: .venv/.installed
 
@@ -109,6 +113,20 @@ build/audit/.installed:
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
 	touch $@
+
+# Sphinx and its theme have an environment of their own, which loads none of ours: the pages are plain Markdown.
+docs: build/docs/.installed $(if $(LESSONS),setup)
+	git ls-files '*.md' '*.py' '*.ipynb' '*.dot' '*.ts' '*.js' | grep -v /static/ | \
+		xargs build/docs/bin/codespell --ignore-words docs/site/spelling.txt
+	build/docs/bin/python docs/site/build.py $(if $(LESSONS),--execute $(BIN)/python)
+
+build/docs/.installed: docs/site/requirements.txt
+	$(PYTHON) -m venv build/docs
+	build/docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement docs/site/requirements.txt
+	touch $@
+
+pages: setup
+	for page in algorithms api commands errors fields lessons metrics; do $(BIN)/python docs/$$page.py || exit 1; done
 
 lab: setup
 	mkdir -p build/lab && cd build/lab && ../../$(BIN)/workbench lab -- $(LAB)

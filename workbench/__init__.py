@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from workbench.algorithms.interface import Algorithm, Loss
     from workbench.checkpoints import Checkpoint
     from workbench.config import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig, setting
+    from workbench.config.field_list import fields
     from workbench.environments import register_environment
     from workbench.errors import WorkbenchError
     from workbench.metrics.status import RunStatus
@@ -73,6 +74,7 @@ __all__ = [
     "errors",
     "evaluate",
     "export_policy",
+    "fields",
     "launch",
     "load_policy",
     "machine",
@@ -96,6 +98,7 @@ _HOMES = {  # of each public name, its module
         ("workbench.checkpoints", ("Checkpoint",)),
         ("workbench.cli.magics", ("load_ipython_extension", "unload_ipython_extension")),  # for IPython
         ("workbench.config", ("DemonstrationsConfig", "EpochsConfig", "LearningConfig", "ReplayConfig", "setting")),
+        ("workbench.config.field_list", ("fields",)),
         ("workbench.environments", ("register_environment",)),
         ("workbench.errors", ("WorkbenchError",)),
         ("workbench.metrics.status", ("RunStatus",)),

@@ -42,7 +42,7 @@ Command = Callable[[argparse.Namespace], int | None]  # returns the exit code; N
 
 def run(arguments: Sequence[str]) -> int:
     """Do what `arguments` say; returns the exit code."""
-    args = _parser().parse_args(arguments)
+    args = build_parser().parse_args(arguments)
     command: Command = args.command
     outer_notifier = NOTIFIER.set(lambda sentence: _say(args, sentence, error=True))
     try:
@@ -70,7 +70,8 @@ def _say(args: argparse.Namespace, message: object, *, error: bool = False) -> N
 # --- the parser -------------------------------------------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = Parser(prog="workbench", description=__doc__.splitlines()[0] if __doc__ else "")
     add_version(parser)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -405,7 +406,7 @@ def _kernel(args: argparse.Namespace) -> None:
 
 
 def _help(args: argparse.Namespace) -> None:
-    _parser().parse_args([*args.words, "--help"])
+    build_parser().parse_args([*args.words, "--help"])
 
 
 def _lab(args: argparse.Namespace) -> None:

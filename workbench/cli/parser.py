@@ -84,15 +84,15 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--environment-option", action="append", default=[], metavar="NAME=VALUE", dest="options",
                         help="option of the environment, value as JSON or text; may be given several times")
     known = all_settings()
-    for title, names in _groups():
+    for title, names in field_groups():
         group = parser.add_argument_group(title)
         for name in names:
             group.add_argument(option(name), dest=name, metavar=known[name].kind.__name__.upper(),
                                help=option_help(known[name]), default=argparse.SUPPRESS)
 
 
-def _groups() -> Iterator[tuple[str, Sequence[str]]]:
-    """Titles of groups, and the settings in them: those of runs, of all algorithms, and of each alone."""
+def field_groups() -> Iterator[tuple[str, Sequence[str]]]:
+    """Titles of groups, and the names of the settings in them: those of runs, of all algorithms, and of each alone."""
     yield from _GROUPS.items()
     grouped = {name for names in _GROUPS.values() for name in names}
     yield _ELSEWHERE, [name for name in settings(RunConfig) if name not in grouped and name not in APART]

@@ -27,9 +27,15 @@ class LearningConfig:
 
     Attributes:
         search: what a sweep searches where no space is given, as `wb.sweep` takes it.
+        metrics: what the metrics of the loss mean, and their units, by name. A subclass describes those it adds or
+            changes.
     """
 
     search: ClassVar[Mapping[str, Any]] = {"learning_rate": (1e-5, 1e-2)}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("what the optimizer minimises: the sum of the weighted terms", ""),
+        "gradient_norm": ("global norm of the gradient, before it is clipped", ""),
+    }
 
     learning_rate: float = setting(1e-4, "learning rate (at the start, if it decays)", low=0.0, high=1.0,
                                    live=True, group="learning", scale="log")
@@ -130,6 +136,13 @@ class DemonstrationsConfig(LearningConfig):
 class BaselineFields:
     """Fields of an algorithm whose baseline is a state value, beside those of the class that says on what it trains."""
 
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "value_mean": ("PopArt's running mean of the value targets; only with normalize_values", "reward"),
+        "value_deviation": ("PopArt's running deviation of the value targets; only with normalize_values", "reward"),
+        "return_deviation": ("running deviation of the discounted returns, by which rewards are divided; only with "
+                             "normalize_rewards", "reward"),
+    }
+
     normalize_values: bool = setting(
         False, "PopArt: the value head predicts returns of mean 0 and deviation 1; values that are shown or stored "
         "stay in the units of rewards", source="arXiv 1602.07714, 1809.04474; SEED policy_gradient/modules/popart.py")
@@ -144,6 +157,15 @@ class BaselineFields:
 @dataclass(frozen=True)
 class RegularizationFields:
     """Fields of an algorithm with an entropy_cost: what that and the cost of KL are adapted to."""
+
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "entropy_loss": ("minus entropy_cost times the entropy, and what adapts that weight to target_entropy", ""),
+        "entropy": ("entropy of the policy: ln A while A actions are equally likely, 0 once one is certain", "nats"),
+        "entropy_cost": ("weight of the entropy bonus, which target_entropy adapts", ""),
+        "kl_loss": ("kl_cost times KL(behaviour ‖ target); only with kl_cost or kl_cost_target", ""),
+        "kl": ("KL(behaviour ‖ target) of an update; only with kl_cost_target", "nats"),
+        "kl_cost": ("weight of KL(behaviour ‖ target), which kl_cost_target adapts; only with it", ""),
+    }
 
     target_entropy: float | None = setting(None, "entropy that the weight is adapted to, negative where actions are "
                                            "numbers; None: fixed weight", unit="nats", low=-1000.0, high=1000.0,

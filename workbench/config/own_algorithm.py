@@ -4,6 +4,7 @@
         learning_rate: float = 3e-4                                               # another default
         beta: float = wb.setting(0.1, "weight of the bonus", low=0, high=1, live=True)   # a field of its own
         search = {"beta": (0.01, 1.0, "log")}                                     # what wb.sweep searches
+        metrics = {"bonus": ("mean bonus of a step", "reward")}                   # what its loss reports, and the unit
 
 A run's configuration holds the description, and `config_class` makes of it a class with the same fields and bounds.
 """
@@ -84,10 +85,13 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
         search = {} if config.search is base.search else {"search": {
             name: {"span": list(entry)} if isinstance(entry, tuple) else list(entry)
             for name, entry in config.search.items()}}
-        text = json.dumps({"trains": base.__name__, "fields": fields, **search}, sort_keys=True, allow_nan=False)
+        metrics = {} if config.metrics is base.metrics else {"metrics": {
+            name: list(entry) for name, entry in config.metrics.items()}}
+        text = json.dumps({"trains": base.__name__, "fields": fields, **search, **metrics}, sort_keys=True,
+                          allow_nan=False)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidInput(f"{config.__name__}: defaults, bounds, choices and search must be numbers, texts, True, "
-                           f"False or None ({error}).") from None
+        raise InvalidInput(f"{config.__name__}: defaults, bounds, choices, search and metrics must be numbers, texts, "
+                           f"True, False or None ({error}).") from None
     config_class(text)
     description: dict[str, Any] = json.loads(text)
     return description
@@ -121,7 +125,7 @@ def _check_attributes(each: type) -> None:
         if name in ("__init__", "__post_init__") or inspect.isfunction(value) or isinstance(value, property):
             raise InvalidInput(f"{each.__name__}.{name}: a Config has fields alone, which are checked by their bounds. "
                                "Put methods into the algorithm.")
-        if not name.startswith("__") and name not in declared and name != "search":
+        if not name.startswith("__") and name not in declared and name not in ("search", "metrics"):
             raise InvalidInput(f"{each.__name__}.{name} = {value!r:.50} is no field without its kind. {_FORM}")
 
 
@@ -171,6 +175,8 @@ def config_class(description: str) -> type[LearningConfig]:
         made = dataclasses.make_dataclass("OwnConfig", fields, bases=(base,), frozen=True)
         if "search" in data:
             made.search = _search(data["search"])  # type: ignore[attr-defined]
+        if "metrics" in data:
+            made.metrics = _metrics(data["metrics"])  # type: ignore[attr-defined]
         made()  # its defaults lie within their bounds
     except InvalidInput:
         raise
@@ -232,3 +238,12 @@ def _check_narrower(known: Setting, kind: str, optional: bool, more: Mapping[str
 def _search(space: Any) -> dict[str, Any]:
     """A sweep's space from JSON, in which a span is {"span": [low, high]}, and choices are a list."""
     return {name: tuple(entry["span"]) if isinstance(entry, dict) else list(entry) for name, entry in space.items()}
+
+
+def _metrics(texts: Any) -> dict[str, tuple[str, str]]:
+    """Meanings and units of metrics from JSON. Raises InvalidInput for what is no pair of texts."""
+    metrics = {name: tuple(entry) for name, entry in texts.items()}
+    for name, entry in metrics.items():
+        if len(entry) != 2 or not all(_fits("help", text) for text in (name, *entry)):
+            raise InvalidInput(f"metrics[{name!r:.100}] must be two texts: what it means, and its unit.")
+    return metrics

@@ -110,7 +110,7 @@ def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={**field.metadata, **more})
 
 
-_SYNONYMS = {
+SYNONYMS = {
     "ent_coef": "entropy_cost", "gamma": "discount", "num_envs": "envs_per_actor", "total_timesteps": "total_frames",
     "vf_coef": "baseline_cost",
 }  # what papers and other libraries call a field
@@ -150,7 +150,7 @@ def check_known(config: type, names: Iterable[str], what: str) -> None:
 
 def unknown_field(name: object, known_names: Iterable[str], remedy: str = "") -> UnknownName:
     """The error for `name`, which is none of the known names of a run's fields."""
-    return UnknownName.among("hyperparameter", name, known_names, remedy, _SYNONYMS)
+    return UnknownName.among("hyperparameter", name, known_names, remedy, SYNONYMS)
 
 
 def validate(config: Any) -> None:

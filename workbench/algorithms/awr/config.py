@@ -17,6 +17,10 @@ class AWRConfig(RegularizationFields, BaselineFields, EpochsConfig):
     """Hyperparameters of AWR (Peng et al. 2019, arXiv 1910.00177), on recent unrolls as in SEED, not on a replay."""
 
     search: ClassVar[Mapping[str, Any]] = {"learning_rate": (3e-5, 3e-3), "temperature": (0.1, 10.0)}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "policy_loss": ("minus the mean of log π of the action taken, each step with its weight", ""),
+        "baseline_loss": ("value loss: baseline_cost times half the squared error of V against the returns", ""),
+    }
 
     unroll_length: int = with_default(EpochsConfig, "unroll_length", 32, source="as our PPO")
     batch_size: int = with_default(EpochsConfig, "batch_size", 8, source="as our PPO: 256 steps")

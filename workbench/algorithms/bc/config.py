@@ -16,6 +16,17 @@ class BCConfig(DemonstrationsConfig):
     autonomous navigation", Neural Computation 3(1), 88-97)."""
 
     search: ClassVar[Mapping[str, Any]] = {"learning_rate": (1e-4, 1e-2), "entropy_cost": (1e-4, 1e-1)}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "policy_loss": ("minus the mean of log π of the demonstrated actions", "nats"),
+        "baseline_loss": ("value loss: baseline_cost times half the squared error of V against the returns", ""),
+        "entropy_loss": ("minus entropy_cost times the entropy", ""),
+        "entropy": ("entropy of the policy: ln A while A actions are equally likely, 0 once one is certain", "nats"),
+        "accuracy": ("share of the steps whose likeliest action is the demonstrated one; only with choices", "share"),
+        "action_error": ("distance of the likeliest action from the demonstrated one; only with numbers", ""),
+        "held_out_loss": ("policy_loss of held-out episodes; only with validation_share", "nats"),
+        "held_out_accuracy": ("accuracy on held-out episodes; only with choices", "share"),
+        "held_out_action_error": ("action_error on held-out episodes; only with numbers", ""),
+    }
 
     unroll_length: int = with_default(DemonstrationsConfig, "unroll_length", 32, source="as our PPO")
     batch_size: int = with_default(DemonstrationsConfig, "batch_size", 8, source="as our PPO: 256 steps")

@@ -18,6 +18,12 @@ class PPOConfig(RegularizationFields, BaselineFields, EpochsConfig):
 
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (3e-5, 3e-3), "entropy_cost": (1e-4, 3e-2), "clip": [0.1, 0.2, 0.3]}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "policy_loss": ("minus the clipped surrogate objective", ""),
+        "baseline_loss": ("value loss: baseline_cost times half the squared error of V against the returns", ""),
+        "kl": ("estimate of KL(behaviour ‖ target): how far the policy has moved since it acted", "nats"),
+        "clip_fraction": ("share of the steps whose importance ratio lies beyond 1 ± clip", "share"),
+    }
 
     unroll_length: int = with_default(EpochsConfig, "unroll_length", 32, source="ours: 32 unrolls of 32 steps a round")
     batch_size: int = with_default(EpochsConfig, "batch_size", 8, source=f"{_PAPER}, table 5: 256 steps")

@@ -19,6 +19,11 @@ class R2D2Config(ReplayConfig):
 
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (3e-5, 1e-3), "target_update_period": (100, 2500), "replay_ratio": (0.25, 4.0)}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("half the squared TD errors, summed over an unroll, weighted by importance, mean over unrolls", ""),
+        "td_error": ("mean size |δ| of the TD errors, of rescaled values where value_rescaling is on", ""),
+        "q_value": ("mean Q-value of the actions taken, in units of return", "reward"),
+    }
 
     unroll_length: int = with_default(ReplayConfig, "unroll_length", 80, source=_SEED_SCRIPT)
     batch_size: int = with_default(ReplayConfig, "batch_size", 64, source=_SEED_R2D2)

@@ -21,6 +21,15 @@ class SACConfig(ReplayConfig):
 
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (1e-4, 3e-3), "replay_ratio": (16.0, 256.0), "target_share": (1e-3, 5e-2)}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "critic_loss": ("half the squared error of both critics against the soft target, weighted by importance", ""),
+        "policy_loss": ("minus the soft value of the policy's own actions", ""),
+        "temperature_loss": ("temperature times the distance of the entropy from target_entropy", ""),
+        "entropy": ("entropy of the policy; where actions are numbers, it can be negative", "nats"),
+        "temperature": ("α: weight of the entropy beside the reward", ""),
+        "q_value": ("mean Q-value of the actions taken, over both critics", "reward"),
+        "td_error": ("mean size |δ| of the TD errors of the smaller critic", "reward"),
+    }
 
     unroll_length: int = with_default(ReplayConfig, "unroll_length", 8, source="ours: 32 unrolls of 8 steps")
     batch_size: int = with_default(ReplayConfig, "batch_size", 32, source=f"{_PAPER}, table 1: 256 steps")

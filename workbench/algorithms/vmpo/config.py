@@ -18,6 +18,16 @@ class VMPOConfig(BaselineFields, LearningConfig):
 
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (3e-5, 3e-3), "kl_bound": (1e-3, 0.1), "temperature_bound": (0.01, 1.0)}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "policy_loss": ("minus the weighted mean of log π over the better half of the actions", ""),
+        "baseline_loss": ("value loss: baseline_cost times half the squared error of V against the returns", ""),
+        "temperature_loss": ("dual of the temperature η, which keeps temperature_bound", ""),
+        "kl_loss": ("dual of α, which keeps kl_bound, and α times KL(behaviour ‖ target)", ""),
+        "entropy": ("entropy of the policy: ln A while A actions are equally likely, 0 once one is certain", "nats"),
+        "kl": ("KL(behaviour ‖ target): how far the policy has moved since it acted", "nats"),
+        "temperature": ("η: the larger, the more evenly the better actions count", ""),
+        "kl_cost": ("α: weight of KL(behaviour ‖ target), which kl_bound adapts", ""),
+    }
 
     unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="as our V-trace")
     batch_size: int = with_default(LearningConfig, "batch_size", 32, source="as our V-trace")

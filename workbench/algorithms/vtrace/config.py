@@ -16,6 +16,11 @@ class VTraceConfig(RegularizationFields, BaselineFields, LearningConfig):
 
     search: ClassVar[Mapping[str, Any]] = {  # IMPALA table D.1
         "learning_rate": (5e-6, 5e-3), "entropy_cost": (5e-5, 1e-2)}
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "policy_loss": ("policy gradient: minus the mean of the V-trace advantage times log π of the action taken", ""),
+        "baseline_loss": ("value loss: baseline_cost times half the squared error of V against its V-trace target", ""),
+        "kl_loss": ("kl_cost times KL(behaviour ‖ target)", ""),
+    }
 
     unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="IMPALA table G.1")
     batch_size: int = with_default(LearningConfig, "batch_size", 32, source="IMPALA table G.1")

@@ -1,0 +1,95 @@
+"""Writes docs/fields.md: every field of a run and of its algorithm, from the code. `python docs/fields.py`"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from workbench.cli.parser import APART, field_groups
+from workbench.config import (
+    ALGORITHMS,
+    DemonstrationsConfig,
+    EpochsConfig,
+    LearningConfig,
+    ReplayConfig,
+    RunConfig,
+    Setting,
+    settings,
+)
+from workbench.config.field_list import shown
+from workbench.config.signatures import bounds_of
+
+PAGE = Path(__file__).with_suffix(".md")
+BASES = {
+    LearningConfig: ("Every algorithm", "Batches, unrolls, the optimizer. An algorithm may have other defaults: see "
+                     "its own table below."),
+    EpochsConfig: ("Algorithms that train in epochs", "PPO, AWR, and any `wb.EpochsConfig`."),
+    ReplayConfig: ("Algorithms with a replay", "R2D2, SAC, and any `wb.ReplayConfig`."),
+    DemonstrationsConfig: ("Algorithms that learn from demonstrations", "BC, and any `wb.DemonstrationsConfig`."),
+}
+
+HEAD = """# Fields
+
+Made from the code by `python docs/fields.py`; a test keeps it fresh. In a notebook, `wb.fields()`,
+`wb.fields("r2d2")` and `wb.fields("learning_rate")` show the same facts as tables.
+
+All fields are flat: `wb.launch("CartPole-v1", actors=4, learning_rate=1e-3)`. A field that is marked *live* can be
+changed while the run learns, by `run.tune(...)`, a slider or `workbench tune`. Any other field is changed by a fork
+(`run.fork(batch_size=64)`) or in a new run. A [preset](environments.md) may change defaults for its environment. A
+value out of bounds, of a wrong type or misspelt is refused before anything starts; [errors](errors.md) says how.
+"""
+
+
+def cell(text: object) -> str:
+    """Text for a cell of a table."""
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def row(field: Setting) -> str:
+    """A line of a table."""
+    default = f"`{cell(shown(field.default))}`" if shown(field.default) else ""
+    live = f"live ({field.group})" if field.live else ""
+    return (f"| `{field.name}` | {default} | {cell(bounds_of(field) or field.unit)} | {live} | {cell(field.help)} | "
+            f"{cell(field.source)} |")
+
+
+def table(fields: Iterable[Setting]) -> list[str]:
+    """A table of fields."""
+    return ["", "| field | default | values | changes | meaning | source |", "|---|---|---|---|---|---|",
+            *(row(field) for field in fields)]
+
+
+def run_sections() -> list[str]:
+    """The fields of every run, grouped as the command line has them."""
+    own = settings(RunConfig)
+    lines = ["", "## Every run", "", "### What runs", *table(own[name] for name in APART)]
+    for title, names in field_groups():
+        if set(names) <= own.keys():
+            lines += ["", f"### {title[0].upper()}{title[1:]}", *table(own[name] for name in names)]
+    return lines
+
+
+def algorithm_sections() -> list[str]:
+    """The fields that algorithms share, and then what each has of its own."""
+    lines: list[str] = []
+    for base, (title, text) in BASES.items():
+        inherited = {} if base is LearningConfig else settings(LearningConfig)
+        fields = [field for field in settings(base).values() if inherited.get(field.name) != field]
+        lines += ["", f"## {title}", "", text, *table(fields)]
+    for name, config in ALGORITHMS.items():
+        base = next(each for each in (*list(BASES)[1:], LearningConfig) if issubclass(config, each))
+        inherited = settings(base)
+        fields = [field for field in settings(config).values() if inherited.get(field.name) != field]
+        lines += ["", f"## {name}", "", f"{(config.__doc__ or '').strip()} Its own fields, and those of the tables "
+                  "above that have another default here:", *table(fields)]
+    return lines
+
+
+def page() -> str:
+    """The text of docs/fields.md."""
+    return HEAD + "\n".join([*run_sections(), *algorithm_sections()]) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE.name} is written.")
