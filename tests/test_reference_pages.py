@@ -112,7 +112,7 @@ def test_fields_of_a_field_has_a_row_for_each_algorithm() -> None:
     table = wb.fields("learning_rate")
     assert [row.name for row in table] == list(ALGORITHMS)
     assert table["ppo"].setting.default == 2.5e-4 and "0.00025" in str(table)
-    assert [row.name for row in wb.fields("burn_in")] == ["r2d2"]
+    assert [row.name for row in wb.fields("n_steps")] == ["r2d2"]
 
 
 @pytest.mark.parametrize(("name", "near"), [("gamma", "discount"), ("r2d", "r2d2"), ("learning_rat", "learning_rate")])
