@@ -14,7 +14,7 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "tables", "imports"},
+    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "tables", "imports", "copies"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},

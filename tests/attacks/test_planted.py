@@ -27,9 +27,9 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import digest
 from workbench.cli.commands import run as command
+from workbench.copies import run_copy
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, StorageFailed, WorkbenchError
 from workbench.launchers import colab
-from workbench.launchers.colab import mirror
 from workbench.rundir import RunDirectory, files
 
 WEIGHTS = {"model": {"weight": np.eye(3, dtype=np.float32)}}
@@ -226,12 +226,12 @@ def test_a_mirror_whose_newest_description_is_none_is_written_anew(
     bad: RunDirectory, tmp_path: Path, by: str
 ) -> None:
     made = checkpoints.write(bad.checkpoints, frames=1, requested=True, meta=META, groups=WEIGHTS)
-    assert mirror.copy(bad, tmp_path / "drive") == 1
-    assert mirror.copy(bad, tmp_path / "drive") is None
+    assert run_copy.copy(bad, tmp_path / "drive") == 1
+    assert run_copy.copy(bad, tmp_path / "drive") is None
     copied = tmp_path / "drive" / "bad" / "checkpoints" / made.path.name
     replaced(copied / "meta.json", by)
     with soon():
-        assert mirror.copy(bad, tmp_path / "drive") == 1
+        assert run_copy.copy(bad, tmp_path / "drive") == 1
     checkpoints.at(copied).verify()
 
 
@@ -242,7 +242,7 @@ def test_a_run_in_a_home_of_any_name_is_mirrored_with_its_history(
     checkpoints.write(bad.checkpoints, frames=1, requested=True, meta=META, groups=WEIGHTS)
     (tmp_path / name).mkdir()
     run = RunDirectory(bad.path.rename(tmp_path / name / "bad"))
-    assert mirror.copy(run, tmp_path / "drive") == 1
+    assert run_copy.copy(run, tmp_path / "drive") == 1
     with closing(sqlite3.connect(tmp_path / "drive" / "bad" / "metrics.sqlite")) as history:
         assert history.execute("select count(*) from metrics").fetchone()[0]
 

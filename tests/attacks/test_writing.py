@@ -22,8 +22,8 @@ from tests.attacks.test_files import soon
 from tests.played import checkpoint_in, rolled_out
 from tests.widgets import recorded, swept
 from workbench.checkpoints import at, write
+from workbench.copies import run_copy
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
-from workbench.launchers.colab import mirror
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
@@ -141,7 +141,7 @@ def test_a_mirror_with_a_link_in_it_is_not_written_through(bad: RunDirectory, tm
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "others")
     with pytest.raises(StorageFailed, match="is a link to"):
-        mirror.copy(bad, tmp_path / "drive")
+        run_copy.copy(bad, tmp_path / "drive")
     assert sorted((tmp_path / "others").iterdir()) == [one.path for one in others]
 
 

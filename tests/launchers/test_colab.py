@@ -20,6 +20,7 @@ from tests.conftest import SMALL, eventually
 from tests.test_checkpoints import save
 from tests.widgets import recorded
 from workbench import checkpoints, rundir
+from workbench.copies import run_copy
 from workbench.errors import (
     AccessDenied,
     CheckpointCorrupt,
@@ -30,7 +31,6 @@ from workbench.errors import (
     StorageFailed,
 )
 from workbench.launchers import colab
-from workbench.launchers.colab import mirror
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_copy_is_never_replaced_by_another_run_of_its_name(home: Path, drive: 
     (drive / run.name).rename(drive / other.name)  # as if that machine had been named first
     with pytest.raises(StorageFailed, match="has another run of that name, which stays as it is"):
         other.checkpoint()
-        mirror.copy(other.directory, drive)
+        run_copy.copy(other.directory, drive)
     eventually(lambda: "has another run of that name" in colab.kept(other.path).get("error", ""))
     assert kept == [path.read_bytes() for path in sorted((drive / other.name).rglob("*")) if path.is_file()]
     other.stop()
@@ -115,7 +115,7 @@ def test_the_best_checkpoint_is_kept_and_comes_back_beside_the_newest(home: Path
     run, drive = recorded.vtrace("collapsed"), tmp_path / "drive"
     for frames, mean in ((100, 5.0), (200, 90.0), (300, 8.0), (400, 7.0), (500, 6.0)):
         save(run.checkpoints, frames, judged={"by": "episode_return", "mean": mean, "episodes": 100})
-        assert mirror.copy(run, drive) == frames
+        assert run_copy.copy(run, drive) == frames
     kept = drive / run.name / "checkpoints"
     assert [one.frames for one in checkpoints.every(kept)] == [200, 400, 500]
     shutil.rmtree(run.path)
@@ -230,7 +230,7 @@ def test_a_folder_that_cannot_be_had_is_refused(tmp_path: Path) -> None:
 def test_the_copy_of_the_history_is_one_closed_file(home: Path, tmp_path: Path) -> None:
     run = wb.launch("CartPole-v1", **{**SMALL, "actors": 1})
     run.wait(updates=3, timeout_s=240)
-    mirror._copy_metrics(run.directory.metrics, tmp_path / "metrics.sqlite")
+    run_copy._copy_metrics(run.directory.metrics, tmp_path / "metrics.sqlite")
     run.stop(timeout_s=0)
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.sqlite"]
     assert sqlite3.connect(tmp_path / "metrics.sqlite").execute("PRAGMA journal_mode").fetchone() == ("delete",)

@@ -73,6 +73,8 @@ class RunConfig:
     address: str | None = setting(None, "of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; None: none, or auto")
     ports: str = setting("", "port, or range of ports such as 7000-7015, on which the run listens for its other "
                          "machines, where a firewall lets only these through; empty: any free ones")
+    storage: str = setting("", "URL of a folder that keeps a copy of the run, such as s3://bucket/runs or /nfs/runs: "
+                           "the newest checkpoints, and all that it needs to go on")
     learners: int = setting(1, "learners, each with its own inference and actors; gradients are averaged",
                             unit="processes", low=1, high=1024, source="SEED RL's multi-host layout")
     device: str = setting("auto", "accelerator of the learner", choices=("auto", "cpu", "cuda", "xla", "tpu"))

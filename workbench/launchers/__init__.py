@@ -8,6 +8,7 @@ import pkgutil
 
 from workbench import imports, trackers
 from workbench.config import RunConfig, hardware
+from workbench.copies.storage import Storage
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.launchers.contract import Launched, Launcher, Resources
 
@@ -29,8 +30,8 @@ def by_name(name: str) -> Launcher:
 def checked(launcher: Launcher, config: RunConfig) -> Launcher:
     """The launcher, if it can start a run of that configuration.
 
-    Raises what `Launcher.check` raises, OutOfBounds for a GPU that the torch of this machine cannot use, and
-    MissingPackage for an XLA device without torch_xla, or for a tracker without its package.
+    Raises what `Launcher.check` and `Storage` raise, OutOfBounds for a GPU that the torch of this machine cannot use,
+    and MissingPackage for an XLA device without torch_xla, or for a tracker without its package.
     """
     if config.address is not None and config.launcher != "ray":
         raise InvalidInput(f"address={config.address!r} is of a Ray cluster, and launcher={config.launcher!r} uses "
@@ -39,6 +40,8 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
         raise OutOfBounds("device='cuda', but the torch that is installed here is built for CPUs alone. Install a "
                           "build for your GPU, or choose device='cpu' or 'auto'.")
     trackers.check_installed(config.track)
+    if config.storage:
+        Storage(config.storage).names()
     launcher.check(config)
     if config.device in ("xla", "tpu") and config.launcher != "ray" and importlib.util.find_spec("torch_xla") is None:
         raise imports.missing_xla(config.device)

@@ -12,6 +12,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
+from workbench.copies.storage import is_url, restored
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import StorageFailed, checked_arguments
 from workbench.rundir import sealed
@@ -120,6 +121,8 @@ def resume(
     """Restart a stopped, failed, finished or dead run from its newest good checkpoint; a live run only gets `changes`.
 
     Args:
+        name: of a run of this machine, or the URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied
+            here first unless a run of that name is here.
         launcher, address: where it goes on, see `launch`; None: where it was.
         trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
             it counts as yours.
@@ -132,6 +135,8 @@ def resume(
         AccessDenied: it is another user's, or needs code that no launch of yours on this machine wrote.
         and, while it starts, the errors of `launch`.
     """
+    if is_url(name):
+        name = restored(str(name), trust_code=Setting("trust_code", bool, False, "").check(trust_code))
     directory = rundir.find(name)
     directory.check_own()
     moved = moved_to(directory.config(), launcher, address)

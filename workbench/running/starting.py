@@ -19,6 +19,7 @@ from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
 from workbench.config.own_algorithm import named_algorithm
+from workbench.copies.storage import Storage
 from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -283,15 +284,24 @@ def created(
     if name is not None:
         check_name(name)
         place.check_name(name)
+        _check_stored(record, name)
         return rundir.create(name, record, code=code, prepare=prepare)
     for number in count(1):
         try:
             check_name(free := f"{stem}-{number}")
             place.check_name(free)
+            _check_stored(record, free)
             return rundir.create(free, record, code=code, prepare=prepare)
         except RunExists:
             continue
     raise AssertionError("unreachable")
+
+
+def _check_stored(record: dict[str, Any], name: str) -> None:
+    """Raises RunExists if the run's storage has another run of that name, such as one whose machine has ended."""
+    url = record["config"].get("storage")
+    if url and name in Storage(url).names():
+        raise RunExists(f"{url} has a run {name!r}. Go on with it: wb.resume('{url}/{name}'); or choose another name.")
 
 
 def check_name(name: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
+from workbench.supervisor.storing import StoredCopy
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.tables import counted
 from workbench.wire.endpoints import SUPERVISOR, serve_run
@@ -19,13 +20,17 @@ MOST_ON_WALL = 64
 
 
 def serve(run: RunDirectory, supervisor: Supervisor) -> None:
-    """Supervise the run to its end, and answer control calls meanwhile."""
+    """Supervise the run to its end, answer control calls, and keep its copy in storage, meanwhile."""
+    storage = supervisor.config.storage
+    stored = StoredCopy(run, storage, on_failure=lambda why: supervisor.event("error", why)) if storage else None
     server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
                        on_flood=lambda text: supervisor.event("error", text))
     try:
         supervisor.serve()
     finally:
         server.stop(1.0)
+        if stored is not None:
+            stored.close()
         supervisor.close()
 
 

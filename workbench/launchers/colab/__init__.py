@@ -12,8 +12,9 @@ opens it. Another process copies all that a run needs to continue to a folder th
 
 from __future__ import annotations
 
+from workbench.copies.run_copy import restored
 from workbench.launchers.colab.launcher import ColabLauncher, prepare
-from workbench.launchers.colab.mirror import kept, restored
+from workbench.launchers.colab.mirror import kept
 from workbench.launchers.colab.runtime import Runtime, found
 
 __all__ = ["ColabLauncher", "Runtime", "found", "kept", "prepare", "restored"]

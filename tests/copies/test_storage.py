@@ -1,0 +1,237 @@
+"""A run's copy in storage: on a plain file system, and on a server that speaks S3."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+import workbench as wb
+from tests.conftest import CALM, eventually
+from tests.test_checkpoints import save
+from workbench import checkpoints, rundir
+from workbench.config import RunConfig
+from workbench.copies import storage
+from workbench.copies.storage import Storage, is_url
+from workbench.errors import (
+    AccessDenied,
+    CheckpointCorrupt,
+    InvalidInput,
+    MissingPackage,
+    RunExists,
+    RunNotFound,
+    StorageFailed,
+)
+from workbench.metrics import MetricsWriter
+from workbench.rundir import RunDirectory
+
+BUCKET = "runs"
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    """The address of a server of our own that speaks S3."""
+    pytest.importorskip("moto")
+    pytest.importorskip("s3fs")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: _answers(port), what="the server of S3 answers")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(params=["file", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty folder of storage."""
+    if request.param == "file":
+        return f"file://{tmp_path}/kept"
+    server = request.getfixturevalue("s3_server")
+    for name, value in {"AWS_ENDPOINT_URL": server, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
+                        "AWS_DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(name, value)
+    fsspec.filesystem("s3").makedirs(BUCKET, exist_ok=True)
+    return f"s3://{BUCKET}/{tmp_path.name}"
+
+
+def made(name: str = "pong", **record: Any) -> RunDirectory:
+    config = RunConfig.build("CartPole-v1").to_json()
+    run = rundir.create(name, {"created": 7.0, "config": config, "state": "stopped", **record})
+    MetricsWriter(run.metrics).close()
+    return run
+
+
+def files_of(url: str) -> list[str]:
+    file_system, root = fsspec.core.url_to_fs(url)
+    file_system.invalidate_cache()
+    return sorted(path.removeprefix(f"{root}/") for path in file_system.find(root))
+
+
+def test_what_is_kept_comes_back_and_goes_on(url: str, home: Path) -> None:
+    run = made()
+    newest = save(run.checkpoints, frames=100)
+    assert Storage(url).keep(run) == 100
+    assert Storage(url).keep(run) is None, "it is there already"
+    assert Storage(url).names() == ["pong"]
+    shutil.rmtree(run.path)
+    assert storage.restored(f"{url}/pong") == "pong"
+    assert checkpoints.every(run.checkpoints)[-1].verify() is None
+    assert checkpoints.every(run.checkpoints)[-1].frames == newest.frames
+    assert RunDirectory(run.path).read()["created"] == 7.0
+
+
+def test_only_the_newest_checkpoints_and_the_best_one_are_kept(url: str, home: Path) -> None:
+    run = made()
+    for frames in (100, 200, 300, 400):
+        save(run.checkpoints, frames=frames)
+        assert Storage(url).keep(run) == frames
+    kept = {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path}
+    assert kept == {checkpoint.path.name for checkpoint in checkpoints.every(run.checkpoints)[-2:]}
+
+
+def test_a_reader_never_sees_half_of_a_checkpoint(url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever object the connection breaks at."""
+    run, put = made(), Storage._put
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    save(run.checkpoints, frames=200)
+    for broken in range(20):
+        left = iter(range(broken))
+
+        def breaks(self: Storage, path: Path, there: str, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise OSError("the network is gone")
+            put(self, path, there)
+
+        monkeypatch.setattr(Storage, "_put", breaks)
+        try:
+            done = Storage(url).keep(run) == 200
+        except StorageFailed as error:
+            assert "the network is gone" in str(error)
+            done = False
+        monkeypatch.setattr(Storage, "_put", put)
+        into = home / f"seen-{broken}"
+        Storage(url).fetch("pong", into)
+        newest, _ = checkpoints.newest_good(RunDirectory(into / "pong").checkpoints, replay=False)
+        assert newest is not None and newest.frames in (100, 200)
+        if done:
+            assert broken > 3 and newest.frames == 200
+            return
+    raise AssertionError("it never came through")
+
+
+def test_another_run_of_that_name_stays_as_it_is(url: str, home: Path) -> None:
+    save(made().checkpoints, frames=100)
+    Storage(url).keep(rundir.find("pong"))
+    shutil.rmtree(rundir.find("pong").path)
+    other = made(created=8.0)
+    save(other.checkpoints, frames=300)
+    with pytest.raises(StorageFailed, match=r"has another run 'pong'.*wb\.resume"):
+        Storage(url).keep(other)
+
+
+def test_a_checkpoint_that_was_damaged_there_is_passed_over_for_the_one_before(url: str, home: Path) -> None:
+    run = made()
+    for frames in (100, 200):
+        save(run.checkpoints, frames=frames)
+        Storage(url).keep(run)
+    newest = checkpoints.every(run.checkpoints)[-1].path.name
+    file_system, root = fsspec.core.url_to_fs(url)
+    weights = next(path for path in file_system.find(f"{root}/pong/checkpoints/{newest}") if "safetensors" in path)
+    file_system.pipe_file(weights, b"torn")
+    shutil.rmtree(run.path)
+    storage.restored(f"{url}/pong")
+    assert checkpoints.every(run.checkpoints)[-1].frames == 100
+
+
+def test_a_name_that_is_not_there_has_a_near_one(url: str, home: Path) -> None:
+    save(made().checkpoints, frames=100)
+    Storage(url).keep(rundir.find("pong"))
+    with pytest.raises(RunNotFound, match="Did you mean 'pong'"):
+        storage.restored(f"{url}/pnog")
+
+
+def test_a_run_keeps_its_copy_and_another_machine_goes_on(url: str, home: Path, tmp_path: Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    run = wb.launch("testing/counting-v0", name="moves", storage=url, **CALM)
+    run.wait(updates=2, timeout_s=240)
+    run.checkpoint()
+    eventually(lambda: "moves" in Storage(url).names())
+    last = run.stop()
+    copied = json.loads(fsspec.open(f"{url}/moves/run.json").open().read())
+    assert copied["name"] == "moves" and any(str(last.frames) in path for path in files_of(f"{url}/moves"))
+    with pytest.raises(RunExists, match=r"has a run 'moves'\. Go on with it"):
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "elsewhere"))
+        wb.launch("testing/counting-v0", name="moves", storage=url, **CALM)
+    again = wb.resume(f"{url}/moves")
+    try:
+        assert again.path.is_relative_to(tmp_path / "elsewhere")
+        assert again.wait(updates=last.updates + 1, timeout_s=240).frames >= last.frames
+        assert again.metrics("loss").updates.min() <= 2, "its history came along"
+    finally:
+        again.stop()
+
+
+@pytest.mark.full
+def test_storage_that_goes_away_is_said_once_and_the_run_goes_on(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    run = wb.launch("testing/counting-v0", name="outage", storage=str(folder), **CALM)
+    try:
+        run.wait(updates=1, timeout_s=240)
+        folder.mkdir(exist_ok=True)
+        folder.rename(tmp_path / "away")
+        folder.write_text("no folder")
+        run.checkpoint()
+        eventually(lambda: "not copied to storage, and is tried again" in " ".join(run.events["message"]))
+        folder.unlink()
+        (tmp_path / "away").rename(folder)
+        eventually(lambda: "outage" in Storage(str(folder)).names())
+        assert run.status.state == "training"
+    finally:
+        run.stop()
+
+
+def test_code_from_storage_needs_trust(home: Path, tmp_path: Path) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    run.code.mkdir(mode=0o700, exist_ok=True)
+    (run.code / "environment.pkl").write_bytes(b"code")
+    url = f"file://{tmp_path}/kept"
+    Storage(url).keep(run)
+    shutil.rmtree(run.path)
+    with pytest.raises((AccessDenied, CheckpointCorrupt, InvalidInput)):
+        storage.restored(f"{url}/pong")
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize(("url", "error", "words"), [
+    ("nowhere://bucket", InvalidInput, "no URL that fsspec knows"), ("adl://x/y", MissingPackage, "pip install"),
+])
+def test_a_url_that_cannot_be_opened_is_refused_in_words(url: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        Storage(url)
+
+
+def test_a_url_is_told_from_a_name_and_from_a_clusters_address() -> None:
+    assert [is_url(text) for text in ("s3://b/pong", "file:///x/pong", "pong", "/runs/pong", "ray://h:1", None)] == [
+        True, True, False, False, False, False]

@@ -1,0 +1,196 @@
+"""Copies all that a run needs to continue to a folder that outlives its machine, such as a mounted Drive; and back.
+
+`<folder>/<name>/` holds run.json, the two newest checkpoints and the best one (without a replay, which is too large),
+metrics.sqlite, demonstrations, and code typed in cells. A checkpoint is written beside, verified and renamed. A Drive
+uploads files in any order, so checkpoints are verified again on the way back, and an older one replaces one that did
+not arrive whole.
+SQLite never works in that folder: metrics.sqlite is one consistent, closed copy, made with each checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from workbench import checkpoints, rundir
+from workbench.checkpoints import Checkpoint
+from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, nearest
+from workbench.metrics import check_whole
+from workbench.replay import demonstration_file
+from workbench.rundir import RunDirectory, files, sealed
+
+KEPT = 2  # checkpoints: one is whole while the other is being uploaded
+_LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
+
+
+def copy(run: RunDirectory, folder: Path) -> int | None:
+    """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
+
+    Raises OSError or WorkbenchError if that failed; the older copy then remains, possibly with a part of the new one.
+    """
+    newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
+    target = folder / run.name
+    if newest is None or _same(newest, target / "checkpoints" / newest.path.name):
+        return None
+    files.check_unlinked(target)
+    _check_own(target, run)
+    for below in ("checkpoints", "code"):
+        (target / below).mkdir(parents=True, exist_ok=True)
+    for code in sealed.files_in(run.code):
+        _write(target / "code" / code.name, code.read_bytes())
+    for opponent in checkpoints.every(run.opponent.checkpoints)[-1:]:
+        _copy_opponent(run, opponent, target / "opponent")
+    record = {**run.read(), "mirrored": time.time()}
+    _write(target / "run.json", json.dumps(record, indent=1).encode())
+    _copy_checkpoint(newest, target / "checkpoints")
+    _copy_demonstrations(run, RunDirectory(target))
+    _copy_metrics(run.metrics, target / "metrics.sqlite")
+    _prune(target / "checkpoints")
+    return newest.frames
+
+
+def _check_own(target: Path, run: RunDirectory) -> None:
+    """Raises StorageFailed if `target` has another run's copy, such as one of that name from another machine."""
+    if (target / "run.json").exists() and RunDirectory(target).read().get("created") != run.read().get("created"):
+        raise StorageFailed(f"{target} has another run of that name, which stays as it is. Choose another folder: "
+                            f"colab.prepare(...), then wb.resume({run.name!r}) once it is stopped.")
+
+
+def _same(checkpoint: Checkpoint, copied: Path) -> bool:
+    with suppress(InvalidInput, CheckpointCorrupt):  # nothing there yet, or what stands there is no checkpoint
+        return checkpoints.at(copied) == replace(checkpoint, path=copied)
+    return False
+
+
+def _write(path: Path, data: bytes) -> None:
+    """As `rundir.write_atomically`, without modes and synced folders, which a Drive does not support."""
+    beside = path.with_name(f".writing-{path.name}")
+    beside.unlink(missing_ok=True)  # it may be a link
+    with open(beside, "xb") as file:
+        file.write(data)
+    os.replace(beside, path)
+
+
+def _copy_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
+    beside, target = folder / f".writing-{checkpoint.path.name}", folder / checkpoint.path.name
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    names = [f"{group}.safetensors" for group in checkpoint.groups if group != "replay"]
+    for name in (*names, "meta.json"):
+        shutil.copyfile(checkpoint.path / name, beside / name)
+    checkpoints.at(beside).verify(replay=False)
+    shutil.rmtree(target, ignore_errors=True)  # another checkpoint of that name
+    os.rename(beside, target)
+
+
+def _copy_opponent(run: RunDirectory, opponent: Checkpoint, target: Path) -> None:
+    if not _same(opponent, target / "checkpoints" / opponent.path.name):
+        (target / "code").mkdir(parents=True, exist_ok=True)
+        for code in sealed.files_in(run.opponent.code):
+            _write(target / "code" / code.name, code.read_bytes())
+        _copy_checkpoint(opponent, target / "checkpoints")
+
+
+def _copy_demonstrations(run: RunDirectory, target: RunDirectory) -> None:
+    """Copy what the run learns from, once: nothing changes it."""
+    ours, theirs = run.demonstrations, target.demonstrations
+    if ours.exists() and not (theirs.exists() and theirs.stat().st_size == ours.stat().st_size):
+        demonstration_file.copy(ours, theirs)
+
+
+def _copy_metrics(metrics: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="rl-workbench-") as temporary:
+        beside = Path(temporary) / metrics.name
+        with (
+            closing(sqlite3.connect(f"{metrics.as_uri()}?mode=ro", uri=True, timeout=30)) as source,
+            closing(sqlite3.connect(beside)) as backup,
+        ):
+            source.backup(backup)
+            backup.execute("PRAGMA journal_mode = DELETE")  # one file, without a journal beside it
+        _write(target, beside.read_bytes())
+
+
+def _prune(folder: Path) -> None:
+    every = checkpoints.every(folder)
+    best = checkpoints.best(every)  # it was the newest one when it was written
+    for checkpoint in every[:-KEPT]:
+        if checkpoint != best:
+            shutil.rmtree(checkpoint.path, ignore_errors=True)
+
+
+# --- back -------------------------------------------------------------------------------------------------------------
+
+
+def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = False) -> str:
+    """Copies a run from `folder` to this machine, unless it is here already. Returns its name.
+
+    Args:
+        folder: to which it was copied; None: that of `prepare`.
+        trust_code: whether to load code typed in cells from there. Anybody who can write to that folder can then run
+            code here, so trust only a folder that is yours alone.
+
+    Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code.
+    """
+    if (rundir.home() / "runs" / name / "run.json").exists():
+        return name
+    source = _copied_run(name, folder)
+    newest, errors = checkpoints.newest_good(source.checkpoints, replay=False)
+    if newest is None:
+        raise CheckpointCorrupt(f"{source.path} holds no checkpoint that is whole. {' '.join(errors)}".strip())
+    code = sealed.every(source.code, source.config(), trust_code=trust_code)
+    opponent_code = sealed.every(source.opponent.code, trust_code=trust_code)
+    record = {key: value for key, value in source.read().items() if key not in ("name", "mirrored")}
+
+    def fill(run: RunDirectory) -> None:
+        best = checkpoints.best(checkpoints.every(source.checkpoints))
+        if best is not None and best != newest:
+            with suppress(CheckpointCorrupt):  # it did not arrive whole; the run goes on without it
+                checkpoints.copy(best, run.checkpoints, without=["replay"])
+        checkpoints.copy(newest, run.checkpoints, without=["replay"])
+        _copy_demonstrations(source, run)
+        _restore_metrics(source.metrics, run.metrics)
+        _restore_opponent(source, run, opponent_code)
+
+    rundir.create(name, {**record, "supervisor_pid": None}, code=code, prepare=fill)
+    warning = f" ({' '.join(errors)})" if errors else ""
+    print(f"{name} is here again, at {newest.frames:,} frames{warning}")
+    return name
+
+
+def _copied_run(name: str, folder: str | Path | None) -> RunDirectory:
+    folder = folder or os.environ.get("WORKBENCH_MIRROR")
+    if not folder:
+        raise RunNotFound(f"there is no run {name!r} here, and no folder to look in: call colab.prepare() first.")
+    source = RunDirectory(Path(folder).expanduser().absolute() / name)
+    if not source.record.exists():
+        names = sorted(path.parent.name for path in Path(folder).glob("*/run.json"))
+        hint = nearest(name, names) or f" It has: {', '.join(names) or 'none'}."
+        raise RunNotFound(f"there is no run {name!r} in {folder}.{hint}")
+    return source
+
+
+def _restore_metrics(source: Path, target: Path) -> None:
+    """Copy the history, if it is whole; otherwise the run goes on without it, and a line says so."""
+    try:
+        rundir.write_atomically(target, files.content(source, largest=_LARGEST_HISTORY))
+        check_whole(target)
+    except (OSError, StorageFailed) as error:
+        target.unlink(missing_ok=True)
+        print(f"The history so far is lost: {source} is not whole ({error}).")
+
+
+def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str, bytes]) -> None:
+    for opponent in checkpoints.every(source.opponent.checkpoints)[-1:]:
+        run.opponent.code.mkdir(mode=0o700, parents=True)
+        for file, data in code.items():
+            rundir.write_atomically(run.opponent.code / file, data)
+        rundir.write_atomically(run.opponent.record, b"{}")
+        checkpoints.copy(opponent, run.opponent.checkpoints)
