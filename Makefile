@@ -5,6 +5,7 @@
 # make test-xla  the tests of the XLA device, with torch_xla in build/xla (7 GB: its torch 2.9 brings CUDA)
 # make test-football  the tests of upstream's football engine, compiled in build/football
 # make test-trackers  the tests of Weights & Biases, MLflow and Trackio, offline, with their packages in build/trackers
+# make test-s3  the tests of storage, with a server of our own that speaks S3, in build/s3
 # make test-pythons  the wheel and its extras in a bare environment of each of PYTHONS: a run, every family of environments
 # make audit   known vulnerabilities of the pinned packages; it asks the package index for them
 # make docs    the site of the documentation in build/site, strictly; LESSONS=executed runs the fast lessons for it first
@@ -33,7 +34,7 @@ FROM_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 ENGINE_NEEDS := build-essential cmake libsdl2-dev libsdl2-image-dev libsdl2-ttf-dev libsdl2-gfx-dev \
 	libboost-python-dev libboost-thread-dev libboost-filesystem-dev libglvnd-dev libgl1
 
-.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-pythons audit docs pages lab clean
+.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-s3 test-pythons audit docs pages lab clean
 
 setup: .venv/.installed
 
@@ -94,6 +95,18 @@ build/trackers/.installed: pyproject.toml constraints.txt
 		torch hatchling editables pytest pytest-timeout pytest-xdist
 	build/trackers/bin/python $(INSTALL) build/trackers/constraints.txt --no-build-isolation --editable \
 		'.[wandb,mlflow,trackio]'
+	touch $@
+
+# botocore wants another dateutil than ours.
+test-s3: build/s3/.installed
+	build/s3/bin/python -m pytest -m '' tests/copies
+
+build/s3/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv build/s3
+	grep -v '^python-dateutil==' constraints.txt > build/s3/constraints.txt
+	build/s3/bin/python $(INSTALL) build/s3/constraints.txt $(FROM_INDEX) \
+		torch hatchling editables pytest pytest-timeout pytest-xdist 'moto[server]>=5.2,<6'
+	build/s3/bin/python $(INSTALL) build/s3/constraints.txt --no-build-isolation --editable '.[s3]'
 	touch $@
 
 test-pythons: setup

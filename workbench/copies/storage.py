@@ -39,7 +39,7 @@ class Storage:
         try:
             self._files, root = url_to_fs(self.url)
         except ImportError:
-            package = _PACKAGES.get(scheme, f"the package of fsspec for {scheme}://")
+            package = _PACKAGES.get(scheme, f"fsspec[{scheme}]")
             raise MissingPackage(f"storage={url!r} needs {package}. Install it: pip install {package}") from None
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
