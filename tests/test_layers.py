@@ -14,11 +14,11 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "tables", "imports", "copies"},
+    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "tables", "imports"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},
-    {"policies", "trackers"},
+    {"policies", "trackers", "copies"},
     {"supervisor", "learner", "actor"},
     {"launchers"},
     {"running", "playing", "sweeping", "planning"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import subprocess
@@ -178,8 +177,9 @@ def test_a_run_keeps_its_copy_and_another_machine_goes_on(url: str, home: Path, 
     run.checkpoint()
     eventually(lambda: "moves" in Storage(url).names())
     last = run.stop()
-    copied = json.loads(fsspec.open(f"{url}/moves/run.json").open().read())
-    assert copied["name"] == "moves" and any(str(last.frames) in path for path in files_of(f"{url}/moves"))
+    Storage(url).fetch("moves", tmp_path / "fetched")
+    copied = RunDirectory(tmp_path / "fetched" / "moves")
+    assert copied.read()["name"] == "moves" and checkpoints.every(copied.checkpoints)[-1].frames == last.frames
     with pytest.raises(RunExists, match=r"has a run 'moves'\. Go on with it"):
         monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "elsewhere"))
         wb.launch("testing/counting-v0", name="moves", storage=url, **CALM)

@@ -72,6 +72,7 @@ class Storage:
         if self._record(name) is None:
             raise self._not_found(name)
         target, source = into / name, self._at(name)
+        self._files.invalidate_cache()
         try:
             for path in self._files.find(source):
                 relative = PurePosixPath(path).relative_to(source)
@@ -79,14 +80,17 @@ class Storage:
                     raise StorageFailed(f"{self.url} has an object with '..' in its name: {path!r:.100}. Delete it.")
                 (target / relative).parent.mkdir(parents=True, exist_ok=True)
                 self._files.get_file(path, str(target / relative))
-        except OSError as error:
+        except StorageFailed:
+            raise
+        except Exception as error:
             raise self._failed(error) from None
 
     def names(self) -> list[str]:
         """Names of the runs that are kept there."""
+        self._files.invalidate_cache()
         try:
             return sorted(PurePosixPath(path).parent.name for path in self._files.glob(f"{self._root}/*/run.json"))
-        except OSError as error:
+        except Exception as error:
             raise self._failed(error) from None
 
     def _at(self, *parts: str) -> str:
