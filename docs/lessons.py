@@ -22,6 +22,8 @@ that a lesson comes with.
 |---|---|---|
 """
 FOOT = """
+For a class: [teaching with the lessons](teaching.md), with plans for sessions, common misconceptions and grading.
+
 Machine time alone, as measured: [results](../benchmarks/results/lessons.md). Made by `python docs/lessons.py` from the
 first cell of each notebook; a test keeps it fresh.
 """

@@ -9,7 +9,7 @@ NAVIGATION = ("Start", "Concepts", "Lessons", "Guides", "Reference", "Trust", "D
 _PAGES = {  # those of them that are there
     "Start": ("docs/index", "docs/installation", "docs/start", "docs/tour"),
     "Concepts": ("docs/concepts", "docs/glossary"),
-    "Lessons": ("docs/lessons",),
+    "Lessons": ("docs/lessons", "docs/teaching"),
     "Guides": ("docs/environments", "docs/algorithms", "docs/sweeps", "docs/scale", "docs/colab", "docs/tpu",
                "docs/front-ends", "docs/tools", "docs/troubleshooting"),
     "Reference": ("docs/api", "docs/fields", "docs/metrics", "docs/commands", "docs/errors", "docs/run-directory"),

@@ -38,7 +38,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "15-lag-in-small": {"lags": (0, 2), "seeds": 1, "updates": 20},
     "appendix-colab-tpu": {"environment": "CartPole-v1", "frames": 2_000, "fields": {
         "actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}},
-    "10-your-own-algorithm": {"frames": 4_000},
+    "10-your-own-algorithm": {"frames": 4_000, "seeds": (0,), "longest_s": 30},
     "11-break-it": {"envs_per_actor": 2, "checkpoint_interval_s": 3.0},
     "13-find-the-bottleneck": {"look_s": 1, "settle_s": 0, "longest_s": 10},
 }

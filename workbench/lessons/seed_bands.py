@@ -1,0 +1,43 @@
+"""What several seeds of each kind of run came to: a chart with a band, and a line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.running.handle import Run
+
+_POINTS = 20
+
+
+def band(runs: Mapping[str, Sequence[Run]], title: str, metric: str = "episode_return_mean") -> Any:
+    """An Altair chart of the metric against frames, by kind: the mean over its runs, and a band from lowest to highest.
+
+    Each run is averaged over twentieths of the longest run, so that the seeds are compared at equal frames.
+    """
+    import altair as alt
+
+    rows = pd.concat([run.metrics(metric).dropna().assign(run=kind, seed=seed)
+                      for kind, several in runs.items() for seed, run in enumerate(several)])
+    width = max(rows.frames.max(), 1) / _POINTS
+    rows["frames"] = (rows.frames / width).round() * width
+    rows = rows.groupby(["run", "seed", "frames"], as_index=False).value.mean()
+    base = alt.Chart(rows, title=title, width=500, height=180).encode(
+        x=alt.X("frames", title="frames"), color=alt.Color("run", sort=list(runs), title=None))
+    area = base.mark_area(opacity=0.2).encode(y=alt.Y("min(value)", title=None), y2="max(value)")
+    return area + base.mark_line().encode(y="mean(value)")
+
+
+def late(run: Run, metric: str = "episode_return_mean", share: float = 0.1) -> float:
+    """Mean of the metric over the last `share` of the frames of the run; NaN if it has no row there."""
+    table = run.metrics(metric).dropna()
+    return float(table[table.frames >= (1 - share) * table.frames.max()].value.mean())
+
+
+def spread(numbers: Sequence[float], digits: int = 0) -> str:
+    """The mean, and the range of the seeds: "120 (90 to 150)"."""
+    return (f"{np.mean(numbers):.{digits}f} ({min(numbers):.{digits}f} to {max(numbers):.{digits}f})"
+            if len(numbers) > 1 else f"{np.mean(numbers):.{digits}f} (one seed)")
