@@ -126,6 +126,7 @@ WRONG = [
     ("scaling.py", "--values 4", "--values needs --only"),
     ("scaling.py", "--only environments --values 1", "envs_per_actor"),
     ("scaling.py", "--environment ALE/Pongg-v5", "ALE/Pongg-v5"),
+    ("seeds.py", "--seeds 0", "argument --seeds: '0' is not a whole number from 1 to 1,000"),
     ("service.py", "--sizes 32", "--sizes has 1 numbers and --flight 2"),
     ("service_sides.py", "server unix:x {", "is no JSON object"),
     ("service_sides.py", "server unix:x {}", "the settings have no 'server'"),

@@ -56,6 +56,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "replay.py": [("--unrolls 64 --rounds 1 --folder {results}", ["disk: sampled", POSITIVE, POSITIVE, POSITIVE])],
     "scaling.py": [("--environment CartPole-v1 --only batch --values 2 4 --rounds 1 --seconds 0.1 --warm-up-updates 1",
                     ["32 environments", "4", POSITIVE, POSITIVE])],
+    "seeds.py": [("--seeds 1 --share 0.05", [])],
     "service.py": [("--rounds 1 --seconds 0.1 --actors 1 --sizes 2 --flight 2",
                     [r"shared memory: \+ 4 frames stacked", POSITIVE, POSITIVE, POSITIVE])],
     "service_sides.py": [],  # service.py starts it

@@ -40,6 +40,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}},
     "10-your-own-algorithm": {"frames": 4_000, "seeds": (0,), "longest_s": 30},
     "11-break-it": {"envs_per_actor": 2, "checkpoint_interval_s": 3.0},
+    "12-which-is-better": {"frames": 500, "seeds": (100,), "episodes": 2, "longest_s": 60},
     "13-find-the-bottleneck": {"look_s": 1, "settle_s": 0, "longest_s": 10},
 }
 
