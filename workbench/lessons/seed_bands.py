@@ -24,8 +24,8 @@ def band(runs: Mapping[str, Sequence[Run]], title: str, metric: str = "episode_r
                       for kind, several in runs.items() for seed, run in enumerate(several)])
     width = max(rows.frames.max(), 1) / _POINTS
     rows["frames"] = (rows.frames / width).round() * width
-    rows = rows.groupby(["run", "seed", "frames"], as_index=False).value.mean()
-    base = alt.Chart(rows, title=title, width=500, height=180).encode(
+    means = rows.groupby(["run", "seed", "frames"]).value.mean().reset_index()
+    base = alt.Chart(means, title=title, width=500, height=180).encode(
         x=alt.X("frames", title="frames"), color=alt.Color("run", sort=list(runs), title=None))
     area = base.mark_area(opacity=0.2).encode(y=alt.Y("min(value)", title=None), y2="max(value)")
     return area + base.mark_line().encode(y="mean(value)")
