@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.environments.atari.vector import AtariVector
-from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
+from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
+from workbench.playing import worker_process
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.worker import evaluate
 
@@ -66,6 +68,28 @@ def test_an_evaluation_that_cannot_be_kept_says_what_to_do(home: Path, monkeypat
     directory.path.rename(home / "elsewhere")
     with pytest.raises(RunNotFound, match="kept is gone: the run was deleted"):
         evaluation_log.keep(directory, one, evaluation(1.0))
+
+
+def test_a_checkpoint_that_its_run_prunes_before_it_is_read_gives_way_to_the_next(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = checkpoint_in(home / "runs")
+    next_one = first.path.with_name("000000002400")
+    ask, asked = worker_process.answer_of, []
+
+    def pruned(entry: str, request: dict[str, Any], **more: Any) -> dict[str, Any]:
+        asked.append(request["checkpoint"])
+        if len(asked) == 1:
+            checkpoints.write(next_one.parent, frames=2400, groups={"model": first.load("model")}, meta=first.meta,
+                              requested=True)
+            shutil.rmtree(first.path)
+        return ask(entry, request, **more)
+
+    monkeypatch.setattr(worker_process, "answer_of", pruned)
+    evaluation = wb.evaluate(home / "runs" / "run", episodes=1)
+    assert asked == [str(first.path), str(next_one)] and evaluation.checkpoint_frames == 2400
+    with pytest.raises(CheckpointCorrupt, match="cannot be read"):
+        wb.evaluate(first, episodes=1)
 
 
 # --- Atari's protocols ------------------------------------------------------------------------------------------------

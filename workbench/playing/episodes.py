@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.environments import atari_game
 from workbench.environments.atari.human_starts import ALL_ACTIONS, read_starts
 from workbench.environments.atari.protocols import Protocol, protocol_of
-from workbench.errors import InvalidInput, checked_arguments
+from workbench.errors import CheckpointCorrupt, InvalidInput, checked_arguments
 from workbench.playing import store, worker_process
 from workbench.playing.branching import MAX_STEPS
 from workbench.playing.evaluating.evaluation import Evaluation
@@ -21,6 +22,7 @@ from workbench.running.starting import to_play
 if TYPE_CHECKING:
     from workbench.running.handle import Run
 
+Played = TypeVar("Played")
 SALIENCIES = ("gradient", "occlusion")
 _EPISODES = 10  # by default
 
@@ -55,8 +57,28 @@ def evaluate(
         EnvironmentFailed, NetworkFailed: with the traceback.
         WorkbenchError: the process ended without a result, or not within `timeout_s`.
     """
-    source = to_play(checkpoint, trust_code=trust_code)
     rules = None if protocol is None else protocol_of(protocol)
+    given = {"episodes": episodes, "seed": seed, "greedy": greedy, "starts": starts, "timeout_s": timeout_s}
+    return _while_it_is_there(checkpoint, trust_code, lambda source: _evaluated(source, rules, **given))
+
+
+def _while_it_is_there(
+    checkpoint: Checkpoint | Run | str | Path, trust_code: bool, play: Callable[[Checkpoint], Played]
+) -> Played:
+    """What `play` returns for the checkpoint to be played; again where the run pruned that one before it was read."""
+    while True:
+        source = to_play(checkpoint, trust_code=trust_code)  # raises where there is none any more
+        try:
+            return play(source)
+        except (InvalidInput, CheckpointCorrupt):
+            if source.path.exists():
+                raise
+
+
+def _evaluated(
+    source: Checkpoint, rules: Protocol | None, *, episodes: int | None, seed: int, greedy: bool,
+    starts: str | Path | None, timeout_s: float | None,
+) -> Evaluation:
     default_episodes = _checked_starts(source, rules, starts)
     number = default_episodes if episodes is None else episodes
     differs = "" if rules is None else rules.differences(full_action_space=source.spec.num_actions == ALL_ACTIONS)
@@ -65,7 +87,7 @@ def evaluate(
         "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
         "greedy": Setting("greedy", bool, True, "").check(greedy),
-        "protocol": protocol,
+        "protocol": rules and rules.name,
         "starts": None if starts is None else str(Path(starts).expanduser().absolute()),
     }
     result = worker_process.answer_of(
@@ -79,7 +101,7 @@ def evaluate(
         greedy=greedy,
         returns=tuple(float(value) for value in result["returns"]),
         lengths=tuple(int(value) for value in result["lengths"]),
-        protocol=protocol,
+        protocol=rules and rules.name,
         differs=differs,
         scores=tuple(float(value) for value in result["scores"]),
     )
@@ -154,13 +176,16 @@ def rollout(
         "saliency": Setting("saliency", str, None, "", choices=SALIENCIES, optional=True).check(saliency),
         "render": Setting("render", bool, True, "").check(render),
     }
-    source = to_play(checkpoint, trust_code=trust_code)
-    target = store.rollout_path(source, _name(**options))
-    with store.replacing(target) as folder:
-        request = {**worker_process.of(source), "folder": str(folder), **options}
-        worker_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",
-                              remedy="Play fewer steps: max_steps=1000.")
-    return load(target)
+
+    def play(source: Checkpoint) -> Rollout:
+        target = store.rollout_path(source, _name(**options))
+        with store.replacing(target) as folder:
+            request = {**worker_process.of(source), "folder": str(folder), **options}
+            worker_process.answer_of("_rollout", request, timeout_s=timeout_s, what="rollout",
+                                     remedy="Play fewer steps: max_steps=1000.")
+        return load(target)
+
+    return _while_it_is_there(checkpoint, trust_code, play)
 
 
 def _name(*, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool) -> str:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
-_METRICS = {"reward": "episode_return", "return": "episode_return", "returns": "episode_return", "loss": "total_loss",
+_METRICS = {"reward": "episode_return", "return": "episode_return", "returns": "episode_return",
             "score": "episode_score", "fps": "frames_per_second", "sps": "steps_per_second", "lr": "learning_rate"}
 _FRESH_S = 2.0  # age below which a repr reads no newer status
 
