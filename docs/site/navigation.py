@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -47,11 +48,21 @@ def _every() -> list[str]:
     return [f"docs/{path.stem}" for path in sorted((ROOT / "docs").glob("*.md"))]
 
 
+def _entry(page: str) -> str:
+    """A line of the tree; a lesson has its number before its title."""
+    folder, _, name = page.partition("/")
+    if folder != "notebooks" or not name[:2].isdigit():
+        return f"/{page}"
+    cells = json.loads((ROOT / f"{page}.ipynb").read_text())["cells"]
+    title = "".join(cells[0]["source"]).splitlines()[0].removeprefix("# ")
+    return f"{int(name[:2])}. {title} </{page}>"
+
+
 def contents() -> str:
     """The page that holds the tree of all pages."""
     lines = ["# Contents", ""]
     for section in NAVIGATION:
         lines += ["```{toctree}", f":caption: {section}", ":maxdepth: 1", ""]
-        lines += [f"/{page}" for page in pages_of(section)]
+        lines += map(_entry, pages_of(section))
         lines += ["```", ""]
     return "\n".join(lines)
