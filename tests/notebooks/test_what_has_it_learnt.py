@@ -19,15 +19,19 @@ def test_the_lesson_finds_where_the_value_is_wrong_and_mends_it(module_home: Pat
                           beginner_frames=1_000, expert_frames=120_000, mending_frames=80_000, episodes=2)
     returns = {name: float(found) for name, found in re.findall(r"(\w+) on seed 7: return (-?\d+)", said)}
     assert returns["expert"] > returns["beginner"] + 30, said
-    found = re.findall(r"(\w+), (\w+): error [+-][\d.]+ \(promised (-?[\d.]+), reached (-?[\d.]+)\)", said)
-    promised = {(who, ball): float(value) for who, ball, value, _ in found}
-    reached = {(who, ball): float(value) for who, ball, _, value in found}
-    assert abs(promised["expert", "gold"] - promised["expert", "plain"]) < 0.4, "clipped, both are worth the same"
-    assert promised["expert", "gold"] < reached["expert", "gold"] - 0.4, "and gold more than that"
-    assert promised["mended", "gold"] > promised["expert", "gold"] + 0.4
+    assert said.count("the lesson goes on with the solution") == 2, said
+    found = re.findall(r"(\w+), (\w+): error [+-][\d.]+ \(predicted (-?[\d.]+), reached (-?[\d.]+) "
+                       r"\[(-?[\d.]+), (-?[\d.]+)\]\)", said)
+    predicted = {(who, ball): float(value) for who, ball, value, *_ in found}
+    low = {(who, ball): float(end) for who, ball, _, _, end, _ in found}
+    assert abs(predicted["expert", "gold"] - predicted["expert", "plain"]) < 0.4, "clipped, both are worth the same"
+    assert predicted["expert", "gold"] < low["expert", "gold"], "and gold more than that, beyond its interval"
+    assert predicted["mended", "gold"] > predicted["expert", "gold"] + 0.4
+    noise = re.search(r"V is \S+ ± ([\d.]+), G is \S+ ± ([\d.]+)", said)
+    assert noise and float(noise[2]) > 2 * float(noise[1]), "a single G scatters far more than V"
     assert "values are of rewards clipped to ±1" in said
     assert len(re.findall(r"\d+% of the saliency near ball and paddle", said)) == 2
-    for source in ("strips(\"beginner\"", "Image.fromarray(np.concatenate([np.concatenate", "who in names",
-                   "cells = off.groupby", "looked = pd.concat([looked"):
+    for source in ('strips("beginner"', "\nfilmstrip()", "\ncharts(names)", "cells = off.groupby",
+                   "looked = pd.concat([looked"):
         assert "image/png" in cell_with(cells, source).outputs[-1].data, source
     assert all(run.read()["state"] in ENDED for run in rundir.every())
