@@ -35,6 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "07-your-own": {"frames": 2_000, "seeds": (0,), "episodes": 2, "longest_s": 30},
     "08-football": {"frames": 200, "envs_per_actor": 4, "episodes": 1, "games": 1},
     "09-more-machines": {"frames": 1_000, "measure_s": 0.2},
+    "14-self-play": {"milestones": (500, 1_000), "games": 2, "longest_s": 60},
     "15-lag-in-small": {"lags": (0, 2), "seeds": 1, "updates": 20},
     "appendix-colab-tpu": {"environment": "CartPole-v1", "frames": 2_000, "fields": {
         "actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}},
