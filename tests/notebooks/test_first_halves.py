@@ -33,7 +33,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "05-tuning-live": {"look": 2_000, "rescue": 4_000, "trials": 1, "trial_frames": 2_000, "longest_s": 60},
     "06-what-has-it-learnt": {"beginner_frames": 500, "expert_frames": 14_000, "mending_frames": 500, "episodes": 1},
     "07-your-own": {"frames": 2_000, "seeds": (0,), "episodes": 2, "longest_s": 30},
-    "08-football": {"frames": 200, "envs_per_actor": 4, "episodes": 1, "games": 1},
+    "08-football": {"frames": 200, "envs_per_actor": 4, "episodes": 1, "games": 1, "longest_s": 10},
     "09-more-machines": {"frames": 1_000, "measure_s": 0.2},
     "14-self-play": {"milestones": (500, 1_000), "games": 2, "longest_s": 60},
     "15-lag-in-small": {"lags": (0, 2), "seeds": 1, "updates": 20},

@@ -1,4 +1,4 @@
-"""Lesson 8: football, for a moment."""
+"""Lesson 8: football, from a policy that has learnt it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.notebooks.lessons import cell_with, execute
+from tests.notebooks.shown import shows_a_picture
 
 pytestmark = pytest.mark.full
 
 pytest.importorskip("envpool")
 
 
-def test_the_football_lesson_plays_and_hands_what_was_learnt_on(module_home: Path, tmp_path: Path) -> None:
-    cells, said = execute("08-football", module_home, tmp_path, frames=2_000, envs_per_actor=8, episodes=2, games=1)
-    assert re.search(r"untrained: [\d.]+ goals a game, in \d+ steps", said)
-    for how in ("untrained", "drawn", "greedy"):
-        assert re.search(rf"{how} +[\d.]+ goals a game \(no interval: fewer than 5 episodes\), \d+ steps", said)
-    assert "image/png" in cell_with(cells, "goals a game\"), (").outputs[0].data
-    assert "share of steps" in cell_with(cells, "value_counts").outputs[-1].data["text/plain"]
-    assert re.search(r"run-to-score.*: stopped", said) and re.search(r"close-vtrace-1: stopped", said)
+def test_the_football_lesson_compares_a_beginner_with_the_expert_and_hands_it_on(
+    module_home: Path, tmp_path: Path
+) -> None:
+    cells, said = execute("08-football", module_home, tmp_path, frames=2_000, envs_per_actor=8, episodes=12, games=3)
+    played = re.findall(r"^(\w+, (?:drawn|likeliest)) +([\d.]+) goals a game", said, re.MULTILINE)
+    goals = {name: float(value) for name, value in played}
+    assert goals["expert, likeliest"] > 0.6 and goals["expert, likeliest"] > goals["beginner, drawn"] + 0.2, goals
+    used = cell_with(cells, "value_counts").outputs[-1]["data"]["text/plain"].splitlines()
+    assert used[2].startswith("shot"), used
+    assert shows_a_picture(cell_with(cells, "pitch + goal + lines"))
+    assert re.search(r"^before +[\d.]+ goals a game", said, re.MULTILINE)
+    assert re.search(r"empty-goal-vtrace.*: stopped", said) and re.search(r"close-vtrace-1: stopped", said)

@@ -21,7 +21,8 @@ def test_what_is_typed_in_cells_learns_and_mistakes_are_named(module_home: Path,
     assert re.search(r"NetworkFailed: .*policy_logits", said), "the network of the wrong shape"
     returns = {name: float(value) for name, value in re.findall(r"(\w+) network: (-?[\d.]+) \(one seed\) a game", said)}
     assert returns.keys() == {"default", "my"} and max(returns.values()) > 4, "chance: about 1.3"
-    moves = {name: int(share) for name, share in re.findall(r"(mine|lazy): moves in (\d+) \(one seed\)% of", said)}
+    shares = re.findall(r"^(mine|lazy): moves, in % of its steps: (\d+) \(one seed", said, re.MULTILINE)
+    moves = {name: int(share) for name, share in shares}
     assert moves["lazy"] < moves["mine"]
     assert "['environment.pkl', 'network.pkl']" in said
     assert shows_a_picture(cell_with(cells, "band({"))
