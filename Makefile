@@ -6,6 +6,7 @@
 # make test-football  the tests of upstream's football engine, compiled in build/football
 # make test-trackers  the tests of Weights & Biases, MLflow and Trackio, offline, with their packages in build/trackers
 # make test-s3  the tests of storage, with a server of our own that speaks S3, in build/s3
+# make test-recipes  recipes as SkyPilot, Kubernetes' schemas and Slurm read them, with their packages in build/recipes
 # make test-pythons  the wheel and its extras in a bare environment of each of PYTHONS: a run, every family of environments
 # make audit   known vulnerabilities of the pinned packages; it asks the package index for them
 # make docs    the site of the documentation in build/site, strictly; LESSONS=executed runs the fast lessons for it first
@@ -34,7 +35,9 @@ FROM_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 ENGINE_NEEDS := build-essential cmake libsdl2-dev libsdl2-image-dev libsdl2-ttf-dev libsdl2-gfx-dev \
 	libboost-python-dev libboost-thread-dev libboost-filesystem-dev libglvnd-dev libgl1
 
-.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-s3 test-pythons audit docs pages lab clean
+SLURM_PACKAGES := slurm-client slurmctld slurm-wlm-basic-plugins
+
+.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-s3 test-recipes test-pythons audit docs pages lab clean
 
 setup: .venv/.installed
 
@@ -107,6 +110,20 @@ build/s3/.installed: pyproject.toml constraints.txt
 	build/s3/bin/python $(INSTALL) build/s3/constraints.txt $(FROM_INDEX) \
 		torch hatchling editables pytest pytest-timeout pytest-xdist 'moto[server]>=5.2,<6'
 	build/s3/bin/python $(INSTALL) build/s3/constraints.txt --no-build-isolation --editable '.[s3]'
+	touch $@
+
+# SkyPilot brings 80 packages with pins of their own, and none of ours is needed to read a file: build/recipes has it
+# without the workbench. Slurm's programs are unpacked, not installed; without apt-get the tests of Slurm are skipped.
+test-recipes: setup build/recipes/.installed
+	$(BIN)/python -m pytest -n0 -m '' tests/planning/test_schedulers.py tests/planning/test_recipes.py
+
+build/recipes/.installed:
+	$(PYTHON) -m venv build/recipes
+	build/recipes/bin/python -m pip install --quiet --disable-pip-version-check skypilot==0.14.1 \
+		kubernetes-validate==1.37.0
+	mkdir -p build/recipes/slurm
+	! command -v apt-get > /dev/null || { cd build/recipes/slurm && apt-get download $(SLURM_PACKAGES) && \
+		for package in *.deb; do dpkg -x $$package .; done; }
 	touch $@
 
 test-pythons: setup

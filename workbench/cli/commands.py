@@ -150,8 +150,9 @@ def build_parser() -> argparse.ArgumentParser:
     planned.add_argument("fields", nargs="+", metavar="NAME=VALUE", help="arguments of wb.plan, such as "
                          "frames_per_second=1e6 accelerator=tpu-v3-core learner_steps_per_second=40000")
     recipe = add("recipe", _recipe, "print a file that starts the workbench on a cluster")
-    recipe.add_argument("kind", help="one of ray-cluster, kuberay-cluster, kuberay-job, slurm")
-    recipe.add_argument("fields", nargs="*", metavar="NAME=VALUE", help="such as environment=ALE/Pong-v5 actors=128")
+    recipe.add_argument("kind", help="one of ray-cluster, kuberay-cluster, kuberay-job, slurm, sky")
+    recipe.add_argument("words", nargs="*", metavar="NAME or FIELD=VALUE",
+                        help="of a run, whose configuration to take; and fields, such as actors=128 learning_rate=3e-4")
     kernel = add("kernel", _kernel, "write a Jupyter kernel for this interpreter and print its folder")
     kernel.add_argument("action", choices=("install",), help="the only action")
     kernel.add_argument("--device", help="device of its runs, one of cpu, cuda, tpu (default: that of this machine)")
@@ -387,14 +388,19 @@ def _plan(args: argparse.Namespace) -> None:
 
 
 def _recipe(args: argparse.Namespace) -> None:
+    from workbench import rundir
     from workbench.planning.recipes import Cluster, recipe
 
-    known, fields = settings(Cluster), {}
-    for name, text in map(pair, args.fields):
+    names = [word for word in args.words if "=" not in word]
+    if len(names) > 1:
+        raise InvalidInput(f"Give one run, and fields as NAME=VALUE: {', '.join(names)}.")
+    run = rundir.find(names[0]) if names else None
+    known, fields = {**all_settings(), **(run.config().all_settings() if run else {}), **settings(Cluster)}, {}
+    for name, text in map(pair, [word for word in args.words if "=" in word]):
         if name not in known:
-            raise UnknownName.among("field of a cluster", name, known)
+            raise UnknownName.among("field of a cluster or of its run", name, known)
         fields[name] = parse_value(known[name], text)
-    print(recipe(args.kind, **fields), end="")
+    print(recipe(args.kind, run=run.path if run else None, **fields), end="")
 
 
 def _kernel(args: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ In all of them the first learner's machine is Ray's head: the supervisor and wha
 learner, and the other machines need to be no more than reachable.
 """
 
-from workbench.planning.recipes.recipe import KINDS, Cluster, recipe
+from workbench.planning.recipes.cluster import Cluster
+from workbench.planning.recipes.recipe import KINDS, recipe
 
 __all__ = ["KINDS", "Cluster", "recipe"]

@@ -1,18 +1,21 @@
-"""`recipe()`: a Ray cluster YAML, KubeRay's RayCluster and RayJob, and a Slurm script, from one description."""
+"""`recipe()`: a Ray cluster YAML, KubeRay's RayCluster and RayJob, a Slurm script and a SkyPilot task, from one
+description."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from dataclasses import dataclass
 from importlib import resources
-from string import Template
+from pathlib import Path
 from typing import Any
 
-from workbench.config import DEFAULT
-from workbench.config.settings import check_known, setting, validate
-from workbench.errors import OutOfBounds, UnknownName
+from workbench import rundir
+from workbench.config import RunConfig
+from workbench.config.settings import settings
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning import Plan
+from workbench.planning.recipes import of_run
+from workbench.planning.recipes.cluster import Cluster
+from workbench.planning.recipes.placeholders import filled
+from workbench.rundir import OfRun
 
 # The path in launchers/ of each kind, by the name of its template.
 KINDS = {
@@ -20,104 +23,78 @@ KINDS = {
     "kuberay-cluster": "kuberay/cluster.yaml",
     "kuberay-job": "kuberay/job.yaml",
     "slurm": "slurm/train.sbatch",
+    "sky": "sky/task.yaml",
 }
-TEXTS = {  # patterns of text fields, so that no file or shell misreads them
-    "name": r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
-    "environment": r"[A-Za-z0-9][\w./-]*",
-    "algorithm": r"[a-z0-9_]+",
-    "home": r"/[\w./-]*",
-    "wheels": r"/[\w./-]*",
-    "image": r"\w([\w./:@-]*\w)?",
-    "ray_version": r"\d+\.\d+\.\d+",
-    "head": r"\w[\w.-]*",
-    "machines": r"\w[\w.-]*(,\w[\w.-]*)*",
-    "user": r"\w[\w.-]*",
-    "storage_class": r"(\w[\w.-]*)?",
-}
-NO_TEXT_IN_YAML = re.compile(  # YAML reads these as null, a switch, a number, a time or a date
-    r"(?i)null|true|false|yes|no|on|off|y|n|0x[\da-f_]+|0b[01_]+|[\d_]+(\.[\d_]*)?(e[-+]?\d+)?|\d[\d_]*(:\d+)+(\.\d*)?"
-    r"|\d{4}(-\d\d?){2}")
 _CPU_ONLY = ("cpu-core",)
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Machines, and the run that is started on them."""
-
-    name: str = setting("workbench", "of the cluster and of its run")
-    environment: str = setting("ALE/Pong-v5", "that the run learns")
-    algorithm: str = setting(DEFAULT, "algorithm")
-    actors: int = setting(64, "actors, one on a core", unit="processes", low=1, high=4096)
-    envs_per_actor: int = setting(32, "environments of each actor", unit="environments", low=1, high=4096)
-    groups_per_actor: int = setting(2, "groups in flight per actor", unit="groups", low=1, high=64)
-    learners: int = setting(1, "learners", unit="processes", low=1, high=1024)
-    learners_per_machine: int = setting(1, "learners on a machine", unit="processes", low=1, high=64)
-    batch_size: int = setting(32, "unrolls per update, of all learners together", unit="unrolls", low=1, high=65_536)
-    unroll_length: int = setting(20, "steps of an unroll", unit="steps", low=1, high=10_000)
-    learner_gpus: int = setting(1, "accelerators of each learner's machine", unit="GPUs", low=0, high=16)
-    learner_cpus: int = setting(8, "cores of each learner's machine", unit="cores", low=1, high=1024)
-    learner_memory_gb: int = setting(32, "memory of each learner's machine", unit="GiB", low=1, high=100_000)
-    actor_machines: int = setting(4, "machines that actors run on", unit="machines", low=1, high=10_000)
-    most_actor_machines: int = setting(8, "most of them that KubeRay may add as actors are added", unit="machines",
-                                       low=1, high=10_000)
-    actor_cpus: int = setting(16, "cores of each of them", unit="cores", low=1, high=1024)
-    actor_memory_gb: int = setting(32, "memory of each of them", unit="GiB", low=1, high=100_000)
-    home: str = setting("/shared/workbench", "folder that the head, the learners and the notebook share")
-    wheels: str = setting("/shared/wheels", "folder with this package's wheel, where machines install it themselves")
-    image: str = setting("registry.example/rl-workbench:0.1.0", "container with this package and its extra ray")
-    storage_gb: int = setting(100, "of the shared folder on Kubernetes", unit="GiB", low=1, high=1_000_000)
-    storage_class: str = setting("", "Kubernetes' class of it, ReadWriteMany; empty: the default one")
-    ray_version: str = setting("2.60.0", "of Ray in the container")
-    head: str = setting("learner-1.example", "host of the first learner, for ray-cluster")
-    machines: str = setting("actor-1.example,actor-2.example,actor-3.example,actor-4.example",
-                            "hosts of all others, for ray-cluster, with commas between")
-    user: str = setting("ubuntu", "that ray-cluster logs in as")
-    hours: int = setting(24, "after which Slurm ends the job", unit="h", low=1, high=10_000)
-
-    def __post_init__(self) -> None:
-        validate(self)
-        for name, pattern in TEXTS.items():
-            value = getattr(self, name)
-            if not re.fullmatch(pattern, value, re.ASCII):
-                raise OutOfBounds(f"{name}={value!r} does not fit the allowed pattern: {pattern}")
-            if name != "ray_version" and any(NO_TEXT_IN_YAML.fullmatch(word) for word in value.split(",")):
-                raise OutOfBounds(f"{name}={value!r}: YAML reads something else than a text there. Give one that is no "
-                                  "number, no date, and no word such as null, yes or on.")
-        if self.most_actor_machines < self.actor_machines:
-            raise OutOfBounds(f"most_actor_machines={self.most_actor_machines} is less than "
-                              f"actor_machines={self.actor_machines}.")
-        if (room := self.most_actor_machines * self.actor_cpus) < self.actors:
-            raise OutOfBounds(f"{self.actors} actors take a core each; most_actor_machines={self.most_actor_machines} "
-                              f"with actor_cpus={self.actor_cpus} have {room}.")
-        if 0 < self.learner_gpus < self.learners_per_machine:
-            raise OutOfBounds(f"learners_per_machine={self.learners_per_machine} need an accelerator each; "
-                              f"learner_gpus={self.learner_gpus}.")
-        if self.batch_size % self.learners:
-            raise OutOfBounds(f"batch_size={self.batch_size} does not divide by learners={self.learners}.")
-
-    @property
-    def learner_machines(self) -> int:
-        """Machines that learners run on; the first is Ray's head."""
-        return -(-self.learners // self.learners_per_machine)
-
-
-def recipe(kind: str, *, plan: Plan | None = None, **fields: Any) -> str:
-    """The text of a file that starts a cluster.
+def recipe(kind: str, *, run: str | Path | OfRun | None = None, plan: Plan | None = None, **fields: Any) -> str:
+    """The text of a file that starts a cluster, and a run on it.
 
     Args:
-        kind: ray-cluster (`ray up`, machines with SSH), kuberay-cluster or kuberay-job (`kubectl apply`), or slurm
-            (`sbatch`).
+        kind: ray-cluster (`ray up`, machines with SSH), kuberay-cluster or kuberay-job (`kubectl apply`), slurm
+            (`sbatch`), or sky (`sky launch`, `sky jobs launch`).
+        run: a run of this machine, live or ended, by its handle, name or directory. Environment, algorithm and all
+            that its configuration changes now are taken from it, and the machines fit it. The recipe's run begins
+            anew, or goes on from the copy in `storage` if there is one of its name.
         plan: whose actors, learners and accelerators to take where `fields` say nothing else.
-        fields: of `Cluster`, such as actors=128, learner_gpus=0, home="/nfs/workbench".
+        fields: of `Cluster`, such as actors=128, learner_gpus=0, home="/nfs/workbench"; and of the run, such as
+            learning_rate=3e-4. learner_gpus, learner_cpus, actor_cpus and the memories are those of a machine.
 
-    Raises UnknownName or OutOfBounds.
+    Raises UnknownName, OutOfBounds, RunNotFound, and InvalidInput for a run with code typed in a notebook, with an
+    opponent or with demonstrations, which a command line cannot name.
     """
     if kind not in KINDS:
         raise UnknownName.among("recipe", kind, KINDS)
-    check_known(Cluster, fields, "field of a cluster")
-    cluster = Cluster(**{**(_planned(plan, fields) if plan else {}), **fields})
+    if run is not None and plan is not None:
+        raise InvalidInput("Give run= or plan=: both say which actors and learners to take.")
+    changes = {name: value for name, value in fields.items() if name not in settings(Cluster)}
+    machines = {name: value for name, value in fields.items() if name not in changes}
+    if run is not None:
+        cluster, config = _of_run(rundir.find(run), machines, changes)
+    else:
+        cluster = Cluster(**{**(_planned(plan, machines) if plan else {}), **machines})
+        config = _new(cluster, changes)
+    if kind == "sky" and cluster.learner_machines > 1:
+        raise OutOfBounds(f"SkyPilot's machines share no folder, which learners={cluster.learners} on several need. "
+                          f"Put all on one: learners_per_machine={cluster.learners}.")
+    if kind == "sky" and cluster.spot and not cluster.storage:
+        raise OutOfBounds(f"spot={cluster.spot!r}: a spot machine goes with all that it has written. Say where the run "
+                          "keeps a copy: storage='s3://bucket/runs'.")
     text = resources.files("workbench.planning.recipes").joinpath(f"{kind}.txt").read_text(encoding="utf-8")
-    return _without_empty(Template(text).substitute(_words(kind, cluster)))
+    made = filled(text, kind, cluster, config, preset=None if run is None else "none")
+    return made if run is None else _with_source(made, rundir.find(run), kind)
+
+
+def _of_run(directory: rundir.RunDirectory, machines: dict[str, Any], changes: dict[str, Any]
+            ) -> tuple[Cluster, RunConfig]:
+    """The cluster and the configuration of a run that is as the one in `directory`, but for the fields given."""
+    of_both = {name: value for name, value in machines.items() if name in (*of_run.SHARED, "environment", "algorithm")}
+    config = of_run.config_of(directory, {**of_both, **changes})
+    fitting = of_run.machines_for(config, machines)
+    cluster = Cluster(**{"name": of_run.name_of(directory), **fitting, **machines})
+    of_run.check_moves(directory, cluster)
+    return cluster, config
+
+
+def _new(cluster: Cluster, changes: dict[str, Any]) -> RunConfig:
+    """The configuration of a run of the cluster's, with `changes` of its other fields. Raises UnknownName."""
+    known = RunConfig.build("", algorithm=cluster.algorithm).all_settings()
+    for name in changes:
+        if name not in known:
+            raise UnknownName.among("field of a cluster or of its run", name, {**settings(Cluster), **known})
+    shared = {name: getattr(cluster, name) for name in of_run.SHARED}
+    return RunConfig.build(cluster.environment, algorithm=cluster.algorithm, **shared, **changes)
+
+
+def _with_source(text: str, directory: rundir.RunDirectory, kind: str) -> str:
+    """The text, which says of which run it was made."""
+    parent = directory.read().get("parent")
+    begun = " That began with a checkpoint of another run; this one does not." if parent else ""
+    made = f"# Made by: workbench recipe {kind}"
+    head, mark, rest = text.partition(made)
+    line, _, rest = rest.partition("\n")
+    return f"{head}{mark} {directory.name}{line.rstrip('.')}.{begun}\n{rest}" if mark else text
 
 
 def _planned(plan: Plan, fields: dict[str, Any]) -> dict[str, Any]:
@@ -135,43 +112,3 @@ def _planned(plan: Plan, fields: dict[str, Any]) -> dict[str, Any]:
         "learner_cpus": 1 + cores + (accelerators if on_cores else 0), "actor_machines": machines,
         "most_actor_machines": max(machines, int(fields.get("most_actor_machines", machines))),
     }
-
-
-def _words(kind: str, cluster: Cluster) -> dict[str, Any]:
-    """The values of a template's placeholders."""
-    hosts = [host for host in cluster.machines.split(",") if host]
-    gpu = f'nvidia.com/gpu: "{cluster.learner_gpus}"' if cluster.learner_gpus else _EMPTY
-    return {
-        **dataclasses.asdict(cluster), "command": _command(kind, cluster), "wheel": _wheel(),
-        "learner_machines": cluster.learner_machines, "more_learners": cluster.learner_machines - 1,
-        "nodes": cluster.learner_machines + cluster.actor_machines,
-        "others": len(hosts), "hosts": ", ".join(hosts), "gpu_limit": gpu,
-        "gpu_line": f"#SBATCH --gpus-per-node={cluster.learner_gpus}" if cluster.learner_gpus else _EMPTY,
-        "class_line": f"storageClassName: {cluster.storage_class}" if cluster.storage_class else _EMPTY,
-    }
-
-
-_EMPTY = "<leave this line out>"
-
-
-def _without_empty(text: str) -> str:
-    """`text` without the lines that hold `_EMPTY`."""
-    return "".join(line for line in text.splitlines(keepends=True) if _EMPTY not in line)
-
-
-def _wheel() -> str:
-    """The file that `python -m build --wheel` makes of this version."""
-    from workbench import __version__  # the package's own names are above this module
-
-    return f"rl_workbench-{__version__}-py3-none-any.whl"
-
-
-def _command(kind: str, cluster: Cluster) -> str:
-    """The shell words that start the run, on several lines, indented or commented as in their template."""
-    whole = kind in ("slurm", "kuberay-job")
-    words = [f"workbench {'train' if whole else 'launch'} {cluster.environment} --name {cluster.name} "
-             f"--algorithm {cluster.algorithm} --launcher ray --address auto",
-             f"--actors {cluster.actors} --envs-per-actor {cluster.envs_per_actor} "
-             f"--groups-per-actor {cluster.groups_per_actor}",
-             f"--learners {cluster.learners} --batch-size {cluster.batch_size} --unroll-length {cluster.unroll_length}"]
-    return f" \\\n{'      ' if whole else '#       '}".join(words)
