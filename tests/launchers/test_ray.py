@@ -81,6 +81,20 @@ def test_more_actors_than_there_is_room_for_start_when_a_node_comes(run: wb.Run,
     eventually(lambda: stepping(run) == {0, 1, 2})
 
 
+@pytest.mark.full
+def test_the_host_of_an_actor_that_is_scaled_away_is_released_with_its_folder(run: wb.Run) -> None:
+    run.scale(actors=2)
+    pid = eventually(lambda: stepping(run) == {0, 1} and run.status.actors[1].pid)
+    process = psutil.Process(pid)
+    host, bundle = process.parent(), Path(process.cmdline()[5])
+    assert host is not None and "ProcessHost" in " ".join(host.cmdline())
+    run.scale(actors=1)
+    eventually(lambda: gone(process) and gone(host))
+    assert not bundle.exists()
+    run.scale(actors=2)
+    eventually(lambda: stepping(run) == {0, 1})  # its place is free again
+
+
 def test_a_lost_nodes_actors_come_back_elsewhere(run: wb.Run, cluster: Any) -> None:
     run.scale(actors=2)
     eventually(lambda: stepping(run) == {0, 1})

@@ -1,9 +1,9 @@
 """A run's learner and actors on a Ray cluster.
 
 The supervisor is a Ray driver of its own: the hosts that it makes belong to its job and end with it. All learners are
-placed together (`learners_group`), with the supervisor beside the first; each actor has a placement of its own, which
-is returned when it is scaled away. A host that is lost with its node is made again, wherever there is room, when the
-back-off of its process is over.
+placed together (`learners_group`), with the supervisor beside the first; actors are spread over the nodes, and the host
+of one that is scaled away is released. A host that is lost with its node is made again, wherever there is room, when
+the back-off of its process is over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -54,13 +53,12 @@ class RayPlace:
         digest = hashlib.sha256((self.run.path / "token").read_bytes()).hexdigest()
         task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", "--rank", str(rank)), digest, threads,
                     inherited())
-        return RemoteChild(task, self, lambda: self._learners, rank, _granted(self._learners, rank))
+        return RemoteChild(task, self, in_group(self._learners, rank), _granted(self._learners, rank))
 
     def actor(self, index: int) -> RemoteChild:
         task = Task(f"actor-{index}", str(self.run.path), ("_actor", "RUN", "--index", str(index)), None, 1,
                     {name: value for name, value in inherited().items() if name != "WORKBENCH_HOME"})
-        resources = Resources.of_actor(self._config)
-        return RemoteChild(task, self, lambda: _group([resources]), 0, resources, own_group=True)
+        return RemoteChild(task, self, "SPREAD", Resources.of_actor(self._config))
 
     def bundle(self) -> dict[str, bytes]:
         """The files of the run directory that an actor needs, by path in it."""
@@ -82,20 +80,20 @@ class RayPlace:
 class RemoteChild:
     """One process of a run in a host on some node, through all its lives; see `Life`. No method waits for the cluster.
 
+    Args:
+        strategy: Ray's scheduling strategy for its hosts.
+
     Attributes:
         host: the address of its node; "" while that is not known.
     """
 
-    def __init__(self, task: Task, place: RayPlace, group: Callable[[], Any], bundle: int, resources: Resources, *,
-                 own_group: bool = False) -> None:
+    def __init__(self, task: Task, place: RayPlace, strategy: Any, resources: Resources) -> None:
         self.name = task.name
         self.restarts = -1
         self.started_at = 0.0
         self.host = ""
         self.back_off = BackOff()
-        self._task, self._place = task, place
-        self._group, self._bundle, self._resources, self._own_group = group, bundle, resources, own_group
-        self._placed: Any = None  # the placement group that the host is in
+        self._task, self._place, self._strategy, self._resources = task, place, strategy, resources
         self._actor: Any = None
         self._life: Any = None  # the reference to this life's end
         self._where: Any = None
@@ -139,8 +137,7 @@ class RemoteChild:
     def _start(self) -> None:
         files = self._place.bundle() if self._task.token is None else {}
         if self._actor is None:
-            self._placed = self._group()
-            self._actor = _options(self._resources, self._placed, self._bundle).remote(self._task)
+            self._actor = _options(self._resources, self._strategy).remote(self._task)
         (self._place.run.logs / f"{self.name}.log").touch(mode=0o600)  # an actor's comes from its node when a life ends
         self._sent_addresses = self._place.published()
         self._life = self._actor.live.remote(files, first=self.restarts < 0)
@@ -182,17 +179,11 @@ class RemoteChild:
         return Ending(code, error, recent, first=self.restarts == 0, lost=lost)
 
     def _release(self) -> None:
-        """End the host, and return its place."""
-        import ray
-
+        """End the host, which returns its place."""
         actor, self._actor = self._actor, None
         with suppress(Exception):
             actor.close.remote()
             actor.__ray_terminate__.remote()  # after the calls before
-        if self._own_group and self._placed is not None:
-            with suppress(Exception):
-                ray.util.remove_placement_group(self._placed)
-        self._placed = None
 
     def _store_log(self, new: bytes) -> None:
         if new:
@@ -291,9 +282,9 @@ def _request(resources: Resources) -> dict[str, float]:
     return {name: value for name, value in request.items() if value}
 
 
-def _options(resources: Resources, group: Any, bundle: int) -> Any:
+def _options(resources: Resources, strategy: Any) -> Any:
     return host_options(num_cpus=resources.cpus, num_gpus=resources.gpus, memory=resources.memory_gb * _GB or None,
-                        scheduling_strategy=in_group(group, bundle), max_restarts=0)
+                        scheduling_strategy=strategy, max_restarts=0)
 
 
 def _gpus() -> float:
