@@ -19,8 +19,8 @@ from tests.faults.test_exact_resume import check_same
 from tests.learner.test_rollout_kinds import Kinds
 from tests.played import checkpoint_in, rolled_out
 from workbench.config import RunConfig
+from workbench.copies import run_copy
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
-from workbench.launchers.colab import mirror
 from workbench.playing.rollout import Rollout
 from workbench.replay import demonstration_file
 from workbench.running import demonstrating
@@ -182,11 +182,11 @@ def test_a_clone_is_where_another_algorithm_begins(stopped: wb.Run) -> None:
 
 def test_the_folder_that_outlives_a_machine_has_them(stopped: wb.Run, tmp_path: Path) -> None:
     content = stopped.directory.demonstrations.read_bytes()
-    assert mirror.copy(stopped.directory, tmp_path)
+    assert run_copy.copy(stopped.directory, tmp_path)
     moved = stopped.path.with_name("moved")
     stopped.path.rename(moved)
     try:
-        mirror.restored("clone", tmp_path)
+        run_copy.restored("clone", tmp_path)
         assert stopped.directory.demonstrations.read_bytes() == content
         shutil.rmtree(stopped.path)
     finally:
