@@ -63,9 +63,15 @@ def xla_remedy() -> str:
             "Or choose another device.")
 
 
+def torch_tpu_remedy() -> str:
+    """How to get torch_tpu."""
+    return "It needs torch from 2.11 to 2.15 (docs/tpu.md): pip install torch_tpu==0.2.0. Or choose another device."
+
+
 def missing_xla(device: str) -> MissingPackage:
     """The error for a `device` of XLA where torch_xla is not installed."""
-    return MissingPackage(f"device={device!r} needs torch_xla, which is not installed. {xla_remedy()}")
+    other = "A TPU can do with torch_tpu, too. " if device == "tpu" else ""
+    return MissingPackage(f"device={device!r} needs torch_xla, which is not installed. {other}{xla_remedy()}")
 
 
 def widget(name: str) -> ModuleType:

@@ -1,7 +1,8 @@
 """The Colab notebook, executed from beginning to end on the CPU, with a folder of this machine in Drive's place.
 
-Twice: with the interpreter of the tests, and (where build/colab is, see docs/colab.md) with what Colab has: ipykernel
-6.17, ipython 7.34, ipywidgets 7.7 and traitlets 5.7, into which its cell installs the wheel.
+Kaggle's and Lightning's, which are made from it, as well. Colab's also (where build/colab is, see docs/colab.md) with
+what Colab has: Python 3.13, ipykernel 6.17, ipython 7.34, ipywidgets 7.7 and traitlets 5.7, into which its cell
+installs the wheel.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -20,14 +22,15 @@ import pytest
 from traitlets.config import Config
 
 CHECKOUT = Path(__file__).parent.parent.parent
-NOTEBOOK = CHECKOUT / "launchers" / "colab" / "rl-workbench.ipynb"
+LAUNCHERS = CHECKOUT / "launchers"
+NOTEBOOK = LAUNCHERS / "colab" / "rl-workbench.ipynb"
 COLAB = CHECKOUT / "build" / "colab" / "bin" / "python"
 FIELDS = {"actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}
 
 
-def book(**parameters: Any) -> Any:
+def book(notebook: Path, **parameters: Any) -> Any:
     """The notebook with a cell of its own values behind each cell of parameters."""
-    cells = nbformat.read(NOTEBOOK, as_version=4)
+    cells = nbformat.read(notebook, as_version=4)
     for at in reversed([i for i, one in enumerate(cells.cells) if "parameters" in one.metadata.get("tags", [])]):
         mine = [f"{name} = {value!r}" for name, value in parameters.items() if f"{name} =" in cells.cells[at].source]
         cells.cells.insert(at + 1, nbformat.v4.new_code_cell("\n".join(mine)))
@@ -55,10 +58,10 @@ def said(cells: list[Any], of: str) -> str:
     return "".join(str(one.get("text") or one.get("data", {}).get("text/plain", "")) for one in cell.outputs)
 
 
-def check(home: Path, folder: Path, python: Path, **parameters: Any) -> list[Any]:
+def check(home: Path, folder: Path, python: Path, *, notebook: Path = NOTEBOOK, **parameters: Any) -> list[Any]:
     drive = folder / "drive"
-    cells = execute(book(folder=str(drive), environment="CartPole-v1", name="on-colab", fields=FIELDS, frames=1000,
-                         **parameters), python, folder)
+    cells = execute(book(notebook, folder=str(drive), environment="CartPole-v1", name="on-colab", fields=FIELDS,
+                         frames=1000, **parameters), python, folder)
     assert f"Checkpoints are copied to {drive}" in said(cells, "colab.prepare(folder)")
     assert "1 actor" in said(cells, "wb.launch(") or "training" in said(cells, "wb.launch(")
     assert "device cpu" in said(cells, "run.wait(")
@@ -75,9 +78,20 @@ def test_it_is_kept_without_outputs_and_mounts_drive() -> None:
     assert any('folder = "/content/drive/MyDrive/' in cell.source for cell in cells)
 
 
+def test_kaggles_and_lightnings_are_made_from_it() -> None:
+    made = runpy.run_path(str(LAUNCHERS / "other_notebooks.py"))
+    assert {path.parent.name for path in LAUNCHERS.glob("*/*.ipynb")} == {"colab", *made["PLACES"]}
+    for place in made["PLACES"]:
+        text = (LAUNCHERS / place / "rl-workbench.ipynb").read_text()
+        assert text == made["text"](place), "run python launchers/other_notebooks.py"
+        nbformat.validate(nbformat.reads(text, as_version=4))
+        assert "Drive" not in text and "Colab" not in text
+
+
 @pytest.mark.full
-def test_it_runs_with_the_newest_jupyter(home: Path, tmp_path: Path) -> None:
-    check(home, tmp_path, Path(sys.executable))
+@pytest.mark.parametrize("place", ["colab", "kaggle", "lightning"])
+def test_it_runs_with_the_newest_jupyter(home: Path, tmp_path: Path, place: str) -> None:
+    check(home, tmp_path, Path(sys.executable), notebook=LAUNCHERS / place / "rl-workbench.ipynb")
 
 
 PRINTS = "import importlib.metadata as m; print({n: m.version(n) for n in ('ipykernel', 'ipython', 'ipywidgets', " \

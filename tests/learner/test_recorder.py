@@ -1,6 +1,7 @@
 """Shares of time, speeds, and the sentence that is made of them."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -9,9 +10,9 @@ import pytest
 from workbench.config import hardware
 from workbench.learner.devices.idle_cores import IdleCores
 from workbench.learner.inference.inference import Episode
-from workbench.learner.metrics.learner_report import Rates, histogram, lag_summary
+from workbench.learner.metrics.learner_report import LearnerReport, Rates, histogram, lag_summary
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.metrics.recorder import EpisodeLog, hint, latencies, memory, shares
+from workbench.learner.metrics.recorder import EpisodeLog, compiler, hint, latencies, memory, shares
 from workbench.learner.run_state import Clock
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 
@@ -114,6 +115,24 @@ def test_a_histogram_counts_what_lies_beyond_its_edges_and_has_no_empty_end():
     assert (edges, counts) == ([0.0, 1.0, 2.0], [2, 2])
     edges, counts = histogram(np.array([99.0]), (0.0, 1.0, 2.0))
     assert (edges, counts) == ([0.0, 1.0, 2.0], [0, 1])
+
+
+def test_a_device_that_compiles_says_what_it_compiled_and_what_after_its_warm_up() -> None:
+    assert compiler({"frames_per_second": 3.0}, "") == ""
+    assert compiler({"xla_compilations": 2.0}, "highest") == "2 graphs compiled; float32 products: highest"
+    counted = {"xla_compilations": 5.0, "xla_cached": 12.0, "xla_recompilations": 0.0}
+    assert compiler(counted, "highest") == ("5 graphs compiled, 0 since the warm-up, 12 of a former life; "
+                                            "float32 products: highest")
+
+
+def test_recompilations_are_those_after_the_first_updates_of_a_life() -> None:
+    trainer = SimpleNamespace(updates=100)  # it was resumed
+    report = LearnerReport(SimpleNamespace(trainer=trainer), meters=Meters(), streams=None, unsent=None)
+    found = []
+    for updates, compiled in ((100, 3.0), (109, 8.0), (110, 9.0), (150, 9.0), (200, 11.0)):
+        trainer.updates = updates
+        found.append(report._compiled({"xla_compilations": compiled}).get("xla_recompilations"))
+    assert found == [None, None, 0.0, 0.0, 2.0] and report._compiled({}) == {}
 
 
 def test_memory_is_that_of_the_accelerator_and_without_one_that_of_the_learner() -> None:

@@ -64,6 +64,40 @@ def test_losses_and_weights_are_those_of_eager_and_an_update_is_one_graph(name):
 
 
 @needs_xla
+def test_float32_products_are_as_exact_as_elsewhere() -> None:
+    import torch_xla
+
+    assert torch_xla.backends.get_mat_mul_precision() == xla().matrices == "highest"
+
+
+@needs_xla
+def test_graphs_are_kept_with_the_run_and_found_by_its_next_life(home, tmp_path):
+    """In two processes. XLA's CPU finds them, too, but cannot read them back (a TPU can): it says so and compiles."""
+    code = """
+import sys
+from pathlib import Path
+import torch_xla.debug.metrics as metrics
+from tests.learner.updates import CASES, trainer_on, update
+from workbench.learner.devices.compiled_graphs import CompiledGraphs
+from workbench.learner.devices.xla import XlaDevice
+graphs = CompiledGraphs(Path(sys.argv[1]), compiler="torch_xla")
+device = XlaDevice(precision="fp32", graphs=graphs)
+config, spec = CASES["vtrace, rmsprop"]
+trainer = trainer_on(device, config, spec)
+update(trainer, config, spec, seed=0)
+device.checkpointed()
+counted = [metrics.counter_value(f"PersistentCache{name}") or 0 for name in ("Miss", "Hit", "DeserializeFailure")]
+print(graphs.found, counted[0], sum(counted[1:]))
+"""
+    lives = [subprocess.run([sys.executable, "-c", code, str(tmp_path / "xla")], capture_output=True, text=True,
+                            timeout=240) for _ in range(2)]
+    assert all(life.returncode == 0 for life in lives), lives[-1].stderr[-2000:]
+    (_, missed, _), (found, *later) = (map(int, life.stdout.split()) for life in lives)
+    assert missed >= 2 and found == missed and list(later) == [0, missed]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "xla").rglob("*"))
+
+
+@needs_xla
 def test_images_travel_as_bytes_and_are_computed_in_bf16():
     config, device = RunConfig.build("x", optimizer="adam", **UNROLL), xla("bf16")
     assert device.place_batch(batch_of(config, IMAGES, seed=0)).observation.dtype is torch.uint8
@@ -233,6 +267,8 @@ def test_a_run_on_xla_learns_cartpole_and_compiles_nothing_after_its_first_check
             later = rows["value"][rows["frames"] >= compiled]
             assert len(later) > 2 and later.nunique() == 1, (name, rows)
         assert run.metrics("xla_compilations")["value"].iloc[-1] > 0
+        assert set(run.metrics("xla_recompilations")["value"]) == {0.0}
+        assert "0 since the warm-up" in run.status.compiler and "highest" in run.status.compiler
         assert "restart" not in set(run.events["kind"])
     finally:
         run.stop()

@@ -34,7 +34,7 @@ class TargetNetwork:
     def copy_if(self, due: bool, network: nn.Module) -> None:
         """Copies the weights of `network` if `due`."""
         target, online = _tensors(self.network), _tensors(network)
-        if online and online[0].device.type == "xla":  # the same graph whether it is due or not
+        if online and online[0].device.type in ("xla", "tpu"):  # the same graph whether it is due or not
             now = torch.tensor(due).to(online[0].device)
             for old, new in zip(target, online, strict=True):
                 old.copy_(torch.where(now, new, old))

@@ -22,7 +22,7 @@ DEVICES: dict[str, dict[str, str]] = {
     "cpu": {},
     "cuda": {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
     # The chip belongs to the learner: other libraries of a notebook stay away from it.
-    "tpu": {"PJRT_DEVICE": "TPU", "JAX_PLATFORMS": "cpu"},
+    "tpu": {"PJRT_DEVICE": "TPU", "JAX_PLATFORMS": "cpu", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
 }  # variables besides the threads, by device
 
 

@@ -15,11 +15,20 @@ _CPU_BF16 = frozenset(("avx512_bf16", "amx_tile"))  # those that torch's CPU ker
 _GPU_BF16 = (8, 0)  # compute capability, since Ampere
 
 
-def device(requested: str = "auto", *, has_cuda: bool, environment: Mapping[str, str] = os.environ) -> str:
-    """The device that trains: `requested`, else the environment's, else "cuda" where there is one, else "cpu"."""
+def device(
+    requested: str = "auto", *, has_cuda: bool, has_tpu: bool = False, environment: Mapping[str, str] = os.environ
+) -> str:
+    """The device that trains: `requested`, else the environment's, else "tpu" or "cuda" where there is one that the
+    installed packages can use, else "cpu".
+
+    Args:
+        has_tpu: see `hardware.has_torch_tpu`.
+    """
     if requested == "auto":
         requested = environment.get(DEVICE_VARIABLE) or "auto"
-    return ("cuda" if has_cuda else "cpu") if requested == "auto" else requested
+    if requested != "auto":
+        return requested
+    return "tpu" if has_tpu else "cuda" if has_cuda else "cpu"
 
 
 def has_bf16(

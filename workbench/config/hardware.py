@@ -6,6 +6,7 @@ uses is decided in `config.chosen`.
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import math
 import os
@@ -98,6 +99,18 @@ def torch_build() -> str:
     spec = importlib.util.find_spec("torch")
     places = (spec and spec.submodule_search_locations) or ()
     return next((_first(Path(place, "version.py"), r"(?m)^(?:cuda|hip)\b[^=\n]*=\s*'([^']+)'") for place in places), "")
+
+
+def has_torch_tpu(environment: Mapping[str, str] = os.environ, root: Path = ROOT) -> bool:
+    """Whether there is a TPU, and torch_tpu, which drives it; neither is opened or loaded."""
+    return bool(version("torch_tpu")) and _tpu(environment, root) is not None
+
+
+def version(package: str) -> str:
+    """The version of an installed package, such as "0.2.0"; "" if it is not installed. Does not load it."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return ""
 
 
 def _tpu(environment: Mapping[str, str], root: Path) -> Accelerator | None:

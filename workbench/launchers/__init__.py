@@ -31,7 +31,7 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
     """The launcher, if it can start a run of that configuration.
 
     Raises what `Launcher.check` and `Storage` raise, OutOfBounds for a GPU that the torch of this machine cannot use,
-    and MissingPackage for an XLA device without torch_xla, or for a tracker without its package.
+    and MissingPackage for an XLA device without a package that drives it, or for a tracker without its own.
     """
     if config.address is not None and config.launcher != "ray":
         raise InvalidInput(f"address={config.address!r} is of a Ray cluster, and launcher={config.launcher!r} uses "
@@ -43,6 +43,12 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
     if config.storage:
         Storage(config.storage).names()
     launcher.check(config)
-    if config.device in ("xla", "tpu") and config.launcher != "ray" and importlib.util.find_spec("torch_xla") is None:
+    if config.device in ("xla", "tpu") and config.launcher != "ray" and not _drives(config.device):
         raise imports.missing_xla(config.device)
     return launcher
+
+
+def _drives(device: str) -> bool:
+    """Whether a package is installed that drives this device of XLA."""
+    packages = ["torch_xla", "torch_tpu"] if device == "tpu" else ["torch_xla"]
+    return any(importlib.util.find_spec(package) is not None for package in packages)

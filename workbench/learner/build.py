@@ -64,7 +64,7 @@ class Builder:
         torch.set_num_threads(threads)
         torch.manual_seed(config.seed)
         factory = load_factory(self._run.code / "network.pkl")
-        device = choose(config, spec, own_network=factory is not None)
+        device = choose(config, spec, own_network=factory is not None, compiled=self._run.compiled)
         trainer = self._trainer(device, factory)
         layout, recorded = self._layout(trainer), self._demonstrations()
         experience = batch_source.build(
@@ -94,7 +94,7 @@ class Builder:
         )
         inference.steps = counters.steps if learners.leads else 0
         device.compute_traced()
-        if device.kind == "xla":
+        if device.compiles:
             checkpointing.groups_of(trainer, generator)  # the first checkpoint would compile it
         name = config.network or ("typed in a cell" if factory else "default")
         return Parts(spec, device, threads, name, trainer, experience, policy, inference), counters

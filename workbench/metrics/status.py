@@ -146,6 +146,7 @@ class LearnerStatus(Plain):
         device_memory_gb, device_memory_total_gb: GiB in use and there: the accelerator's, or (on a CPU) the learner
             process's and the machine's; None: not known.
         learner_threads: threads of training on a CPU; 0: not known yet.
+        compiler: what a device that compiles has compiled, and how exactly it multiplies; "" of other devices.
         bottleneck: share of time that each part waits or works, by part.
         hint: what holds the run back, and what may help, in one sentence.
         warning: what a disk refuses, or "".
@@ -176,6 +177,7 @@ class LearnerStatus(Plain):
     device: str = ""
     precision: str = ""
     learner_threads: int = 0
+    compiler: str = ""
     device_memory_gb: float | None = None
     device_memory_total_gb: float | None = None
     bottleneck: Mapping[str, float] = field(default_factory=dict)

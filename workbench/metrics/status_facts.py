@@ -105,4 +105,5 @@ FACTS: Mapping[str, Fact] = {fact.name: fact for fact in (
     Fact("cost", "cost", form="{:.2f}".format),
     Fact("cost_per_billion_frames", "cost per billion frames", form="{:,.2f}".format),
     Fact("device", "device", of=lambda status: f"{status.device} {status.precision}".strip()),
+    Fact("compiler", "compiler"),
 )}  # fmt: skip

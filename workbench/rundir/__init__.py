@@ -151,6 +151,11 @@ class RunDirectory(RecordFolder):
         return self.path / "code"
 
     @property
+    def compiled(self) -> Path:
+        """What the compiler of a TPU or another XLA device has compiled; see `learner.devices.compiled_graphs`."""
+        return self.path / "xla"
+
+    @property
     def certificate(self) -> Path:
         """The certificate of a run that listens beyond its machine; see `wire.certificates`."""
         return self.path / "tls" / "certificate.pem"

@@ -71,7 +71,7 @@ def machine() -> Machine:
     """
     accelerator, cores, instructions = hardware.accelerator(), hardware.cores(), hardware.instructions()
     has_cuda = accelerator is not None and accelerator.device == "cuda" and bool(hardware.torch_build())
-    device = chosen.device(has_cuda=has_cuda)
+    device = chosen.device(has_cuda=has_cuda, has_tpu=hardware.has_torch_tpu())
     capability = accelerator.capability if accelerator else None
     bf16 = chosen.has_bf16(device, instructions=instructions, capability=capability)
     choices: dict[str, Any] = {
@@ -119,7 +119,7 @@ def _why_device(device: str, accelerator: hardware.Accelerator | None) -> str:
     if accelerator is None:
         return "there is no accelerator"
     if accelerator.device == "tpu":
-        return "a TPU is used where it is requested: device='tpu'"
+        return "" if device == "tpu" else "a TPU is used where it is requested, device='tpu', or torch_tpu is installed"
     return "" if device == "cuda" else "the installed torch is built for CPUs: a build with CUDA would use the GPU"
 
 

@@ -24,6 +24,8 @@ _NOT_INHERITED = (
     "JPY_", "IPY", "MPLBACKEND", "PYDEVD_", "DEBUGPY_", "FORCE_COLOR", "CLICOLOR", "PAGER", "GIT_PAGER", "TERM",
 )  # fmt: skip
 _TAIL_BYTES = 4000
+# torch loads what drives other devices in each process that imports it, and a TPU belongs to the learner alone.
+_OWN = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
 class LocalLauncher:
@@ -91,4 +93,4 @@ def clean_environment(environment: Mapping[str, str], path: list[str]) -> dict[s
     installed = {*(paths[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
                  *site.getsitepackages(), site.getusersitepackages()}
     own = absolute(entry for entry in path if entry not in installed)
-    return {**variables, "PYTHONPATH": os.pathsep.join(dict.fromkeys(own))}
+    return {**_OWN, **variables, "PYTHONPATH": os.pathsep.join(dict.fromkeys(own))}

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from workbench.config import RunConfig, chosen, hardware
 from workbench.errors import OutOfBounds
+from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.device import Device
 from workbench.trajectory import EnvironmentSpec
 
 
-def choose(config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False) -> Device:
-    """The device of training. Raises OutOfBounds or MissingPackage if this machine lacks the configured one."""
-    kind = chosen.device(config.device, has_cuda=torch.cuda.is_available())
+def choose(
+    config: RunConfig, spec: EnvironmentSpec, *, own_network: bool = False, compiled: Path | None = None
+) -> Device:
+    """The device of training. Raises OutOfBounds or MissingPackage if this machine lacks the configured one.
+
+    Args:
+        compiled: the run's folder for the graphs of a device that compiles; None: they are not kept.
+    """
+    kind = chosen.device(config.device, has_cuda=torch.cuda.is_available(), has_tpu=hardware.has_torch_tpu())
     if kind == "cuda" and not torch.cuda.is_available():
         raise OutOfBounds("device='cuda', but torch finds no CUDA device here. Choose device='cpu' or 'auto'.")
     precision = chosen.precision(config.precision, images=spec.shows_images, own_network=own_network,
                                  bf16=_has_bf16(kind))
     if kind in ("xla", "tpu"):
-        from workbench.learner.devices.xla import for_run  # acquires the chip
-
-        return for_run(config, precision=precision)
+        return _compiling(config, kind, precision=precision, compiled=compiled)
     return _of_kind(kind, precision=precision, own_network=own_network)
+
+
+def _compiling(config: RunConfig, kind: str, *, precision: str, compiled: Path | None) -> Device:
+    """The device of torch_tpu for a TPU where that is installed, otherwise that of torch_xla. It acquires the chip."""
+    package = "torch_tpu" if kind == "tpu" and hardware.version("torch_tpu") else "torch_xla"
+    compiler = f"{package} {hardware.version(package)}, torch {torch.__version__}"
+    graphs = None if compiled is None else CompiledGraphs(compiled, compiler=compiler)
+    if package == "torch_tpu":
+        from workbench.learner.devices import tpu
+
+        return tpu.for_run(config, precision=precision, graphs=graphs)
+    from workbench.learner.devices import xla
+
+    return xla.for_run(config, kind, precision=precision, graphs=graphs)
 
 
 def for_inference(config: RunConfig, training: Device, *, own_network: bool = False) -> Device:

@@ -1,7 +1,7 @@
 """The device: where tensors live, and in which precision the network computes.
 
-`Device` is the CPU; `cuda` and `xla` have the subclasses of other devices, and `choose` chooses one. Our networks for
-images compute in bf16 by default, on hardware with bf16 arithmetic; weights, heads, losses and the optimizer stay
+`Device` is the CPU; `cuda`, `tpu` and `xla` have the subclasses of other devices; `choose` chooses one. Our networks
+for images compute in bf16 by default, on hardware with bf16 arithmetic; weights, heads, losses and the optimizer stay
 float32. A user's own network computes in float32 unless configured otherwise, and without CUDA graphs, in which it
 could not read values.
 """
@@ -30,12 +30,15 @@ class Device:
         pads: whether batches are padded to one of a few sizes, since each size costs a compilation or a CUDA graph.
         lags: whether the host lags behind the device, which then guards updates itself; see `training.trainer`.
         keeps_frames: whether unrolls that are used once leave their frames on the device.
+        compiles: whether work of each new shape is compiled, so that what can be is compiled before the first step.
+        matrices: precision of float32 products, where the device would compute them in less: "highest", or "".
         foreach, fused, capturable: of the optimizer, see torch.optim; fused: of Adam alone.
         tell: called with a sentence about the device that a user should know; writes to the process's log by default.
     """
 
-    lags = keeps_frames = False
+    lags = keeps_frames = compiles = False
     foreach, fused, capturable = True, True, False
+    matrices = ""
 
     def __init__(self, kind: str = "cpu", *, precision: str, pads: bool | None = None) -> None:
         self.torch = torch.device(kind)
@@ -117,6 +120,9 @@ class Device:
     def counters(self) -> dict[str, float]:
         """The device's own counters, by metric name."""
         return {}
+
+    def checkpointed(self) -> None:
+        """Called after each checkpoint: what was compiled so far is kept for a resume."""
 
     def memory_gb(self) -> float:
         """The accelerator's memory in use by this process; 0 on a CPU."""

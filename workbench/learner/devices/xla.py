@@ -14,6 +14,7 @@ Only the learner imports this, for a run on XLA: one process owns a TPU chip, an
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,9 @@ from workbench import imports
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
+from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.device import Device
+from workbench.learner.devices.recording import to_log
 from workbench.trajectory import Array, unroll_axis
 
 
@@ -48,10 +51,13 @@ class XlaDevice(Device):
     _lock = threading.RLock()  # of tracing: a process has one XLA device
     _depth = 0  # of `tracing` contexts of the thread that holds the lock
 
-    def __init__(self, kind: str = "xla", *, precision: str) -> None:
+    def __init__(self, kind: str = "xla", *, precision: str, graphs: CompiledGraphs | None = None) -> None:
         if kind == "tpu":
             os.environ["PJRT_DEVICE"] = "TPU"
         self._xla = _package(kind)
+        self._graphs = graphs
+        if graphs is not None and (folder := graphs.admit(to_log)):
+            self._xla.runtime.initialize_cache(str(folder))  # before anything is computed
         try:
             self.hardware = str(self._xla.runtime.device_type())
             self.chips = int(self._xla.runtime.global_runtime_device_count())
@@ -63,8 +69,17 @@ class XlaDevice(Device):
             raise OutOfBounds(f"device='tpu', but XLA finds a {self.hardware} here. Choose device='xla', 'cpu' or "
                               "'auto'.")
         super().__init__("xla", precision=precision)
+        self._set_precision()
 
-    lags = True
+    def _set_precision(self) -> None:
+        """A TPU multiplies float32 matrices in one pass of bf16 unless it is told otherwise."""
+        backends = importlib.import_module("torch_xla.backends")
+        if backends.get_mat_mul_precision() != self.matrices:
+            logging.getLogger("torch_xla.backends").setLevel(logging.ERROR)  # it warns whenever it is set
+            backends.set_mat_mul_precision(self.matrices)
+
+    lags = compiles = True
+    matrices = "highest"
     foreach, fused, capturable = False, False, True
 
     def check(self, config: RunConfig) -> None:
@@ -154,11 +169,18 @@ class XlaDevice(Device):
         return [tensor.numpy() for tensor in self._xla._XLAC._xla_get_cpu_tensors(list(tensors))]
 
     def counters(self) -> dict[str, float]:
-        """Graphs compiled so far, and operations that XLA lacks and the CPU computed."""
+        """Graphs compiled so far, graphs that a former life of the run had compiled, and operations that XLA lacks and
+        the CPU computed."""
         metrics = self._metrics
-        compiled = metrics.metric_data("CompileTime")
+        compiled, cached = metrics.metric_data("CompileTime"), metrics.counter_value("PersistentCacheHit")
         fallbacks = sum(metrics.counter_value(name) for name in metrics.counter_names() if name.startswith("aten::"))
-        return {"xla_compilations": float(compiled[0] if compiled else 0), "xla_fallbacks": float(fallbacks)}
+        return {"xla_compilations": float(compiled[0] if compiled else 0), "xla_cached": float(cached or 0),
+                "xla_fallbacks": float(fallbacks)}
+
+    def checkpointed(self) -> None:
+        """See `Device`."""
+        if self._graphs is not None:
+            self._graphs.seal(self.tell)
 
     def memory_gb(self) -> float:
         """The chip's memory in use; 0 if XLA does not report it, as for several chips."""
@@ -179,15 +201,17 @@ class XlaDevice(Device):
         return importlib.import_module("torch_xla.debug.metrics")
 
 
-def for_run(config: RunConfig, *, precision: str) -> XlaDevice:
+def for_run(
+    config: RunConfig, kind: str, *, precision: str, graphs: CompiledGraphs | None = None
+) -> XlaDevice:
     """The device of a run's only learner. Raises the errors of `XlaDevice`, and OutOfBounds for other settings."""
     if config.learners > 1:
-        raise OutOfBounds(f"learners={config.learners} with device={config.device!r}: one learner drives all chips of "
+        raise OutOfBounds(f"learners={config.learners} with device={kind!r}: one learner drives all chips of "
                           f"its machine. Choose learners=1, or device='cuda' or 'cpu'.")
     if config.inference_device:
-        raise OutOfBounds(f"inference_device={config.inference_device!r} with device={config.device!r}: inference runs "
+        raise OutOfBounds(f"inference_device={config.inference_device!r} with device={kind!r}: inference runs "
                           f"in the process that owns the chip, on that chip. Leave it out.")
-    device = XlaDevice(config.device, precision=precision)
+    device = XlaDevice(kind, precision=precision, graphs=graphs)
     device.check(config)
     return device
 

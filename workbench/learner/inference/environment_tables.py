@@ -55,7 +55,7 @@ class EnvironmentTables:
     ) -> None:
         self._device, self._spec, self._kept = device, spec, kept
         rows = num_envs + device.pads
-        shape, self._words = spec.observation_shape, _fit_in_words(spec) and device.kind != "xla"
+        shape, self._words = spec.observation_shape, _fit_in_words(spec) and not device.compiles
         if self._words:
             frames = torch.zeros((rows, *shape[1:]), dtype=torch.int32)
         else:

@@ -25,7 +25,8 @@ Histogram = tuple[list[float], list[int]]  # edges and counts
 Packed = list[Any]  # an episode and its progress, see `packed_episode`
 _LAG_EDGES = (*range(64), *(64 * 2 ** (power / 4) for power in range(57)))  # steps of 1, then of 19 %
 _SUMMED = ("replay_unrolls", "replay_gb", "learner_memory_gb", "accelerator_memory_gb", "accelerator_total_gb",
-           "xla_compilations", "xla_fallbacks", "demonstration_epochs")
+           "xla_compilations", "xla_cached", "xla_fallbacks", "xla_recompilations", "demonstration_epochs")
+_WARM_UPDATES = 10  # of a learner's life, after which nothing should be compiled
 
 
 class Rates:
@@ -117,6 +118,7 @@ class LearnerReport:
         unsent: Callable[[int], tuple[list[Packed], int]],
     ) -> None:
         self._parts, self._meters, self._streams, self._unsent = parts, meters, streams, unsent
+        self._first_update, self._compiled_warm = parts.trainer.updates, math.nan
         self._actor_rates = Rates()
         self._process = psutil.Process()
 
@@ -126,6 +128,14 @@ class LearnerReport:
             return self._process.memory_info().rss / 2**30  # type: ignore[no-any-return, unused-ignore]
         except OSError:
             return math.nan
+
+    def _compiled(self, counters: dict[str, float]) -> dict[str, float]:
+        """The device's counters; of one that compiles also how often it did so after the first updates of this life."""
+        if "xla_compilations" not in counters or self._parts.trainer.updates < self._first_update + _WARM_UPDATES:
+            return counters
+        if math.isnan(self._compiled_warm):
+            self._compiled_warm = counters["xla_compilations"]
+        return {**counters, "xla_recompilations": counters["xla_compilations"] - self._compiled_warm}
 
     def activity(self, first_episode: int = 0) -> Activity:
         """What happened since the last call, with the episodes from number `first_episode` on."""
@@ -138,7 +148,7 @@ class LearnerReport:
             "learner_memory_gb": self._memory_gb(),
             "accelerator_memory_gb": device.memory_gb(),
             "accelerator_total_gb": device.total_memory_gb(),
-            **device.counters(),
+            **self._compiled(device.counters()),
         }
         edges = trainer.algorithm.histogram_edges
         histograms.update({name: histogram(values, edges[name]) for name, values in samples.items()})

@@ -141,6 +141,16 @@ def latencies(sums: Sums, *, max_batch: int) -> dict[str, float]:
     return scalars
 
 
+def compiler(scalars: Mapping[str, float], matrices: str) -> str:
+    """What a device that compiles has compiled, and the precision of its float32 products; "" of other devices."""
+    if "xla_compilations" not in scalars:
+        return ""
+    compiled, again = scalars["xla_compilations"], scalars.get("xla_recompilations")
+    later = "" if again is None else f", {again:,.0f} since the warm-up"
+    kept = f", {cached:,.0f} of a former life" if (cached := scalars.get("xla_cached", 0.0)) else ""
+    return f"{compiled:,.0f} graphs compiled{later}{kept}; float32 products: {matrices}"
+
+
 def machine_load() -> dict[str, float]:
     """The machine's CPU load in %, and its memory in use in GiB."""
     return {"cpu_percent": psutil.cpu_percent(), "memory_gb": psutil.virtual_memory().used / 2**30}
@@ -270,6 +280,7 @@ class Recorder:
             **numbers, time_s=progress.time_s, replay_unrolls=unrolls, replay_capacity=capacity,
             policy_lag=scalars.get("policy_lag_mean"), learning_rate=scalars["learning_rate"],
             device=learner.device.kind, precision=learner.device.precision, learner_threads=learner.threads,
+            compiler=compiler(scalars, learner.device.matrices),
             actors=parts_from_json(ActorStatus, activity.actors), bottleneck=parts,
             warning=self._commit(),
             hint=hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),

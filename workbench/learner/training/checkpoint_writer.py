@@ -138,6 +138,7 @@ class CheckpointWriter:
             checkpoint = self._write_groups(write, groups, unrolls, replay_optional=not replay)
         finally:
             state.writing_replay = False
+        parts.device.checkpointed()
         self._best_from = time.monotonic() + _BEST_AFTER_S
         if (judged := checkpoints.standing(checkpoint)) is not None:
             self._highest = max(self._highest, judged.mean)

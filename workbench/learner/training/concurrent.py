@@ -82,7 +82,7 @@ class Concurrent:
         """Run inference, with one OpenMP thread beside those of training."""
         torch.set_num_threads(1)
         state = self._state
-        if state.parts.device.kind == "xla":
+        if state.parts.device.compiles:
             state.parts.inference.warm_up(max(state.max_batch, state.config.envs_per_actor))
         state.parts.inference.serve(state.batcher)
 

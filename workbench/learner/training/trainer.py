@@ -106,7 +106,7 @@ class Trainer:
         self.updates = 0
         self.bad_updates = 0
         self._device = device
-        if device.kind == "xla":
+        if device.compiles:
             fill_state(self.optimizer)
         self._recorder = device.recorder()
         self._rate = torch.zeros((), device=device.torch)  # the learning rate, if updates are recorded

@@ -151,5 +151,7 @@ def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
 def machine(record: Mapping[str, Any], status: RunStatus) -> Iterator[Row]:
     """The machine of the run, and the versions of its software."""
     yield "device of the learner", FACTS["device"].shown(status) or "not known", ""
+    if compiler := FACTS["compiler"].shown(status):
+        yield "its compiler", compiler, ""
     yield from ((name, str(value), "where it was launched") for name, value in record.get("machine", {}).items())
     yield from ((name, str(version), "") for name, version in record.get("versions", {}).items())

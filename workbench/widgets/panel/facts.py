@@ -28,7 +28,8 @@ _SHORTEST_TREND_S = 20.0
 _STEADY = 0.02  # of the range of the curve: a smaller change is none
 _WIDE = 19  # letters; a fact with more takes two columns
 _ALWAYS = ("updates_per_second", "updates", "episodes", "policy_lag", "memory", "time_s")
-_SMALL = ("updates_per_second", "updates", "episodes", *MEANS[1:], "policy_lag", "time_s", "replay", "memory")
+_SMALL = ("updates_per_second", "updates", "episodes", *MEANS[1:], "policy_lag", "time_s", "replay", "memory",
+          "compiler")
 
 
 def headline(now: Snapshot) -> str:

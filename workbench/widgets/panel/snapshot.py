@@ -24,7 +24,8 @@ LATEST_CHECKPOINTS = 100  # of the events; there is one every few minutes
 SILENT_S = 15.0  # the learner writes its status every second
 MEANS = ("episode_return", "episode_score", "evaluation_return", "evaluation_score")
 _IN_SENTENCE = ("episodes", "episode_return", "evaluation_return", "policy_lag", "replay")
-_SAVED = ("steps", "updates", "speed", "episodes", *MEANS, "policy_lag", "replay", "time_s", "device")
+_SAVED = ("steps", "updates", "speed", "episodes", *MEANS, "policy_lag", "replay", "time_s", "device",
+          "compiler")
 
 
 @dataclass(frozen=True)
