@@ -117,10 +117,10 @@ _LOAD = (
     Metric("cpu_percent", "load of all cores of the leading learner's machine", "%", SECOND, "memory and load"),
     Metric("xla_compilations", "graphs that XLA has compiled so far, of all learners together; only with an XLA device",
            "graphs", SECOND, "memory and load"),
-    Metric("xla_recompilations", "graphs compiled after the first 10 updates of a learner's life, which should be 0; only "
-           "with an XLA device", "graphs", SECOND, "memory and load"),
-    Metric("xla_cached", "graphs that a former life of the run had compiled, and that were used; only with an XLA device",
-           "graphs", SECOND, "memory and load"),
+    Metric("xla_recompilations", "graphs compiled after the first 10 updates of a learner's life, should be none; "
+           "only with an XLA device", "graphs", SECOND, "memory and load"),
+    Metric("xla_cached", "graphs that a former life of the run had compiled, and that were used; only with an XLA "
+           "device", "graphs", SECOND, "memory and load"),
     Metric("xla_fallbacks", "operations so far that XLA lacks and the CPU computed; only with an XLA device",
            "operations", SECOND, "memory and load"),
 )
