@@ -40,6 +40,8 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "gpu.py": [],  # see below
     "kills.py": [("--kills 2 --actors 1 --learner-kills 1 --calm-seconds 1 --warm-up-seconds 0",
                   ["updating", "1", "1", SPEED, SPEED])],
+    "largest_run.py": [("--actors 64 --learners 4 --seconds 0.5 --warm-up 0.5",
+                        [r"`max_batch=512`", POSITIVE, r"[+-][\d.]+%", ".+", POSITIVE])],
     "learners.py": [("--environment CartPole-v1 --rounds 1 --seconds 0.1 --envs 2 --warm-up-updates 1",
                      ["2", POSITIVE, ".+", r"\d+%"])],
     "learner_threads.py": [("--rounds 1 --seconds 0.1 --cases cartpole --arms 1 --bare", [])],
@@ -61,6 +63,8 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
                     [r"shared memory: \+ 4 frames stacked", POSITIVE, POSITIVE, POSITIVE])],
     "service_sides.py": [],  # service.py starts it
     "slow_environments.py": [("--rounds 1 --seconds 0.1 --environments wait-5 --bare", ["wait-5", "alone", POSITIVE])],
+    "stand_ins.py": [("--actors 2 --seconds 2", ["2", "2", POSITIVE, POSITIVE, POSITIVE, SPEED + "%"])],
+    "storing_speed.py": [("--rounds 1", ["episodes into the metrics, rows/s", POSITIVE, f"{POSITIVE} to {POSITIVE}"])],
     "strangers.py": [("--rounds 1 --seconds 0.1 --ways half", ["half", POSITIVE, POSITIVE])],
     "startup.py": [("--rounds 1 --environments CartPole-v1", [r"\*\*first trained batch\*\*", POSITIVE])],
     "sweep.py": [("--trials 2 --frames 1000 --seeds 1 --parallel 1", ["defaults", SPEED])],

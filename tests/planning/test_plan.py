@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 import workbench as wb
 from workbench.config import RunConfig, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.learner.inference.actor_streams import LARGEST_ACTOR
+from workbench.learner.learner import Learner
 from workbench.planning.constants import accelerators, by_size, constants, environment_of, environments, known
-from workbench.planning.plan import MOST_ACTORS, MOST_LEARNERS
+from workbench.planning.limits import CHECKPOINT_INTERVAL_S, LEARNER_THREADS, MOST_ACTORS, MOST_LEARNERS, STREAMS
 from workbench.planning.recipes import recipe
 
 PONG = {"accelerator": "mine", "learner_steps_per_second": 40_000, "accelerator_price": 2.0}
@@ -192,6 +195,51 @@ def test_a_plan_that_launch_would_refuse_says_so():
     assert most == {"actors": MOST_ACTORS, "learners": MOST_LEARNERS}
     said = " ".join(wb.plan(frames_per_second=2e8, **PONG).notes)
     assert "4,096 actors" in said and "1,024 learners" in said
+
+
+def test_the_limits_of_a_plan_are_those_of_the_code():
+    assert settings(RunConfig)["checkpoint_interval_s"].default == CHECKPOINT_INTERVAL_S
+    assert f"threads={LEARNER_THREADS}" in inspect.getsource(Learner.run)
+    assert MOST_ACTORS == LARGEST_ACTOR
+
+
+def test_ten_thousand_actors_of_64_learners_are_more_than_a_run_takes():
+    made = wb.plan(cores=10_000, learners=64, **PONG)
+    assert made.limits["actors of a run"].busy == pytest.approx(10_000 / MOST_ACTORS)
+    assert made.limits["streams into a learner"].needed == 157
+    broken = {limit.name for limit in made.limits if limit.busy > 1}
+    assert "actors of a run" in broken and "streams into a learner" not in broken
+    assert made.breaks_first.startswith("actors of a run: 10,000 actors where 4,096 are the most: launch() refuses")
+    assert f"breaks first: {made.breaks_first}" in repr(made)
+
+
+def test_a_learner_with_more_actors_than_threads_breaks_first_and_the_plan_says_how_many_learners_it_takes():
+    made = wb.plan(cores=4_000, learners=1, **PONG)
+    assert made.breaks_first.startswith("streams into a learner: 4,000 streams where 1,023 are the most")
+    assert any("take 4 learners" in note for note in made.notes)
+    assert wb.plan(cores=4 * STREAMS, learners=4, **PONG).breaks_first == ""
+
+
+def test_a_plan_that_keeps_to_all_limits_breaks_nowhere():
+    made = wb.plan(frames_per_second=1e6, **PONG)
+    assert made.breaks_first == "" and "breaks first" not in repr(made)
+    assert all(0 < limit.busy <= 1 and limit.basis for limit in made.limits)
+
+
+def test_a_fleet_whose_inference_batches_outlast_its_updates_is_told_to_bound_them():
+    assert any("max_batch" in note for note in wb.plan(cores=10_000, learners=64, **PONG).notes)
+    assert not any("max_batch" in note for note in wb.plan(frames_per_second=1e6, **PONG).notes)
+
+
+def test_a_larger_network_takes_longer_to_write():
+    small, large = (wb.plan(cores=8, parameters=number, **PONG).limits["writing a checkpoint"] for number in (1e6, 1e8))
+    assert large.needed == pytest.approx(100 * small.needed)
+
+
+def test_a_fast_fleet_says_how_long_its_episodes_must_be_for_the_metrics():
+    fast = 20 * known("stand-ins", "episodes_per_second") * 4  # frames/s
+    assert any("a mean episode must have 20 steps" in note for note in wb.plan(frames_per_second=fast, **PONG).notes)
+    assert not any("metrics" in note for note in wb.plan(frames_per_second=1e4, **PONG).notes)
 
 
 def test_a_plan_becomes_a_cluster():

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.config import ALGORITHMS, DEFAULT, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
-from workbench.planning import capacity
+from workbench.planning import capacity, limits
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
 from workbench.planning.learner_capacity import UNROLLS_EACH, Learner, Rate
+from workbench.planning.limits import Limit
 from workbench.tables import Columns, Table, counted, output
 
 if TYPE_CHECKING:
     from workbench.metrics.status import RunStatus
 
-MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
 _WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",
           "observation_bytes", "frames_per_step", "cores", "learners")
 USUAL_GROUPS = (8, 32, 128)  # environments in a message
@@ -85,6 +85,8 @@ class Plan:
         learner_gigabits_per_second: into one learner: observations, and gradients where there are several learners.
         dollars_per_hour, dollars_per_billion_frames: None if the accelerator's price is unknown.
         parts: Table of all capacities; the fullest part is the one to add to first.
+        limits: Table of what more machines do not move: actors of a run, streams into a learner, its supervisor, its
+            disk.
         notes: the assumptions.
     """
 
@@ -110,12 +112,18 @@ class Plan:
     dollars_per_hour: float | None
     dollars_per_billion_frames: float | None
     parts: Table[Part]
+    limits: Table[Limit]
     notes: tuple[str, ...] = field(default=())
 
     @property
     def saturates_first(self) -> str:
         """The name of the fullest part."""
         return max(self.parts, key=lambda part: part.busy).name
+
+    @property
+    def breaks_first(self) -> str:
+        """The limit that the plan exceeds most, in words; "": it keeps to all."""
+        return limits.breaks_first(self.limits)
 
     @property
     def most_frames_per_second(self) -> float:
@@ -141,6 +149,7 @@ class Plan:
     def _lines(self) -> list[str]:
         cost = ("no price is known; give accelerator_price=" if self.dollars_per_hour is None else
                 f"${self.dollars_per_hour:,.2f} an hour, ${self.dollars_per_billion_frames:,.2f} per billion frames")
+        broken = [f"breaks first: {self.breaks_first}"] if self.breaks_first else []
         return [
             f"{self.environment}: {self.frames_per_second:,.0f} frames/s ({self.steps_per_second:,.0f} steps/s)",
             f"actors: {counted(self.cores, 'cores')}, {counted(self.environments, 'environments')}, "
@@ -152,6 +161,7 @@ class Plan:
             "into a learner",
             f"cost: {cost}",
             f"full first: {self.saturates_first}, at {self.most_frames_per_second:,.0f} frames/s",
+            *broken,
         ]
 
     def __repr__(self) -> str:
@@ -271,7 +281,9 @@ def plan(
         learner_gigabits_per_second=steps * learner.card_bytes(learners) * 8 / 1e9, dollars_per_hour=hourly,
         dollars_per_billion_frames=None if hourly is None else hourly * 1e9 / speed / 3600,
         parts=Table(parts, _COLUMNS, empty=""),
-        notes=tuple(_notes(environment, cores, learner, learners, n, env.service, bool(service_steps_per_second))),
+        limits=limits.of(actors=cores, learners=learners, parameters=learner.parameters),
+        notes=tuple(_notes(environment, cores, cores * groups * n, learner, learners, n, env.service,
+                           bool(service_steps_per_second), steps)),
     )
 
 
@@ -368,8 +380,8 @@ def _prices(accelerator: str, core_price: float | None, accelerator_price: float
             accelerator_price if accelerator_price is not None else listed.value if listed else None)
 
 
-def _notes(environment: str, cores: int, learner: Learner, learners: int, n: int, service: str,
-           service_given: bool) -> list[str]:
+def _notes(environment: str, cores: int, environments: int, learner: Learner, learners: int, n: int, service: str,
+           service_given: bool, steps: float) -> list[str]:
     notes = []
     largest = max(by_size(service, "steps_per_second"))
     if not service_given and n > largest:
@@ -378,11 +390,9 @@ def _notes(environment: str, cores: int, learner: Learner, learners: int, n: int
     if batch != (learner.batch_size or UNROLLS_EACH):
         notes.append(f"batch_size {batch:,}: each of {learners:,} learners trains on as many unrolls; the learning "
                      "rate may have to follow")
-    if cores > MOST_ACTORS:
-        notes.append(f"launch() takes {MOST_ACTORS:,} actors: give each several cores (actor_threads=) and as many "
-                     "more environments")
-    if learners > MOST_LEARNERS:
-        notes.append(f"launch() takes {MOST_LEARNERS:,} learners")
+    notes += limits.notes(actors=cores, learners=learners, steps_per_second=steps, environments=environments,
+                          inference=learner.rate.inference,
+                          update_s=batch * learner.unroll_length / learners / learner.rate.training)
     notes.append("bounds: everything is taken to be spread evenly, on cores like those that were measured; prices are "
                  "SEED RL's of 2019 unless given")
     if environment.startswith("dmlab/"):
