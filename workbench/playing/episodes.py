@@ -58,8 +58,8 @@ def evaluate(
         WorkbenchError: the process ended without a result, or not within `timeout_s`.
     """
     rules = None if protocol is None else protocol_of(protocol)
-    given = {"episodes": episodes, "seed": seed, "greedy": greedy, "starts": starts, "timeout_s": timeout_s}
-    return _while_it_is_there(checkpoint, trust_code, lambda source: _evaluated(source, rules, **given))
+    return _while_it_is_there(checkpoint, trust_code, lambda source: _evaluated(
+        source, rules, episodes=episodes, seed=seed, greedy=greedy, starts=starts, timeout_s=timeout_s))
 
 
 def _while_it_is_there(
@@ -87,7 +87,7 @@ def _evaluated(
         "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
         "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
         "greedy": Setting("greedy", bool, True, "").check(greedy),
-        "protocol": rules and rules.name,
+        "protocol": None if rules is None else rules.name,
         "starts": None if starts is None else str(Path(starts).expanduser().absolute()),
     }
     result = worker_process.answer_of(
@@ -101,7 +101,7 @@ def _evaluated(
         greedy=greedy,
         returns=tuple(float(value) for value in result["returns"]),
         lengths=tuple(int(value) for value in result["lengths"]),
-        protocol=rules and rules.name,
+        protocol=None if rules is None else rules.name,
         differs=differs,
         scores=tuple(float(value) for value in result["scores"]),
     )
