@@ -1,6 +1,6 @@
 """How many actors one learner and one supervisor carry: stand-ins that send one message a second, by real gRPC.
 
-    python benchmarks/stand_ins.py [--actors 64 256 960 1024 4096] [--seconds 10] [--patience 20] [--write]
+    python benchmarks/stand_ins.py [--actors 64 256 960 1023 1024 4096] [--seconds 10] [--patience 20] [--write]
 
 The supervisor and its learner are a run's own, on CartPole. What stands in for an actor is a child of the supervisor (a
 `cat`, with log and pipe), and a gRPC stream with a connection of its own and an actor's protocol. As many Python
@@ -260,8 +260,8 @@ def report(rows: list[Measured], given: argparse.Namespace) -> str:
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(__doc__, script=__file__)
-    parser.add_argument("--actors", type=whole(1, 4096), nargs="+", default=[64, 256, 960, 1024, 4096],
-                        help="stand-ins, one after the other: 1 to 4,096 (default: 64 256 960 1024 4096)")
+    parser.add_argument("--actors", type=whole(1, 4096), nargs="+", default=[64, 256, 960, 1023, 1024, 4096],
+                        help="stand-ins, one after the other: 1 to 4,096 (default: 64 256 960 1023 1024 4096)")
     parser.seconds(10.0)
     parser.number("--patience", 20.0, "seconds that a stream waits for its welcome", least=1, most=600)
     parser.writes(RESULT)

@@ -14,7 +14,7 @@ from workbench.tables import Columns, Table
 
 MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
 LEARNER_THREADS = 1024  # of its server: each stream of an actor keeps one, and each control call needs one for a while
-STREAMS = LEARNER_THREADS - 1  # with which calls are still answered
+STREAMS = LEARNER_THREADS - 1  # with which a thread is left for calls; a busy machine is slow long before
 CHECKPOINT_COPIES = 3  # of float32: the weights, and at most two moments of an optimizer
 CHECKPOINT_INTERVAL_S = 600.0  # default of launch()
 _SHORT_STEPS = 10  # no note is made of episodes that are shorter
