@@ -215,7 +215,7 @@ def test_ten_thousand_actors_of_64_learners_are_more_than_a_run_takes():
 
 def test_a_learner_with_more_actors_than_threads_breaks_first_and_the_plan_says_how_many_learners_it_takes():
     made = wb.plan(cores=4_000, learners=1, **PONG)
-    assert made.breaks_first.startswith("streams into a learner: 4,000 streams where 1,023 are the most")
+    assert made.breaks_first.startswith("streams into a learner: 4,000 streams where 1,008 are the most")
     assert any("take 4 learners" in note for note in made.notes)
     assert wb.plan(cores=4 * STREAMS, learners=4, **PONG).breaks_first == ""
 

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import grpc
 import psutil
 import pytest
 
+from tests.conftest import eventually
 from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, WorkbenchError
 from workbench.wire.rpc import Caller, method_path, open_channel, serve, token_metadata
 
@@ -74,6 +76,43 @@ def test_a_stream_with_the_token_is_served(server):
     with open_channel(server.address) as channel:
         replies = channel.stream_stream(method_path("echo"))(iter([b"x", b"y"]), metadata=token_metadata("secret"))
         assert list(replies) == [b"x", b"y"]
+
+
+def test_streams_that_take_all_threads_but_those_of_calls_leave_calls_answered(address):
+    def waits(requests, context):
+        yield from requests
+
+    served = serve(address, "secret", calls={"add": lambda a, b: a + b}, streams={"wait": waits},
+                   threads=4)
+    ended, channels = threading.Event(), [open_channel(address) for _ in range(4)]
+
+    def requests():
+        yield b"x"
+        ended.wait(240)
+
+    try:
+        streams = [channel.stream_stream(method_path("wait"))(requests(), metadata=token_metadata("secret"))
+                   for channel in channels[:2]]
+        assert [next(stream) for stream in streams] == [b"x", b"x"]
+        refused = channels[2].stream_stream(method_path("wait"))(requests(), metadata=token_metadata("secret"))
+        with pytest.raises(grpc.RpcError) as caught:
+            next(refused)
+        assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and "learners=2" in caught.value.details()
+        assert Caller(address, "secret").call("add", a=1, b=2, timeout_s=240) == 3
+        streams[0].cancel()
+        ended.set()
+
+        def served_again():
+            again = channels[3].stream_stream(method_path("wait"))(iter([b"y"]), metadata=token_metadata("secret"))
+            with suppress(grpc.RpcError):
+                return next(again) == b"y"
+
+        eventually(served_again)
+    finally:
+        ended.set()
+        for channel in channels:
+            channel.close()
+        served.stop(0)
 
 
 def test_a_call_that_nobody_answers_names_the_address(address):

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from workbench.planning.constants import constant, known
 from workbench.tables import Columns, Table
+from workbench.wire.rpc import THREADS_OF_CALLS
 
 MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
-LEARNER_THREADS = 1024  # of its server: each stream of an actor keeps one, and each control call needs one for a while
-STREAMS = LEARNER_THREADS - 1  # with which a thread is left for calls; a busy machine is slow long before
+LEARNER_THREADS = 1024  # of its server: each stream of an actor keeps one
+STREAMS = LEARNER_THREADS - THREADS_OF_CALLS  # a busy machine is slow long before
 CHECKPOINT_COPIES = 3  # of float32: the weights, and at most two moments of an optimizer
 CHECKPOINT_INTERVAL_S = 600.0  # default of launch()
 _SHORT_STEPS = 10  # no note is made of episodes that are shorter
@@ -79,7 +80,7 @@ def _limits(actors: int, learners: int, parameters: int) -> Iterator[Limit]:
     yield Limit("learners of a run", learners, MOST_LEARNERS, "learners", "launch() refuses them",
                 "bound of launch(); never run with more than two")
     yield Limit("streams into a learner", math.ceil(actors / learners), STREAMS, "streams",
-                "the learner answers no call, and more actors wait unheard",
+                "the learner refuses further actors",
                 f"{LEARNER_THREADS:,} threads, one a stream; {_from('streams_answering')}")
     share = known("stand-ins", "supervisor_us_per_actor") / 1e6
     yield Limit("supervisor's core", actors * share, 1.0, "cores", "deaths are noticed late, calls wait",

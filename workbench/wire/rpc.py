@@ -51,6 +51,7 @@ _BEYOND_SERVER_OPTIONS = [*_BEYOND_OPTIONS, ("grpc.http2.min_ping_interval_witho
 # no call under way, is closed. Their number is bounded, so that the process keeps descriptors for itself.
 _HANDSHAKE_MS, _IDLE_MS = 10_000, 30_000
 _MOST_DESCRIPTORS, _RESERVED_DESCRIPTORS = 65_536, 256
+THREADS_OF_CALLS = 16  # of a server that also serves streams
 CERTIFICATE_NAME = "rl-workbench"  # of every run's certificate, whatever its host
 
 
@@ -98,10 +99,13 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
         on_authenticated: called with gRPC's name of every peer that sent the token.
     """
 
-    def __init__(self, token: str, calls: Mapping[str, Handler], streams: Mapping[str, StreamHandler]) -> None:
+    def __init__(
+        self, token: str, calls: Mapping[str, Handler], streams: Mapping[str, StreamHandler], most_streams: int
+    ) -> None:
         self._token = token.encode()
         self._calls = calls
         self._streams = streams
+        self._room = threading.Semaphore(most_streams)
         self.on_authenticated: Callable[[str], None] = lambda _: None
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
@@ -112,10 +116,23 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
         if not hmac.compare_digest(str(token).encode(), self._token):
             return grpc.stream_stream_rpc_method_handler(_refuse)  # reads no message: it may be a large one
         if method in self._streams:
-            return grpc.stream_stream_rpc_method_handler(self._reported(self._streams[method]))
+            return grpc.stream_stream_rpc_method_handler(self._reported(self._bounded(self._streams[method])))
         if method in self._calls:
             return grpc.unary_unary_rpc_method_handler(self._reported(_as_json(self._calls[method])))
         return None
+
+    def _bounded(self, handler: StreamHandler) -> StreamHandler:
+        """`handler` where there is room for another stream: each keeps a thread, and calls need some, too."""
+
+        def answer(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+            if not self._room.acquire(blocking=False):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _FULL)
+            try:
+                yield from handler(requests, context)
+            finally:
+                self._room.release()
+
+        return answer
 
     def _reported(self, handler: Callable[[Any, grpc.ServicerContext], _Answer]
                   ) -> Callable[[Any, grpc.ServicerContext], _Answer]:
@@ -126,6 +143,10 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
             return handler(request, context)
 
         return answer
+
+
+_FULL = ("this learner has as many actors as it can serve. Give the run more learners, one for each 1,000 actors: "
+         "learners=2")
 
 
 def _refuse(_: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -188,7 +209,8 @@ def serve(
     beyond: Listen | None = None,
     on_flood: Callable[[str], None] = print,
 ) -> Server:
-    """A started server at `address`, "unix:/path"; each open stream keeps one of its `threads`.
+    """A started server at `address`, "unix:/path"; each open stream keeps one of its `threads`, and some are kept for
+    calls: THREADS_OF_CALLS, or half of few.
 
     Args:
         beyond: where it also listens for other machines, with TLS.
@@ -201,7 +223,7 @@ def serve(
     if beyond is not None:
         options += [*_BEYOND_SERVER_OPTIONS, ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                     ("grpc.max_connection_idle_ms", _IDLE_MS), ("grpc.so_reuseport", 0)]
-    methods = _Methods(token, calls, streams or {})
+    methods = _Methods(token, calls, streams or {}, most_streams=max(threads // 2, threads - THREADS_OF_CALLS))
     server = grpc.server(pool, handlers=[methods], options=options)
     _bind(server, address)
     port = strangers = None
