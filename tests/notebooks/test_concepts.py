@@ -17,7 +17,7 @@ def test_forty_lines_learn_and_an_unbounded_queue_makes_the_lag_grow(module_home
     (late,) = re.findall(r"in the last 20 batches (\d+)% of the episodes", said)
     assert int(late) > 80, "two actors and a short queue learn"
     rows = shown_table(cell_with(cells, "def summary"))
-    unbounded, bounded = (float(rows[name]["policy lag, last 20 updates"]) for name in ("unbounded", "queue of 4"))
+    unbounded, bounded = (float(rows[name]["policy lag, last 20 updates"]) for name in ("unbounded", "queue of 16"))
     assert bounded < 6, "a queue of one batch, and what the actors hold"
     assert unbounded > 2 * bounded
     rewards, lost, kept = map(int, re.findall(r"rewards: (\d+); .*mistake: (\d+), without: (\d+)", said)[0])

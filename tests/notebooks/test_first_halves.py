@@ -27,7 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
                      "pong_games": 1},
     "02-central-inference": {"actors": 2, "envs_per_actor": 2, "step_ms": 5.0, "looks": 1, "batch_sizes": [2, 4],
                              "timeouts_ms": [5], "actor_counts": [1]},
-    "03-vtrace-by-hand": {"lag_updates": 10, "walks": 30, "frames": 2_000, "seeds": (0,)},
+    "03-vtrace-by-hand": {"lag_updates": 10, "value_updates": 30, "frames": 2_000, "seeds": (0,)},
     "04-r2d2-by-hand": {"corridor": 3, "unroll_length": 5, "burn_in": 2, "seeds": 1, "solved_at": -1.0,
                         "ratio_updates": 20},
     "05-tuning-live": {"look": 2_000, "rescue": 4_000, "trials": 1, "trial_frames": 2_000, "longest_s": 60},

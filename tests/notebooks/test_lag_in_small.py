@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import nbformat
 import pytest
 
-from tests.notebooks.lessons import cell_with, execute
+from tests.notebooks.lessons import CHECKOUT, cell_with, execute
 from tests.notebooks.shown import shown_table, shows_a_picture
 
-pytestmark = pytest.mark.full
+
+def test_the_algorithm_of_the_lesson_passes_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = nbformat.read(CHECKOUT / "notebooks/15-lag-in-small.ipynb", as_version=4).cells
+    lesson: Any = ModuleType("lesson")
+    monkeypatch.setitem(sys.modules, "lesson", lesson)  # dataclasses look their module up
+    for text in ("import torch", "wb.check_algorithm(OneStep)"):
+        exec(cell_with(cells, text).source, vars(lesson))  # raises what the reader would see
+    assert issubclass(lesson.OneStep, lesson.wb.Algorithm)
 
 
+@pytest.mark.full
 def test_with_a_long_lag_ratios_keep_agents_from_collapsing(module_home: Path, tmp_path: Path) -> None:
     cells, said = execute("15-lag-in-small", module_home, tmp_path, lags=(0, 64), seeds=2, updates=800)
     assert "16 agents, 800 updates each" in said
@@ -20,3 +32,5 @@ def test_with_a_long_lag_ratios_keep_agents_from_collapsing(module_home: Path, t
     assert min(fresh.values()) > 200, fresh
     assert min(old["V-trace"], old["1-step"]) > 2 * max(old["no correction"], old["ε-correction"]), old
     assert shows_a_picture(cell_with(cells, "mark_area"))
+    own = cell_with(cells, "wb.check_algorithm(OneStep)")
+    assert own.execution_count and not any(output.output_type == "error" for output in own.outputs)
