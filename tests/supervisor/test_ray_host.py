@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import workbench
 from workbench import rundir
 from workbench.config import RunConfig
+from workbench.errors import ConnectionLost
+from workbench.launchers.ray import starter
 from workbench.rundir import RunDirectory, lock
-from workbench.supervisor.hosts import ray_actor
-from workbench.supervisor.hosts.ray_actor import ProcessHost, Task
+from workbench.supervisor.hosts import node_versions, ray_actor
+from workbench.supervisor.hosts.node_versions import NOTEBOOK, Versions, read
+from workbench.supervisor.hosts.ray_actor import ProcessHost, Task, inherited
 from workbench.wire.lifeline import FATAL, PASSING
 
 
 @pytest.fixture
 def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
-    monkeypatch.setattr(ray_actor, "_host", lambda: "node-7")
+    monkeypatch.setattr(ray_actor, "host_address", lambda: "node-7")
     monkeypatch.setattr(ray_actor, "_cluster", lambda: "node-7:6379")
     monkeypatch.setattr(ray_actor, "_LOCK_S", 0.1)
     monkeypatch.setattr(ray_actor, "_STORAGE_S", 0.1)
@@ -28,7 +33,8 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
 
 def learner_of(run: RunDirectory) -> ProcessHost:
     digest = hashlib.sha256((run.path / "token").read_bytes()).hexdigest()
-    return ProcessHost(Task("learner", str(run.path), ("runs",), digest, 1))
+    notebook = {NOTEBOOK: f"3.11.9 {workbench.__version__}"}
+    return ProcessHost(Task("learner", str(run.path), ("runs",), digest, 1, notebook))
 
 
 def test_the_lock_of_a_lost_machine_is_an_ending_that_passes(run: RunDirectory) -> None:
@@ -47,6 +53,51 @@ def test_storage_that_goes_away_later_passes_and_storage_that_was_never_shared_d
     assert codes == [FATAL, PASSING]
     away.rename(run.path)
     assert host.live({})["code"] == 0
+
+
+def test_a_node_with_another_workbench_is_refused_with_both_versions(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = learner_of(run)
+    monkeypatch.setattr(node_versions, "here", lambda: Versions("3.11.9", "0.0.9"))
+    life = host.live({}, first=True)
+    assert life["code"] == FATAL and life["error"]["type"] == "RunFailed"
+    ours = workbench.__version__
+    assert f"node-7 has version 0.0.9 of the workbench, the notebook has {ours}" in life["error"]["message"]
+    assert "Install the same version on all nodes" in life["error"]["message"]
+
+
+def test_another_python_is_refused_only_where_code_of_a_cell_travels(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, notebook = learner_of(run), Versions("3.11.9", workbench.__version__)
+    monkeypatch.setattr(node_versions, "here", lambda: Versions("3.12.1", workbench.__version__))
+    assert host.live({})["code"] == 0
+    (run.code / "environment.pkl").write_bytes(b"typed in a cell")
+    life = host.live({})
+    assert life["code"] == FATAL
+    assert "node node-7 has Python 3.12.1, the notebook has 3.11.9" in life["error"]["message"]
+    assert "Give all nodes Python 3.11" in life["error"]["message"]
+    monkeypatch.setattr(node_versions, "here", lambda: replace(notebook, python="3.11.2"))
+    assert host.live({})["code"] == 0, "the last number does not matter"
+
+
+def test_a_supervisor_passes_the_notebooks_versions_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NOTEBOOK, raising=False)
+    assert read(inherited()[NOTEBOOK]) == node_versions.here()
+    monkeypatch.setenv(NOTEBOOK, "3.13.0 9.9.9")  # as the environment of a supervisor has it
+    assert read(inherited()[NOTEBOOK]) == Versions("3.13.0", "9.9.9")
+
+
+def test_a_cluster_with_another_ray_or_python_is_said_with_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    utils = pytest.importorskip("ray._private.utils")
+
+    def refused(_: str) -> None:
+        utils.check_version_info({"ray_version": "2.0.0", "python_version": "3.9.1"}, "here")
+
+    monkeypatch.setattr(starter, "connected", refused)
+    with pytest.raises(ConnectionLost, match=r"started with: Ray: 2\.0\.0 Python: 3\.9\.1 This process .* Ray: 2\."):
+        starter._connect("auto")
 
 
 def test_storage_that_is_mounted_late_is_waited_for(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ def _connect(address: str) -> None:
         connected(address)
     except Exception as error:
         _raise_if_denied(address, error)
+        _raise_if_other_version(address, str(error))
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConnectionLost(
             f"no Ray cluster answers at address={address!r} ({first}). Start one (ray start --head; its other nodes: "
@@ -58,6 +59,16 @@ def _raise_if_denied(address: str, error: BaseException | None) -> None:
                 "RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN to its token if that is not in ~/.ray/auth_token (as it "
                 "is on the machine of `ray start`: `ray get-auth-token` shows it).") from None
         error = error.__cause__ or error.__context__
+
+
+def _raise_if_other_version(address: str, message: str) -> None:
+    """Raises ConnectionLost with both versions if Ray refused this process for its Ray or its Python."""
+    if "Version mismatch" in message:
+        versions = " ".join(message.partition("Version mismatch:")[2].split())
+        raise ConnectionLost(
+            f"the Ray cluster at address={address!r} has another version of Ray or of Python than this notebook. "
+            f"{versions}. Use the same here and there; where only Python's last number differs, "
+            "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL=minor allows it.") from None
 
 
 def _knock(address: str) -> None:

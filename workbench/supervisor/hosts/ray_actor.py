@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -20,11 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import StorageFailed, WorkbenchError
+from workbench.errors import RunFailed, StorageFailed, WorkbenchError
 from workbench.rundir import ENDED, RunDirectory, lock, write_atomically
-from workbench.rundir.sealed import VOUCHED
+from workbench.rundir.sealed import VOUCHED, files_in
+from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.host import variables
 from workbench.supervisor.hosts.local import POLL_S, Child
+from workbench.supervisor.hosts.node_versions import NOTEBOOK
 from workbench.wire.endpoints import HOST, SUPERVISOR
 from workbench.wire.lifeline import FATAL, PASSING
 
@@ -91,10 +92,11 @@ class ProcessHost:
         return self._outcome_of_life()
 
     def where(self) -> dict[str, Any]:
-        """The process and its machine, once it lives: {"pid", "host"}."""
+        """The process and its machine, once it lives: {"pid", "host", "node", "versions"}."""
         while self._child is None or self._child.pid is None:
             time.sleep(POLL_S)
-        return {"pid": self._child.pid, "host": _host()}
+        versions = str(node_versions.here())
+        return {"pid": self._child.pid, "host": host_address(), "node": node_id(), "versions": versions}
 
     def put(self, files: Mapping[str, bytes]) -> None:
         """Write files of the bundle, by their paths in it. Does nothing without a bundle."""
@@ -132,8 +134,10 @@ class ProcessHost:
     # --- one life ---------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Begin a life. Raises StorageFailed if this node does not see the run, or cannot start processes."""
+        """Begin a life. Raises StorageFailed if this node does not see the run, or cannot start processes; RunFailed
+        if its versions do not fit the notebook's."""
         self._check_storage()
+        self._check_versions()
         self._run.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         arguments = [str(self._run.path) if word == "RUN" else word for word in self._task.arguments]
         lock_descriptor = self._lock()
@@ -142,7 +146,7 @@ class ProcessHost:
         try:
             child.start()
         except OSError as error:
-            raise StorageFailed(f"{_host()} cannot start {self._task.name}: {error}.") from None
+            raise StorageFailed(f"{host_address()} cannot start {self._task.name}: {error}.") from None
         finally:
             if lock_descriptor is not None:
                 os.close(lock_descriptor)  # the process has inherited it, and holds the lock to its end
@@ -156,7 +160,7 @@ class ProcessHost:
         while (digest := self._token_digest()) != self._task.token:
             if time.monotonic() > deadline:
                 raise _Away(
-                    f"{_host()} does not see the run directory {self._run.path} ({digest[:40]}), which its "
+                    f"{host_address()} does not see the run directory {self._run.path} ({digest[:40]}), which its "
                     f"{self._task.name} needs. Set WORKBENCH_HOME to a folder on storage that the notebook and the "
                     "nodes of the cluster share, at the same path.")
             time.sleep(POLL_S)
@@ -167,6 +171,12 @@ class ProcessHost:
             return hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
         except OSError as error:
             return error.strerror or "not there"
+
+    def _check_versions(self) -> None:
+        notebook = node_versions.read(self._task.environment.get(NOTEBOOK, ""))
+        has_cells = any(path.suffix == ".pkl" for path in files_in(self._run.code))
+        if problem := node_versions.refusal(host_address(), node_versions.here(), notebook, has_cells=has_cells):
+            raise RunFailed(problem)
 
     def _lock(self) -> int | None:
         """The descriptor of a learner's lock, which keeps a second learner of its rank from starting; else None."""
@@ -184,7 +194,7 @@ class ProcessHost:
         node = {name: value for name, value in os.environ.items()
                 if not name.startswith("RAY_") or (drives and name.startswith("RAY_AUTH_"))}
         folders = self._task.environment.get("PYTHONPATH", "").split(os.pathsep)
-        return {**node, **variables(self._task.threads), **self._task.environment, HOST: _host(),
+        return {**node, **variables(self._task.threads), **self._task.environment, HOST: host_address(),
                 "PYTHONPATH": os.pathsep.join(folder for folder in folders if Path(folder).is_dir()),
                 ADDRESS: _cluster()}
 
@@ -239,7 +249,7 @@ class ProcessHost:
 
     def here(self) -> str:
         """The address of this node."""
-        return _host()
+        return host_address()
 
     def until_over(self) -> dict[str, Any]:
         """How the supervisor ended, after its end."""
@@ -270,23 +280,26 @@ def host_options(**more: Any) -> Any:
 
 
 def inherited() -> dict[str, str]:
-    """Variables of this process for the run's processes on other nodes."""
-    return {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "WORKBENCH_HOME", VOUCHED)}
+    """Variables of this process for the run's processes on other nodes, and the versions of the notebook."""
+    names = ("PYTHONPATH", "WORKBENCH_HOME", VOUCHED, NOTEBOOK)
+    return {NOTEBOOK: str(node_versions.here())} | {name: os.environ[name] for name in names if name in os.environ}
 
 
-def _host() -> str:
+def host_address() -> str:
     """This node's address, as the other nodes know it."""
     import ray
 
     return str(ray.util.get_node_ip_address())
 
 
+def node_id() -> str:
+    """Ray's id of this node, in hexadecimal digits."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
 def _cluster() -> str:
     import ray
 
     return str(ray.get_runtime_context().gcs_address)
-
-
-def python() -> str:
-    """This Python's version, for messages."""
-    return ".".join(map(str, sys.version_info[:3]))

@@ -1,0 +1,64 @@
+"""Python and the workbench on a node of a cluster, beside those of the notebook that launched the run.
+
+Code typed in a cell travels as bytecode (cloudpickle), which another minor version of Python cannot run; processes of
+different versions of the workbench need not understand each other. Either ends the launch (`refusal`). Another Python
+alone is only said (`remark`).
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+
+NOTEBOOK = "WORKBENCH_NOTEBOOK"  # the notebook's versions, for the run's processes on other machines
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Of Python, such as "3.11.9", and of the workbench; `str` of it is read back by `read`."""
+
+    python: str
+    workbench: str
+
+    @property
+    def minor(self) -> str:
+        """Python's version without its patch: "3.11"."""
+        return ".".join(self.python.split(".")[:2])
+
+    def __str__(self) -> str:
+        return f"{self.python} {self.workbench}"
+
+
+def here() -> Versions:
+    """Those of this process."""
+    from workbench import __version__  # the package's own names are above this module
+
+    return Versions(platform.python_version(), __version__)
+
+
+def read(text: str) -> Versions:
+    """Those that were written as text; of "", which says nothing, this process's own."""
+    return Versions(*text.split()) if text else here()
+
+
+def refusal(node: str, there: Versions, notebook: Versions, *, has_cells: bool) -> str | None:
+    """Why a run of this notebook cannot have a process on that node, and what to do; None: it can.
+
+    `has_cells`: the run has code that was typed in a cell.
+    """
+    if there.workbench != notebook.workbench:
+        return (f"node {node} has version {there.workbench} of the workbench, the notebook has {notebook.workbench}. "
+                "Install the same version on all nodes of the cluster and beside the notebook.")
+    if has_cells and there.minor != notebook.minor:
+        return (f"node {node} has Python {there.python}, the notebook has {notebook.python}, and code that was typed "
+                f"in a cell runs in one minor version only. Give all nodes Python {notebook.minor}, start the notebook "
+                f"with {there.minor}, or put that code into a package that is installed on both.")
+    return None
+
+
+def remark(node: str, there: Versions, notebook: Versions) -> str | None:
+    """What is worth saying of a node that is not refused; None: nothing."""
+    if there.minor == notebook.minor:
+        return None
+    return (f"node {node} has Python {there.python}, the notebook has {notebook.python}: code typed in a cell could "
+            "not run there; this run has none")
