@@ -29,6 +29,13 @@ def add_node(cluster: Any, cpus: int, **more: Any) -> Any:
         return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE, **more)
 
 
+def drain(cluster: Any, node: Any, *, seconds: int) -> None:
+    """Let Ray drain the node, as its autoscaler does on a cloud's notice; it is not taken away."""
+    which = ["--address", cluster.address, "--node-id", node.node_id, "--deadline-remaining-seconds", str(seconds)]
+    why = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "a test"]
+    subprocess.run([sys.executable, "-m", "ray.scripts.scripts", "drain-node", *which, *why], check=True, timeout=240)
+
+
 def _kill_all(processes: set[psutil.Process]) -> None:
     """Kill what is left of these children, if they are Ray's."""
     for one in processes:

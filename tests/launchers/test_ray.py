@@ -17,7 +17,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import CALM, eventually, gone
-from tests.launchers.clusters import add_node, ray_cluster
+from tests.launchers.clusters import add_node, drain, ray_cluster
 from workbench import rundir
 from workbench.errors import ConnectionLost, WaitTimeout
 from workbench.rundir import lock
@@ -60,6 +60,7 @@ def test_processes_are_where_there_is_room_for_them(run: wb.Run, cluster: Any) -
     assert nodes[0] is cluster.head_node
     assert node_of(cluster, status.supervisor_pid) is cluster.head_node, "beside the learner"
     assert len(set(map(id, nodes))) == 3
+    eventually(lambda: any("learner_gpus=1 asks for one" in message for message in run.events["message"]))
 
 
 @pytest.mark.full
@@ -109,6 +110,20 @@ def test_a_lost_nodes_actors_come_back_elsewhere(run: wb.Run, cluster: Any) -> N
     assert run.status.frames > frames
     said = " ".join(run.events["message"])
     assert "actor-1 ended with the loss of its node" in said
+
+
+@pytest.mark.full
+def test_actors_leave_a_node_that_ray_drains_before_it_is_gone(run: wb.Run, cluster: Any) -> None:
+    add_node(cluster, 1)  # the elsewhere
+    pid = run.status.actors[1].pid
+    drained = node_of(cluster, pid)
+    drain(cluster, drained, seconds=3600)
+    eventually(lambda: run.status.actors[1].pid not in (None, pid) and stepping(run) == {0, 1})
+    assert node_of(cluster, run.status.actors[1].pid) is not drained
+    assert any(message.startswith("Ray drains node ") and message.endswith("start elsewhere")
+               for message in run.events["message"])
+    assert "drain" in run.events["kind"].tolist()
+    cluster.remove_node(drained, allow_graceful=False)
 
 
 @pytest.mark.full

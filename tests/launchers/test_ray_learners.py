@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from tests.launchers.clusters import add_node, ray_cluster
+from tests.launchers.clusters import add_node, drain, ray_cluster
 from tests.launchers.test_ray import node_of
 
 pytestmark = pytest.mark.full
@@ -27,7 +27,11 @@ def test_learners_on_two_nodes_come_back_when_one_of_them_is_lost(home: Path) ->
             run.wait(updates=3, timeout_s=START_S)
             before = eventually(lambda: None not in (now := run.status).learner_pids and now)
             assert list(map(partial(node_of, cluster), before.learner_pids)) == [cluster.head_node, lost]
-            kept = run.checkpoint()
+            drain(cluster, lost, seconds=3600)
+            notice = "with learner-1, and takes it away in "
+            eventually(lambda: any(notice in message and "a checkpoint is written" in message
+                                   for message in run.events["message"]))
+            kept = run.checkpoints[-1]
             cluster.remove_node(lost, allow_graceful=False)
             waits = "waiting for a start on a node of the cluster with 1 CPU, 1 GPU to spare"
             eventually(lambda: waits in run.status.reason)

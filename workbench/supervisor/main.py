@@ -13,8 +13,9 @@ import psutil
 
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
-from workbench.supervisor import run_record, spot_notices
+from workbench.supervisor import ray_notices, run_record, spot_notices
 from workbench.supervisor.hosts.host import Place, ThisMachine
+from workbench.supervisor.hosts.ray import RayPlace
 from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire.lifeline import end_with_parent
@@ -50,10 +51,17 @@ def _place(run: RunDirectory, lock_descriptor: int) -> Place:
     """The place of the run's processes, by its launcher."""
     if run.config().launcher != "ray":
         return ThisMachine(run, keep_open=lock_descriptor)
-    from workbench.supervisor.hosts.ray import RayPlace
-
     end_with_parent()  # Ray starts another supervisor when the host or node of this one is lost
     return RayPlace(run)
+
+
+def _watch(supervisor: Supervisor, place: Place) -> None:
+    """Listen for whoever may take the run's machines back."""
+    if spot := supervisor.config.spot:
+        spot_notices.watch(spot, on_notice=supervisor.taken_back,
+                           on_silence=lambda text: supervisor.event("error", text))
+    if isinstance(place, RayPlace):
+        ray_notices.watch(place, on_drain=supervisor.drained, say=supervisor.event)
 
 
 def main(run_dir: str, starting: int | None = None) -> int:
@@ -71,7 +79,8 @@ def main(run_dir: str, starting: int | None = None) -> int:
         print(f"{run.name} has a supervisor already", file=sys.stderr)
         return 1
     writer = MetricsWriter(run.metrics, wait_s=run_record.WAIT_S)
-    supervisor = Supervisor(run, writer, place=_place(run, lock_descriptor))
+    place = _place(run, lock_descriptor)
+    supervisor = Supervisor(run, writer, place=place)
 
     def on_signal(number: int, _: FrameType | None) -> None:
         outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")
@@ -80,8 +89,6 @@ def main(run_dir: str, starting: int | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    if spot := supervisor.config.spot:
-        spot_notices.watch(spot, on_notice=supervisor.taken_back,
-                           on_silence=lambda text: supervisor.event("error", text))
+    _watch(supervisor, place)
     serve(run, supervisor)
     return 0

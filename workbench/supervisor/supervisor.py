@@ -33,6 +33,7 @@ from workbench.supervisor.hosts.host import Place
 from workbench.supervisor.hosts.local import Ending
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild, ProcessGroup
+from workbench.supervisor.ray_notices import Drain
 from workbench.supervisor.run_record import RunRecord, log
 from workbench.supervisor.spot_notices import LEAVE_S, Notice
 from workbench.supervisor.stopping_rules import Budget
@@ -88,13 +89,15 @@ class Supervisor:
         self._resumed_with = self.config
         self._group = ProcessGroup(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
                                    begin=partial(run.rendezvous.unlink, missing_ok=True))
+        self._ways = {"kill": self._group.kill_actor, "replace": self._group.replace_actor,
+                      "move": self._group.move_actor}
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
         self._ended_whole = True  # whether the learner wrote its last checkpoint
         self._commanding = threading.Lock()
         self._paused: str | None = None  # the reason, which run.json has, too
-        self._actors_to_end: queue.SimpleQueue[tuple[int, bool]] = queue.SimpleQueue()  # index, whether by force
+        self._actors_to_end: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()  # index, and a key of `_ways`
         self._tracker = LearnerTracker()
         before = _stored(run) if self._life > 1 else {}
         self._budget = Budget(Spent.from_json(before), time.monotonic())
@@ -182,7 +185,7 @@ class Supervisor:
 
     def restart_actor(self, index: int, *, kill: bool = False) -> None:
         """Replace the process of an actor in the next turn; `kill`: after a back-off, as after a crash."""
-        self._actors_to_end.put((index, kill))
+        self._actors_to_end.put((index, "kill" if kill else "replace"))
         self._wake.set()
 
     def actor_indices(self) -> list[int]:
@@ -209,6 +212,18 @@ class Supervisor:
             self.event("checkpoint", f"{notice.words}: a checkpoint is written; the run moves when its node is gone")
         except WorkbenchError as error:
             self.event("error", f"{notice.words}, and no checkpoint was written: {error}")
+
+    def drained(self, drain: Drain) -> None:
+        """Leave a node that its cluster takes away: actors start elsewhere at once; for the learner or the supervisor
+        a checkpoint is written, and they move when the node is gone."""
+        actors = [name for name in drain.names if name.startswith("actor-")]
+        if actors:
+            self.event("drain", f"{drain}: its actors start elsewhere")
+        for name in actors:
+            self._actors_to_end.put((int(name.removeprefix("actor-")), "move"))
+        self._wake.set()
+        if len(actors) < len(drain.names):
+            self.taken_back(Notice(str(drain), drain.seconds))
 
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress of the last status; without progress before a resumed learner's first."""
@@ -277,10 +292,10 @@ class Supervisor:
                 if child.restarts > 0:
                     self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
             while not self._actors_to_end.empty():
-                index, by_force = self._actors_to_end.get()
-                if by_force:
+                index, how = self._actors_to_end.get()
+                if how == "kill":
                     self._killed_on_request.add(index)
-                (self._group.kill_actor if by_force else self._group.replace_actor)(index)
+                self._ways[how](index)
             self._end_hung()
             for ended_child in self._group.poll():
                 self._after_ending(ended_child)

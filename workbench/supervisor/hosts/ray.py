@@ -17,12 +17,24 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
+from workbench.config import RunConfig
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import tail, to_append
+from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.host import Resources
 from workbench.supervisor.hosts.local import BackOff, Ending
-from workbench.supervisor.hosts.ray_actor import ADDRESS, NAMESPACE, Task, host_options, inherited
-from workbench.wire.endpoints import learner_name
+from workbench.supervisor.hosts.node_versions import NOTEBOOK, read
+from workbench.supervisor.hosts.ray_actor import (
+    ADDRESS,
+    NAMESPACE,
+    Task,
+    host_address,
+    host_options,
+    inherited,
+    node_id,
+)
+from workbench.supervisor.ray_notices import Seat
+from workbench.wire.endpoints import SUPERVISOR, learner_name
 
 _ADDRESSES_S = 0.5  # between two reads of the addresses of learners
 _KILLED_S = 5.0  # for a host to report the death of its process, before the host is killed
@@ -39,7 +51,12 @@ def connected(address: str) -> None:
 
 
 class RayPlace:
-    """Children as processes on the nodes of a Ray cluster; see `Place`."""
+    """Children as processes on the nodes of a Ray cluster; see `Place`.
+
+    Attributes:
+        children: the newest of each name.
+        notebook: the versions of the notebook that launched the run.
+    """
 
     def __init__(self, run: RunDirectory) -> None:
         connected(os.environ[ADDRESS])
@@ -48,17 +65,39 @@ class RayPlace:
         self._learners = get_group(group_name(run))
         self._published: dict[str, bytes] = {}
         self._published_at = 0.0
+        self.children: dict[str, RemoteChild] = {}
+        self.notebook = read(os.environ.get(NOTEBOOK, ""))
 
     def learner(self, rank: int, *, threads: int) -> RemoteChild:
         digest = hashlib.sha256((self.run.path / "token").read_bytes()).hexdigest()
         task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", "--rank", str(rank)), digest, threads,
                     inherited())
-        return RemoteChild(task, self, in_group(self._learners, rank), _granted(self._learners, rank))
+        return self._child(task, in_group(self._learners, rank), _granted(self._learners, rank))
 
     def actor(self, index: int) -> RemoteChild:
         task = Task(f"actor-{index}", str(self.run.path), ("_actor", "RUN", "--index", str(index)), None, 1,
                     {name: value for name, value in inherited().items() if name != "WORKBENCH_HOME"})
-        return RemoteChild(task, self, "SPREAD", Resources.of_actor(self._config))
+        return self._child(task, "SPREAD", Resources.of_actor(self._config))
+
+    def _child(self, task: Task, strategy: Any, resources: Resources) -> RemoteChild:
+        self.children[task.name] = RemoteChild(task, self, strategy, resources)
+        return self.children[task.name]
+
+    def seats(self) -> dict[str, Seat]:
+        """See `ray_notices.Cluster`; without processes whose node is not known yet."""
+        seats = {SUPERVISOR: Seat(node_id(), host_address(), node_versions.here())}
+        return seats | {name: seat for name, child in list(self.children.items())
+                        if child.alive and (seat := child.seat) is not None}
+
+    def draining(self) -> dict[str, int]:
+        """See `ray_notices.Cluster`. Raises what Ray raises; AttributeError for a Ray that has no such call."""
+        from ray._private.state import state  # Ray has no public call; its own Train asks here
+
+        return dict(state.get_draining_nodes())
+
+    def without_gpu(self) -> str | None:
+        """See `ray_notices.Cluster`."""
+        return without_gpu(self._config, _granted(self._learners, 0), coming=_gpus_to_come())
 
     def bundle(self) -> dict[str, bytes]:
         """The files of the run directory that an actor needs, by path in it."""
@@ -85,6 +124,7 @@ class RemoteChild:
 
     Attributes:
         host: the address of its node; "" while that is not known.
+        seat: that node; None while it is not known.
     """
 
     def __init__(self, task: Task, place: RayPlace, strategy: Any, resources: Resources) -> None:
@@ -92,6 +132,7 @@ class RemoteChild:
         self.restarts = -1
         self.started_at = 0.0
         self.host = ""
+        self.seat: Seat | None = None
         self.back_off = BackOff()
         self._task, self._place, self._strategy, self._resources = task, place, strategy, resources
         self._actor: Any = None
@@ -114,6 +155,7 @@ class RemoteChild:
             with suppress(Exception):
                 answer = _result(self._where)
                 self._pid, self.host = answer["pid"], answer["host"]
+                self.seat = Seat(answer["node"], self.host, read(answer["versions"]))
         return self._pid if self.alive else None
 
     def waiting_s(self) -> float:
@@ -141,7 +183,7 @@ class RemoteChild:
         (self._place.run.logs / f"{self.name}.log").touch(mode=0o600)  # an actor's comes from its node when a life ends
         self._sent_addresses = self._place.published()
         self._life = self._actor.live.remote(files, first=self.restarts < 0)
-        self._where, self._pid, self.host = self._actor.where.remote(), None, ""
+        self._where, self._pid, self.host, self.seat = self._actor.where.remote(), None, "", None
         self.restarts += 1
         self.started_at = time.monotonic()
         self._asked_to_end = self._leaves = False
@@ -276,6 +318,15 @@ def _granted(group: Any, bundle: int) -> Resources:
     return Resources(spec.get("CPU", 0.0), spec.get("GPU", 0.0), spec.get("memory", 0.0) / _GB)
 
 
+def without_gpu(config: RunConfig, granted: Resources, *, coming: float) -> str | None:
+    """That learners which take a GPU if there is one got none, and what to do; `coming`: GPUs of an autoscaler."""
+    if config.device != "auto" or config.learner_gpus is not None or granted.gpus:
+        return None
+    more = f" its autoscaler can start {coming:g};" if coming else ""
+    return (f"the cluster had no GPU for each learner at the launch, so training runs on CPUs;{more} learner_gpus=1 "
+            "asks for one, and waits for it")
+
+
 def _request(resources: Resources) -> dict[str, float]:
     """Resources in Ray's names and units, without those that are 0."""
     request = {"CPU": resources.cpus, "GPU": resources.gpus, "memory": resources.memory_gb * _GB}
@@ -291,6 +342,15 @@ def _gpus() -> float:
     import ray
 
     return float(ray.cluster_resources().get("GPU", 0.0))
+
+
+def _gpus_to_come() -> float:
+    """GPUs that the cluster's autoscaler may start; 0 where it has published no configuration."""
+    with suppress(Exception):  # no public call of Ray's says it
+        from ray._private.state import state
+
+        return float((state.get_max_resources_from_cluster_config() or {}).get("GPU", 0.0))
+    return 0.0
 
 
 def _is_ready(reference: Any) -> bool:
