@@ -1,5 +1,5 @@
 # make setup   .venv with everything, pinned by constraints.txt, and CPU torch
-# make demo    the first notebook from beginning to end, without a screen
+# make demo    lesson 1 from beginning to end, without a screen
 # make test    lint, types and, for every promise, widget, lesson, launcher and algorithm, at least one test
 # make test-all  every test but for those of the three environments that follow
 # make test-xla  the tests of the XLA device, with torch_xla in build/xla (7 GB: its torch 2.9 brings CUDA)
@@ -11,7 +11,7 @@
 # make audit   known vulnerabilities of the pinned packages; it asks the package index for them
 # make docs    the site of the documentation in build/site, strictly; LESSONS=executed runs the fast lessons for it first
 # make pages   the pages of docs/ that are made from the code
-# make lab     JupyterLab on the first notebook
+# make lab     JupyterLab on the lessons
 
 PYTHON ?= python3
 # A package index that has CPU builds of torch, where the usual one has only GPU builds. Empty: the usual one.

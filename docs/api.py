@@ -28,11 +28,11 @@ import workbench as wb
 ```
 
 Everything public is a name of this module, or an attribute of what its calls return. Arguments after the first are
-given by name. `**fields` stands for the [fields](fields.md) of a run, which editors complete. Importing the module
-loads no torch; `wb.Algorithm` and `wb.Loss` do.
+given by name. `**fields` and `**changes` stand for [fields](fields.md) of a run, which editors complete. Importing
+the module loads no torch; `wb.Algorithm` and `wb.Loss` do.
 """
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises):$")
-ITEM = re.compile(r"^    (\*{0,2}[\w, .…]+): (.*)$")
+ITEM = re.compile(r"^    (\*{0,2}\w[\w, .…]*): (.*)$")  # deeper lines continue the item before
 
 
 def members(owner: type) -> Iterator[tuple[str, Any]]:
@@ -75,7 +75,7 @@ def example(name: str) -> str:
 
 
 def signature(name: str, function: Any) -> str:
-    """The call, without types; the fields of a run are one `**fields`."""
+    """The call, without types; the fields of a run are one `**fields`, or as the function names them."""
     function = function.__func__ if isinstance(function, classmethod | staticmethod) else function
     if inspect.ismodule(function):
         return f"wb.{name}(pattern=None)"
@@ -97,7 +97,14 @@ def signature(name: str, function: Any) -> str:
         parts.append(f"{parameter.name}{default}")
     owner, _, member = name.rpartition(".")
     call = f"{owner}.{member}" if owner else f"wb.{name}"
-    return f"{call}({', '.join([*parts, *(['**fields'] if takes else [])])})"
+    return f"{call}({', '.join([*parts, *([f'**{keywords(function)}'] if takes else [])])})"
+
+
+def keywords(function: Any) -> str:
+    """The name behind the ** of a function whose signature shows fields in its place."""
+    code = inspect.unwrap(function).__code__
+    at = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    return str(code.co_varnames[at]) if code.co_flags & inspect.CO_VARKEYWORDS else "fields"
 
 
 def prose(docstring: str) -> str:

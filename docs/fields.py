@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.cli.parser import APART, field_groups
 from workbench.config import (
     ALGORITHMS,
+    WEIGHT_FIELDS,
     DemonstrationsConfig,
     EpochsConfig,
     LearningConfig,
@@ -33,10 +35,19 @@ HEAD = """# Fields
 Made from the code by `python docs/fields.py`; a test keeps it fresh. In a notebook, `wb.fields()`,
 `wb.fields("r2d2")` and `wb.fields("learning_rate")` show the same facts as tables.
 
-All fields are flat: `wb.launch("CartPole-v1", actors=4, learning_rate=1e-3)`. A field that is marked *live* can be
-changed while the run learns, by `run.tune(...)`, a slider or `workbench tune`. Any other field is changed by a fork
-(`run.fork(batch_size=64)`) or in a new run. A [preset](environments.md) may change defaults for its environment. A
-value out of bounds, of a wrong type or misspelt is refused before anything starts; [errors](errors.md) says how.
+All fields are flat: `wb.launch("CartPole-v1", actors=4, learning_rate=1e-3)`. A
+[preset](environments.md#presets) may change defaults for its environment. A value out of bounds, of a wrong type or
+misspelt is refused before anything starts; [errors](errors.md) says how. The column *changes* says how a run's value
+can be changed:
+
+| changes | how |
+|---|---|
+| live (group) | while the run learns: `run.tune(...)`, `workbench tune` or a control in the panel, in this group |
+| scale | while the run learns: `run.scale(actors=8)` |
+| fork | in a second run from a checkpoint: `run.fork(batch_size=64)`, which takes live fields, too |
+| new run | not in a fork, because the weights depend on it: `wb.launch(...)` |
+
+`wb.resume` takes live fields, `actors`, `launcher` and `address`.
 """
 
 
@@ -48,9 +59,15 @@ def cell(text: object) -> str:
 def row(field: Setting) -> str:
     """A line of a table."""
     default = f"`{cell(shown(field.default))}`" if shown(field.default) else ""
-    live = f"live ({field.group})" if field.live else ""
-    return (f"| `{field.name}` | {default} | {cell(bounds_of(field) or field.unit)} | {live} | {cell(field.help)} | "
-            f"{cell(field.source)} |")
+    return (f"| `{field.name}` | {default} | {cell(bounds_of(field) or field.unit)} | {changes(field)} | "
+            f"{cell(field.help)} | {cell(field.source)} |")
+
+
+def changes(field: Setting) -> str:
+    """How a run's value is changed, in the words of HEAD's table."""
+    if field.live:
+        return f"live ({field.group})"
+    return "scale" if field.name == "actors" else "new run" if field.name in WEIGHT_FIELDS else "fork"
 
 
 def table(fields: Iterable[Setting]) -> list[str]:
@@ -80,8 +97,9 @@ def algorithm_sections() -> list[str]:
         base = next(each for each in (*list(BASES)[1:], LearningConfig) if issubclass(config, each))
         inherited = settings(base)
         fields = [field for field in settings(config).values() if inherited.get(field.name) != field]
-        lines += ["", f"## {name}", "", f"{(config.__doc__ or '').strip()} Its own fields, and those of the tables "
-                  "above that have another default here:", *table(fields)]
+        text = inspect.cleandoc(config.__doc__ or "")
+        lines += ["", f"## {name}", "", f"{text} Its own fields, and those of the tables above that have another "
+                  "default here:", *table(fields)]
     return lines
 
 

@@ -20,13 +20,14 @@ is here.
 ```python
 run.metric_names                      # those that this run has
 run.metrics("episode_return")         # a pandas frame
-wb.compare([run, other], metric="policy_lag_mean", axis="time_s")
+wb.compare([run, other], metric="policy_lag_mean", axis="hours")
 ```
 
-`run.metrics(name)` has the columns `frames`, `steps`, `updates`, `time_s` and `value`; the first four say when, and
-every chart can use any of them as its axis.
+`run.metrics(name)` has the columns `frames`, `steps`, `updates`, `time_s` and `value`; the first four say when. Charts
+have an axis of frames, updates or hours.
 
-- **frames**: emulator frames, action repeats counted. On Atari a step is four frames; elsewhere it is usually one.
+- **frames**: emulator frames, action repeats counted. On Atari, ViZDoom and DeepMind Lab a step is four
+  frames by default; elsewhere it is usually one.
 - **steps**: decisions of the agent.
 - **updates**: steps of the optimizer.
 - **time_s**: seconds of training, without pauses, continued over a resume.

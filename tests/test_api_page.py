@@ -31,6 +31,17 @@ def test_the_page_of_the_api_is_fresh() -> None:
     assert (DOCS / "api.md").read_text(encoding="utf-8") == MADE["page"](), "make it anew: python docs/api.py"
 
 
+def test_a_wrapped_line_of_an_argument_is_no_argument() -> None:
+    wrapped = "Write it.\n\nArgs:\n    path: the file, or the folder that one\n        gives: for the first free.\n"
+    assert MADE["prose"](wrapped).splitlines()[4:] == [
+        "- `path`: the file, or the folder that one", "  gives: for the first free."]
+
+
+def test_a_signature_names_its_fields_as_its_docstring_does() -> None:
+    assert MADE["signature"]("launch", wb.launch).endswith("**fields)")
+    assert MADE["signature"]("resume", wb.resume).endswith("**changes)")
+
+
 def test_every_public_name_method_and_property_has_an_example_and_a_place() -> None:
     assert set(MADE["documented"]()) <= EXAMPLES.keys()
     assert EXAMPLES.keys() <= {*MADE["documented"](), *wb.__all__}, "an example of something that is gone"

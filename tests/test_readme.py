@@ -64,6 +64,13 @@ def test_the_lines_of_the_readme_are_those_that_were_measured() -> None:
     assert seconds and 20 <= int(seconds[1]) <= 40, "README: half a minute"
 
 
+def test_five_minutes_prints_what_was_measured() -> None:
+    printed = re.findall(r"```text\n(.*?)\n```", (DOCS / "start.md").read_text(encoding="utf-8"), re.DOTALL)
+    measured = (RESULTS / "newcomer.md").read_text(encoding="utf-8")
+    assert len(printed) == 3
+    assert [line for line in printed if f"| {line} |" not in measured] == []
+
+
 def test_the_ratios_of_the_readme_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS / "drawings"))
     bars = runpy.run_path(str(DOCS / "drawings" / "speed.py"))["rows"]()

@@ -13,7 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import eventually
-from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.config import ALGORITHMS, WEIGHT_FIELDS, RunConfig, settings
 from workbench.config.own_algorithm import config_class
 from workbench.config.own_algorithm import described as description_of
 from workbench.errors import InvalidInput, UnknownName, WrongType
@@ -34,6 +34,12 @@ def test_the_page_of_fields_has_every_field() -> None:
     for config in (RunConfig, *ALGORITHMS.values()):
         for name, field in settings(config).items():
             assert f"| `{name}` |" in text and field.help.replace("|", "\\|") in text
+
+
+def test_the_page_of_fields_says_which_a_fork_cannot_change() -> None:
+    text = (DOCS / "fields.md").read_text(encoding="utf-8")
+    assert re.search("^    ", text, re.M) is None, "Markdown takes this for code"
+    assert set(re.findall(r"^\| `(\w+)` \|.*\| new run \|", text, re.M)) == set(WEIGHT_FIELDS)
 
 
 def test_every_error_has_a_remedy() -> None:

@@ -52,7 +52,7 @@ class RunConfig:
                                 live=True, group="stop rules")
     max_hours: float | None = setting(None, "hours after which the run finishes, pauses included; None: no limit",
                                       unit="h", low=1e-4, high=1e6, live=True, group="stop rules")
-    price_per_hour: float = setting(0.0, "price of what the run lives on, in any currency", unit="per hour", low=0.0,
+    price_per_hour: float = setting(0.0, "hourly price of the machines, in any currency", unit="per hour", low=0.0,
                                     high=1e9, live=True, group="system")
     spot: str = setting("", "cloud whose spot machine the run lives on: its notice that it takes the machine back "
                         "makes a checkpoint in time", choices=("", "aws", "gcp", "azure"))
