@@ -254,7 +254,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"frame": "x"}, WrongType, "frame='x' must be a whole number"),
     ({"action": 3}, ShapeMismatch, "action 3 is not in"),
     ({"action": "UP"}, UnknownName, "unknown action 'UP'"), ({"action": []}, InvalidInput, "0 actions are forced"),
-    ({"action": 0.5}, ShapeMismatch, "must be integers"), ({"action": {}}, ShapeMismatch, "must be integers"),
+    ({"action": 0.5}, ShapeMismatch, "must be integers"), ({"action": {}}, InvalidInput, "must have no parts"),
     ({"observation": {}}, WrongType, "numbers by name"), ({"observation": {"y": 1}}, UnknownName, r"number .*'y'"),
     ({"observation": {9: 1}}, UnknownName, "9"), ({"observation": [1, 2]}, InvalidInput, "2 numbers.* has 4"),
     ({"observation": {0: float("nan")}}, OutOfBounds, "nan"), ({"observation": {0: "x"}}, WrongType, "'x'"),

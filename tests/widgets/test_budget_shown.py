@@ -25,7 +25,8 @@ def shown(name: str, **fields: Any) -> tuple[str, str]:
 
 def test_hours_and_cost_are_shown_and_the_first_that_is_used_up_says_how_long_is_left(home: Path) -> None:
     for text in shown("ruled", max_hours=1.75, price_per_hour=1.5, max_cost=9.0, patience_frames=500_000):
-        assert "about 15 min left · 1.5 of 1.75 h · cost 2.00 of 9 · none above the mean return of -19.5" in text
+        cost = "cost 2.00 of 9 (6,510.42 per billion frames)"
+        assert f"about 15 min left · 1.5 of 1.75 h · {cost} · none above the mean return of -19.5" in text
 
 
 def test_a_run_without_rules_shows_none(home: Path) -> None:

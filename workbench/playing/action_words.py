@@ -108,7 +108,7 @@ def columns_of(actions: ActionSpec, names: Sequence[str], action: Any) -> Any:
         return [columns_of(actions, names, each) for each in action]
     if not isinstance(action, Mapping):
         return action
-    if set(action) != {part.name for part in actions.parts}:
+    if not actions.parts or set(action) != {part.name for part in actions.parts}:
         known = ", ".join(part.name for part in actions.parts)
         raise InvalidInput(f"action={dict(action)!r:.100} must have "
                            + (f"the parts {known}, and no other." if known else "no parts: give a number, or several."))
