@@ -238,7 +238,7 @@ def test_a_server_that_answers_anything_is_our_own_error(tmp_path: Path, answer:
         def service(self, details: grpc.HandlerCallDetails) -> Any:
             return grpc.unary_unary_rpc_method_handler(lambda request, context: answer)
 
-    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[Hostile("", {}, {})])
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[Hostile("", {}, {}, most_streams=1)])
     server.add_insecure_port(f"unix:{tmp_path}/s")
     server.start()
     try:

@@ -11,6 +11,7 @@ import pytest
 
 from workbench import checkpoints
 from workbench.errors import StorageFailed
+from workbench.learner.devices.device import Device
 from workbench.learner.disk_guard import Storage
 from workbench.learner.training import checkpoint_writer
 from workbench.learner.training.checkpoint_writer import CheckpointWriter
@@ -31,7 +32,8 @@ class Course:
             "steps": 1, "updates": 1, "time_s": 1.0, "reason": reason, "episode_return": self.mean,
             "judged": {"by": "episode_return", "mean": self.mean, "episodes": self.episodes}})
         experience = SimpleNamespace(arrays=lambda config, requested: {})
-        parts = SimpleNamespace(trainer=None, inference=SimpleNamespace(generator=None), experience=experience)
+        parts = SimpleNamespace(trainer=None, inference=SimpleNamespace(generator=None), experience=experience,
+                                device=Device("cpu"))
         config = SimpleNamespace(checkpoint_interval_s=600.0, keep_checkpoints=3, hyperparameters=None)
         self.state: Any = SimpleNamespace(paused=None, config=config, parts=parts, progress=Progress(1, 1, 1, 1.0))
         log: Any = SimpleNamespace(event=lambda *_, **__: None, episodes=SimpleNamespace(status=self._status))
