@@ -33,7 +33,7 @@ class Course:
             "judged": {"by": "episode_return", "mean": self.mean, "episodes": self.episodes}})
         experience = SimpleNamespace(arrays=lambda config, requested: {})
         parts = SimpleNamespace(trainer=None, inference=SimpleNamespace(generator=None), experience=experience,
-                                device=Device("cpu"))
+                                device=Device("cpu", precision="fp32"))
         config = SimpleNamespace(checkpoint_interval_s=600.0, keep_checkpoints=3, hyperparameters=None)
         self.state: Any = SimpleNamespace(paused=None, config=config, parts=parts, progress=Progress(1, 1, 1, 1.0))
         log: Any = SimpleNamespace(event=lambda *_, **__: None, episodes=SimpleNamespace(status=self._status))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.environments.games import CountingGame
-from tests.learner.test_rollout_kinds import SPECS, Kinds
+from tests.learner.test_rollout_kinds import KINDS, SPECS, Kinds
 from tests.played import checkpoint_in
 from workbench.checkpoints import Checkpoint
 from workbench.playing import rollout
@@ -38,15 +38,16 @@ def playing(checkpoint: Checkpoint, folder: Path, **request: Any) -> Iterator[tu
 @pytest.mark.parametrize("kind", SPECS)
 def test_the_person_acts_in_every_kind_of_action_and_the_policy_is_told(tmp_path: Path, kind: str) -> None:
     checkpoint = checkpoint_in(tmp_path, Kinds, environment_options={"kind": kind})
-    mine = {"parts": [2, 1], "switches": [1, 0, 1], "numbers": [-1, 0.25]}[kind]
+    mine = {"parts": [2, 1], "switches": [1, 0, 1], "numbers": [-1, 0.25], "mixed": [2, 1, 0, 0.25]}[kind]
+    numbers = {"numbers": [0, 1], "mixed": [3]}.get(kind, [])  # the network gets u of tanh(u)
     with playing(checkpoint, tmp_path / "kept") as (game, told):
         game.do({"do": "step", "id": 1, "action": mine})
         assert told[-1]["state"]["action"] == mine and told[-1]["state"]["by"] == "person"
-        previous = game._player.inputs[1][0, 0]  # type: ignore[union-attr]
-        seen = previous.tanh() if kind == "numbers" else previous
-        np.testing.assert_allclose(seen.numpy(), mine, atol=1e-5)
+        seen = game._player.inputs[1][0, 0].numpy().copy()  # type: ignore[union-attr]
+        seen[numbers] = np.tanh(seen[numbers])
+        np.testing.assert_allclose(seen, mine, atol=1e-5)
         advice = told[-1]["state"]["advice"]
-        assert advice["kind"] == ("mean" if kind == "numbers" else "probability")
+        assert advice["kind"] == KINDS[kind]
         game.do({"do": "step", "id": 2, "action": None})
         np.testing.assert_allclose(told[-1]["state"]["action"], advice["action"])
     [kept] = [rollout.load(path) for path in (tmp_path / "kept").iterdir()]
