@@ -56,7 +56,8 @@ def test_a_page_that_says_hello_gets_everything(view: GameView, sent: Sent) -> N
     image = Image.open(io.BytesIO(picture))
     assert content["mime"] == Image.MIME[str(image.format)]
     assert image.size == (header["picture"]["width"], header["picture"]["height"]) == (600, 400)
-    assert header["groups"] == [{"title": "", "names": ("left", "right")}] and header["kind"] == "probability"
+    assert header["groups"] == [{"title": "", "names": ("left", "right"), "kind": "choice"}]
+    assert header["kind"] == "probability"
     assert header["keys"] == ["ArrowLeft", "ArrowRight", "a", "d"]
     assert header["legend"] == [("ArrowLeft, a", "left"), ("ArrowRight, d", "right")] and "Tab" in header["reserved"]
     assert header["agent"] and header["fps"] == 50 and header["frames_per_step"] == 1

@@ -107,7 +107,7 @@ def test_futures_are_chosen_by_name_and_the_recorded_one_comes_back(
 @pytest.mark.parametrize(("wrong", "words"), [
     ({"action": [7]}, "action 7 is not in"), ({"step": 99}, "no step 99"), ({"index": 3}, "not shown any more"),
     ({"observation": {"9": 1}}, "unknown number of the observation"), ({"index": "x"}, "invalid literal"),
-    ({"action": {"a": 1}}, "must be integers"), ({"hold": "x", "action": [0]}, "hold='x'"),
+    ({"action": {"a": 1}}, "must have no parts"), ({"hold": "x", "action": [0]}, "hold='x'"),
     ({"observation": {"x": 1}}, "invalid literal"), ({"type": "look", "step": -1}, "no step -1"),
 ])  # fmt: skip
 def test_what_cannot_be_is_said_in_words_to_the_page_that_asked(
