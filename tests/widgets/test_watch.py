@@ -97,7 +97,7 @@ def test_a_view_sends_what_is_new_and_all_of_it_to_a_page_that_says_hello(
     assert [one["first"] for one in content["chunks"]] == [one["first"] for one in chunks]
     header = content["header"]
     assert header["shape"] == [1, 36, 36] and content["note"] == ""
-    assert header["groups"] == [{"title": "", "names": ("0", "1", "2")}]
+    assert header["groups"] == [{"title": "", "names": ("0", "1", "2"), "kind": "choice"}]
 
 
 def test_a_view_is_ticked_until_nobody_looks(view: LiveView, monkeypatch: pytest.MonkeyPatch) -> None:
