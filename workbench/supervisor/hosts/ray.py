@@ -224,8 +224,7 @@ class RemoteChild:
         """End the host, which returns its place."""
         actor, self._actor = self._actor, None
         with suppress(Exception):
-            actor.close.remote()
-            actor.__ray_terminate__.remote()  # after the calls before
+            actor.leave.remote()
 
     def _store_log(self, new: bytes) -> None:
         if new:
