@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from workbench.lessons.exercise import Wrong
+from workbench.lessons.exercise import Exercise, Wrong
 
 
 def expect_written(answer: Any) -> Any:
@@ -27,6 +28,11 @@ def expect_close(answer: Any, expected: Any, words: str, inputs: Mapping[str, An
     if not np.allclose(numbers, wanted, rtol=tolerance, atol=tolerance):
         given = "\n".join(f"  {name} = {_short(value)}" for name, value in inputs.items())
         raise Wrong(f"{words}, it differs.\n{given}\n  yours:    {_short(numbers)}\n  expected: {_short(wanted)}")
+
+
+def choice(right: str, hints: Mapping[str, str], *, why: str) -> Exercise:
+    """An exercise whose answer is one of some words: `right`; `hints` say why each other one is not."""
+    return Exercise(partial(expect_choice, right=right, hints=hints), right, why)
 
 
 def expect_choice(answer: Any, right: str, hints: Mapping[str, str]) -> None:

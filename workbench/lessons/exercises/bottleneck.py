@@ -8,10 +8,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 from workbench.lessons.slow_runs import SLOW
 
@@ -43,14 +42,10 @@ EVIDENCE = {
 }
 
 
-def _check(number: int, answer: Any) -> None:
-    right = SLOW[number].bottleneck
-    expect_choice(answer, right, {name: f"{text} Is that what the shares of this run say?"
-                                  for name, text in SIGNATURES.items() if name != right})
-
-
 def _diagnosis(number: int) -> Exercise:
-    return Exercise(partial(_check, number), SLOW[number].bottleneck, why=EVIDENCE[number])
+    right = SLOW[number].bottleneck
+    return choice(right, {name: f"{text} Is that what the shares of this run say?"
+                          for name, text in SIGNATURES.items() if name != right}, why=EVIDENCE[number])
 
 
 run_1, run_2, run_3, run_4, run_5 = map(_diagnosis, SLOW)

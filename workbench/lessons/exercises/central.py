@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 STEPS_PER_S, UNROLL, NETWORK_MB = 100_000, 20, 30
 
-longest_wait = Exercise(
-    lambda answer: expect_choice(answer, "largest", {
+longest_wait = choice(
+    "largest", {
         "smallest": "A batch of one message runs as soon as that message is there.",
         "the same": "A batch runs when its last message has come. Does that take as long for one message as for eight?",
-    }),
-    "largest",
+    },
     why="A batch of all environments runs when the slowest of them has come, so the others wait for it, in every step.",
 )
 
-short_timeout = Exercise(
-    lambda answer: expect_choice(answer, "fill falls, speed rises", {
+short_timeout = choice(
+    "fill falls, speed rises", {
         "fill rises, speed falls": "The timeout sends off those that are there. Is the batch fuller for it?",
         "both rise": "The timeout sends off those that are there. Is the batch fuller for it?",
         "both fall": "Emptier batches: right. But those that were sent off are not waiting any more.",
-    }),
-    "fill falls, speed rises",
+    },
     why="Batches leave before they are full, and a slow environment delays itself alone.",
 )
 

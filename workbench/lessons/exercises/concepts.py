@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 VERSIONS, NOW = (7, 7, 8, 9, 9), 12
@@ -19,21 +19,19 @@ mean_lag = Exercise(
     _check_mean_lag, 4.0, why="12 - 7, 12 - 7, 12 - 8, 12 - 9, 12 - 9 are 5, 5, 4, 3, 3: a mean of 4 updates."
 )
 
-unbounded = Exercise(
-    lambda answer: expect_choice(answer, "lag grows", {
+unbounded = choice(
+    "lag grows", {
         "actors wait": "They wait for a queue that is full. This one never is.",
         "steps are lost": "put() keeps all of them. Where do they stay until training takes them?",
-    }),
-    "lag grows",
+    },
     why="Actors put in more than training takes out, so every unroll waits longer than the one before.",
 )
 
-stamped_late = Exercise(
-    lambda answer: expect_choice(answer, "too small", {
+stamped_late = choice(
+    "too small", {
         "too large": "The version only rises. Is the one at the unroll's end above or below those of its steps?",
         "right": "The first step of the unroll was chosen earlier. Was the version the same then?",
-    }),
-    "too small",
+    },
     why="All steps get the version of the last one, the newest. The lag of the older ones disappears from the "
         "measurement, and stays in the data.",
 )

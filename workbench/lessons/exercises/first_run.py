@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 FRAMES, BATCH, UNROLL = 80_000, 8, 20
@@ -25,12 +25,11 @@ updates = Exercise(
     why="An update takes 8 unrolls of 20 steps, 160 steps, and a frame of CartPole is a step: 80,000 / 160 = 500.",
 )
 
-restart = Exercise(
-    lambda answer: expect_choice(answer, "goes on", {
+restart = choice(
+    "goes on", {
         "stops": "The run is not in the kernel: look at the drawing again.",
         "pauses": "Nothing of the run waits for the kernel: look at the drawing again.",
-    }),
-    "goes on",
+    },
     why="Supervisor, learner and actors are processes of their own. The kernel only holds a handle.",
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise
 
 
@@ -41,17 +41,13 @@ saliency = Exercise(
 )
 
 
-def _check_reading(answer: Any) -> None:
-    expect_choice(answer, "b", {
+reading = choice(
+    "b", {
         "a": "A map shows what the output is sensitive to. It shows no belief about what is in a place.",
         "c": "That would be an explanation of the choice. The gradient says only what a small change would do; it may "
              "be large where nothing happened at all.",
         "d": "A trained network has to notice a ball wherever it may be, so it is sensitive to empty places as well.",
-    })
-
-
-reading = Exercise(
-    _check_reading, "b",
+    },
     why="The gradient is about changes near this frame: what would matter if it were different, not what did matter.",
 )
 

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from workbench.errors import EnvironmentFailed
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 from workbench.testing import check_environment
 
@@ -114,13 +114,12 @@ never_moves = Exercise(
     why="24 · 3/8 = 9 things land in it, 5.4 of them fruit and 3.6 stones: 1.8. An agent with less than that has "
         "learnt nothing.",
 )
-comparable = Exercise(
-    lambda answer: expect_choice(answer, "moves", {
+comparable = choice(
+    "moves", {
         "returns": "A return is counted in rewards, and the two games pay differently for the same play.",
         "values": "A value predicts the return of its own game, so it has the same unit as that return.",
         "nothing": "One of them is a fact about the play, whatever it is paid for.",
-    }),
-    "moves",
+    },
     why="How often a basket moves, or how much fruit it catches, is measured alike in both games. To compare returns, "
         "play both policies in the same game.",
 )

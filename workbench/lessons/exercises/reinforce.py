@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 DRAWN, STEPS, NOW = 20, 100, 0.02  # an action in a batch, and its probability after some updates
@@ -86,13 +86,12 @@ counts = Exercise(
     _check_counts, STEPS * NOW,
     why="20 steps with a weight of 0.02 / 0.2 = 0.1 each count like 2: as often as π chooses the action in 100 steps.",
 )
-baseline = Exercise(
-    lambda answer: expect_choice(answer, "variance", {
+baseline = choice(
+    "variance", {
         "mean": "The mean over actions of ∇ log π is 0, so a number that does not depend on the action drops out.",
         "both": "One of them stays: the mean over actions of ∇ log π is 0, whatever it is multiplied with.",
         "neither": "Think of G = 20 or 21, and of 0 or 1: which of them makes larger steps to and fro?",
-    }),
-    "variance",
+    },
     why="Σ_a π(a|x) ∇ log π(a|x) = ∇ Σ_a π(a|x) = ∇ 1 = 0, so V(x) times it is 0 on average. What is left is noise "
         "that all actions have in common.",
 )

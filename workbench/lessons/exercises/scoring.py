@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 
@@ -48,14 +48,13 @@ interval = Exercise(
     _check_could_lose, could_lose,
     why="(1 − q)^n = level. For n = 30 and 5% that is q = 9.5%, about 3/n: the rule of three.",
 )
-favourite = Exercise(
-    lambda answer: expect_choice(answer, "shot", {
+favourite = choice(
+    "shot", {
         "sprint": "Sprinting shortens the way by some steps. How far is the ball from the goal, and who keeps it?",
         "right": "A player who has the ball and stands before an empty goal need not walk.",
         "dribble": "Dribbling keeps the ball away from opponents. Where are they?",
         "idle": "Standing still would let the ball be. The policy wins in a dozen steps.",
-    }),
-    "shot",
+    },
     why="The goal is empty and close, so it shoots at once. Most of what a footballer can do this task never asks for, "
         "and so the policy has not learnt it.",
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
@@ -74,12 +74,10 @@ exploited = Exercise(_check_exploitability, exploitability,
                      why="0 means that nothing beats it: that is an equilibrium of a fair game of two players.")
 
 
-def _check_generation(answer: Any) -> None:
-    expect_choice(answer, "c", {
+generation = choice(
+    "c", {
         "a": "Newer is better only where skill adds up. Write down what each generation plays, from 0 to 3.",
         "b": "That would be so if both played evenly. Write down what each generation plays, from 0 to 3.",
-    })
-
-
-generation = Exercise(_check_generation, "c",
-                      why="0 plays rock, 1 paper, 2 scissors, and 3 rock again, which loses against the paper of 1.")
+    },
+    why="0 plays rock, 1 paper, 2 scissors, and 3 rock again, which loses against the paper of 1.",
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from workbench.lessons.answers import expect_choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 FRAMES_PER_S, FRAMES_PER_STEP, STEPS_EACH, BUSY = 1_000_000, 4, 40_000, 0.8
@@ -74,13 +74,12 @@ bottleneck = Exercise(_check_full_first, full_first,
                       why="A chain of parts carries what its weakest part carries, whatever the others could.")
 cost = Exercise(_check_dollars, dollars,
                 why="A billion frames take 10⁹ / speed seconds, and every part is paid for them.")
-killed = Exercise(
-    lambda answer: expect_choice(answer, "all go back", {
+killed = choice(
+    "all go back", {
         "the other goes on": "After each update both have the same weights, because they average their gradients. With "
                              "whom would the other one average?",
         "the run ends": "The supervisor is alive, and it starts what dies. From where can a learner go on?",
-    }),
-    "all go back",
+    },
     why="Gradients are averaged among a fixed number of learners, so they are one unit: all start again from the "
         "newest checkpoint. The more learners, the more often one of them dies.",
 )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
-from workbench.lessons.answers import expect_choice
+from workbench.lessons.answers import choice
 from workbench.lessons.exercise import Exercise
 from workbench.lessons.sealed_runs import SEALED
 
@@ -34,31 +31,23 @@ WHERE_TO_LOOK = {
 }
 
 
-def _check(number: int, answer: Any) -> None:
+def _diagnosis(number: int) -> Exercise:
     fault = SEALED[number].fault
     hints = {field: f"{text} {WHERE_TO_LOOK[number]}" for field, text in SIGNATURES.items() if field != fault}
-    expect_choice(answer, fault, hints)
-
-
-def _diagnosis(number: int) -> Exercise:
-    return Exercise(partial(_check, number), SEALED[number].fault, why=SEALED[number].evidence)
+    return choice(fault, hints, why=SEALED[number].evidence)
 
 
 broken_1, broken_2, broken_3, broken_4, broken_5, broken_6 = map(_diagnosis, SEALED)
 
 
-def _check_runs_needed(answer: Any) -> None:
-    expect_choice(answer, "c", {
+evidence = choice(
+    "c", {
         "a": "That run is one sample, and its curve belongs to a schedule that nobody wrote down beforehand: the "
              "fault, your guesses and the rescue are all in it.",
         "b": "Forks share everything up to their checkpoint, its luck included: they compare what came after, from one "
              "beginning.",
         "d": "The winner was chosen because its value was high, and some of that is luck. New seeds show how much.",
-    })
-
-
-evidence = Exercise(
-    _check_runs_needed, "c",
+    },
     why="What you claim is a configuration, or a schedule, so run exactly that from the beginning, with seeds that had "
         "no part in the choice, and show their spread.",
 )
