@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -56,6 +58,13 @@ def test_an_answer_that_raises_is_told_its_line() -> None:
         return values["x"]
 
     assert 'values["x"]' in check("vtrace.targets", mine).text
+
+
+def test_an_answer_of_the_first_lesson_is_checked_without_torch() -> None:
+    code = ("import sys; from workbench.lessons import check; print(check('first_run.restart', 'goes on').right, "
+            "'torch' in sys.modules)")
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=240)
+    assert said.stdout.split() == ["True", "False"]
 
 
 def test_an_unknown_exercise_has_a_near_name() -> None:

@@ -107,21 +107,26 @@ def solved(name: str, answer: Any) -> Any:
 
 
 def named(name: str) -> Exercise:
-    """The exercise of that name. Raises UnknownName."""
-    found = every()
+    """The exercise of that name. Only its own module is imported: others load torch. Raises UnknownName."""
+    module = name.partition(".")[0]
+    found = _of_module(module) if module in _modules() else {}
     if name not in found:
-        raise UnknownName.among("exercise", name, found)
+        raise UnknownName.among("exercise", name, every())
     return found[name]
 
 
 def every() -> dict[str, Exercise]:
     """All exercises by name, "module.attribute"."""
-    return {
-        f"{module.name}.{attribute}": value
-        for module in pkgutil.iter_modules(exercises.__path__)
-        for attribute, value in vars(importlib.import_module(f"{exercises.__name__}.{module.name}")).items()
-        if isinstance(value, Exercise)
-    }
+    return {name: exercise for module in _modules() for name, exercise in _of_module(module).items()}
+
+
+def _modules() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(exercises.__path__)]
+
+
+def _of_module(module: str) -> dict[str, Exercise]:
+    attributes = vars(importlib.import_module(f"{exercises.__name__}.{module}"))
+    return {f"{module}.{name}": value for name, value in attributes.items() if isinstance(value, Exercise)}
 
 
 def _line_of(error: BaseException, answer: Any) -> str:
