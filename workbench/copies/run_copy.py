@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +55,19 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     _copy_metrics(run.metrics, target / "metrics.sqlite")
     _prune(target / "checkpoints")
     return newest.frames
+
+
+def folders(run: RunDirectory) -> set[str]:
+    """Names of the folders of its checkpoints, by which a new one is noticed; none if they cannot be listed."""
+    with suppress(OSError):
+        return set(os.listdir(run.checkpoints))
+    return set()
+
+
+def not_there(name: str, where: str, names: Sequence[str]) -> RunNotFound:
+    """The error for a run that is none of `names`, which are copied to `where`, such as "in /drive"."""
+    hint = nearest(name, names) or f" It has: {', '.join(names) or 'none'}."
+    return RunNotFound(f"there is no run {name!r} {where}.{hint}")
 
 
 def _check_own(target: Path, run: RunDirectory) -> None:
@@ -171,9 +184,7 @@ def _copied_run(name: str, folder: str | Path | None) -> RunDirectory:
         raise RunNotFound(f"there is no run {name!r} here, and no folder to look in: call colab.prepare() first.")
     source = RunDirectory(Path(folder).expanduser().absolute() / name)
     if not source.record.exists():
-        names = sorted(path.parent.name for path in Path(folder).glob("*/run.json"))
-        hint = nearest(name, names) or f" It has: {', '.join(names) or 'none'}."
-        raise RunNotFound(f"there is no run {name!r} in {folder}.{hint}")
+        raise not_there(name, f"in {folder}", sorted(path.parent.name for path in Path(folder).glob("*/run.json")))
     return source
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench import checkpoints
 from workbench.copies import run_copy
-from workbench.errors import InvalidInput, MissingPackage, RunNotFound, StorageFailed, nearest
+from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.rundir import RunDirectory
 
 _META = "meta.json"
@@ -70,7 +70,7 @@ class Storage:
     def fetch(self, name: str, into: Path) -> None:
         """Copy what is kept of that run to `into`/`name`. Raises RunNotFound with the nearest name, StorageFailed."""
         if self._record(name) is None:
-            raise self._not_found(name)
+            raise run_copy.not_there(name, f"at {self.url}", self.names())
         target, source = into / name, self._at(name)
         self._files.invalidate_cache()
         try:
@@ -150,11 +150,6 @@ class Storage:
                 with suppress(OSError):
                     self._files.rm_file(f"{there}/{_META}")
                     self._files.rm(there, recursive=True)
-
-    def _not_found(self, name: str) -> RunNotFound:
-        names = self.names()
-        hint = nearest(name, names) or f" It has: {', '.join(names) or 'none'}."
-        return RunNotFound(f"there is no run {name!r} at {self.url}.{hint}")
 
     def _failed(self, error: BaseException) -> StorageFailed:
         return StorageFailed(f"storage at {self.url} cannot be used now: {type(error).__name__}: {error}. Check the "

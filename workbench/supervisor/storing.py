@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from workbench.copies import run_copy
 from workbench.copies.storage import Storage
 from workbench.errors import WorkbenchError
 from workbench.rundir import RunDirectory
@@ -39,11 +40,17 @@ class StoredCopy:
             self._on_failure(f"the last checkpoint was not copied to {self._url} within {within_s:.0f} s")
 
     def _copy_on(self) -> None:
-        while not self._ended.wait(_EVERY_S):
-            self._copy()
-        self._copy()
+        """Copy whenever the checkpoints have changed: to look for a new one in storage reads the newest one whole."""
+        copied: set[str] = set()
+        ended = False
+        while not ended:
+            ended = self._ended.wait(_EVERY_S)
+            folders = run_copy.folders(self._run)
+            if folders != copied and self._copies():
+                copied = folders
 
-    def _copy(self) -> None:
+    def _copies(self) -> bool:
+        """Whether the newest checkpoint is in storage now; if not, why is said once."""
         try:
             Storage(self._url).keep(self._run)
             self._said = ""
@@ -52,3 +59,4 @@ class StoredCopy:
             if why != self._said:
                 self._on_failure(f"the newest checkpoint was not copied to storage, and is tried again: {why}")
             self._said = why
+        return not self._said

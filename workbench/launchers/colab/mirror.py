@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from workbench import rundir
-from workbench.copies.run_copy import copy
+from workbench.copies.run_copy import copy, folders
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
@@ -58,17 +57,10 @@ def main(run_dir: str, folder: str) -> int:
 
 def _wait_for_change(run: RunDirectory, ended: threading.Event) -> None:
     """Return when there is another checkpoint, the run has ended, or after `_RETRY_S`."""
-    until, folders = time.monotonic() + _RETRY_S, _folders(run)
+    until, before = time.monotonic() + _RETRY_S, folders(run)
     while time.monotonic() < until and not ended.wait(_WAKE_S):
-        if _folders(run) != folders or not lock.is_alive(run):
+        if folders(run) != before or not lock.is_alive(run):
             return
-
-
-def _folders(run: RunDirectory) -> set[str]:
-    """Names of the folders of its checkpoints; none if they cannot be listed."""
-    with suppress(OSError):
-        return set(os.listdir(run.checkpoints))
-    return set()
 
 
 class _Mirror:
