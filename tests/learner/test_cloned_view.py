@@ -31,6 +31,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "stacked images and memory": ("testing/catch-v0", {"network": "small-cnn-lstm", "frame_stack": 4}),
     "several choices": (Kinds, {"environment_options": {"kind": "parts"}, "frame_stack": 2}),
     "switches, an image and a vector": (Kinds, {"environment_options": {"kind": "switches", "planes": True}}),
+    "choices, switches and numbers": (Kinds, {"environment_options": {"kind": "mixed"}}),
     "numbers and memory": (Kinds, {"environment_options": {"kind": "numbers"}, "network": "mlp-lstm"}),
 }
 

@@ -135,7 +135,8 @@ def _seen(rollout: Rollout) -> Array:
 def _kept_actions(rollout: Rollout) -> Array:
     """The actions as unrolls keep them (`ActionSpec`): for numbers u, of which the environment got tanh(u)."""
     spec = rollout.action_spec
-    if spec.kind == "tanh_normal":
-        u: Array = np.arctanh(rollout.actions.astype(np.float64).clip(-_NEARLY_1, _NEARLY_1)).astype(np.float32)
-        return u
-    return rollout.actions.astype(spec.dtype)
+    actions = rollout.actions.astype(spec.dtype)
+    numbers = np.array(spec.sizes) == 0  # columns
+    if numbers.any():
+        actions[:, numbers] = np.arctanh(actions[:, numbers].astype(np.float64).clip(-_NEARLY_1, _NEARLY_1))
+    return actions

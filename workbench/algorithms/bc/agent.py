@@ -64,8 +64,11 @@ class BC(Algorithm):
 
     def _judged(self, logits: Tensor, actions: Tensor) -> tuple[str, Tensor]:
         """How near the likeliest actions are to the demonstrated ones, [T, B], and what that is called."""
-        chosen, kind = self.distribution.mode(logits), self.spec.actions.kind
-        if kind == "tanh_normal":
+        chosen, spec = self.distribution.mode(logits), self.spec.actions
+        choices = [column for column, size in enumerate(spec.sizes) if size]
+        if not choices:
             to_environment = self.distribution.to_environment
             return "action_error", targets.distance(to_environment(chosen), to_environment(actions))
-        return "accuracy", targets.agreement(chosen, actions, parts=kind != "categorical")
+        if spec.parts:  # a number is never met exactly
+            chosen, actions = chosen[..., choices], actions[..., choices]
+        return "accuracy", targets.agreement(chosen, actions, parts=spec.kind != "categorical")
