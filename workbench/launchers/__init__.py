@@ -8,7 +8,6 @@ import pkgutil
 
 from workbench import imports, trackers
 from workbench.config import RunConfig, hardware
-from workbench.copies.storage import Storage
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.launchers.contract import Launched, Launcher, Resources
 
@@ -41,6 +40,8 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
                           "build for your GPU, or choose device='cpu' or 'auto'.")
     trackers.check_installed(config.track)
     if config.storage:
+        from workbench.copies.storage import Storage
+
         Storage(config.storage).names()
     launcher.check(config)
     if config.device in ("xla", "tpu") and config.launcher != "ray" and not _drives(config.device):

@@ -6,18 +6,19 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench import rundir
 from workbench.config import ALGORITHMS, DemonstrationsConfig, RunConfig
 from workbench.errors import InvalidInput, UnknownName
-from workbench.playing import store
-from workbench.playing.rollout import Rollout, load
 from workbench.replay import demonstration_file
 from workbench.replay.demonstration_file import Episode
 from workbench.trajectory import Array, EnvironmentSpec, Flags
+
+if TYPE_CHECKING:
+    from workbench.playing.rollout import Rollout
 
 _NEARLY_1 = 1 - 1e-6  # the largest number of an action that u can stand for in float32: as `policies.player`
 _RECORDERS = "wb.rollout(run) and wb.play(run) record them."
@@ -69,6 +70,9 @@ def _imitators() -> list[str]:
 
 def _rollout(source: Any) -> Rollout:
     """The rollout itself, or the one in a folder. Raises InvalidInput, StorageFailed."""
+    from workbench.playing import store  # not with the module, which every launch imports
+    from workbench.playing.rollout import Rollout, load
+
     if isinstance(source, Rollout):
         return source
     if not isinstance(source, str | Path) or not str(source):
@@ -84,6 +88,8 @@ def _rollout(source: Any) -> Rollout:
 
 def _kept(name: str) -> Path:
     """The folder of that name among those that were kept. Raises UnknownName, and InvalidInput if there are several."""
+    from workbench.playing import store
+
     home = rundir.home()
     folders = [record.parent for pattern in ("rollouts/*", "runs/*/rollouts/*")
                for record in sorted(home.glob(f"{pattern}/{store.RECORD}"))]

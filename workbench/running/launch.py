@@ -12,7 +12,6 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
-from workbench.copies.storage import is_url, restored
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import StorageFailed, checked_arguments
 from workbench.rundir import sealed
@@ -135,6 +134,8 @@ def resume(
         AccessDenied: it is another user's, or needs code that no launch of yours on this machine wrote.
         and, while it starts, the errors of `launch`.
     """
+    from workbench.copies.storage import is_url, restored
+
     if is_url(name):
         name = restored(str(name), trust_code=Setting("trust_code", bool, False, "").check(trust_code))
     directory = rundir.find(name)

@@ -19,7 +19,6 @@ from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
 from workbench.config.own_algorithm import named_algorithm
-from workbench.copies.storage import Storage
 from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -299,8 +298,11 @@ def created(
 
 def _check_stored(record: dict[str, Any], name: str) -> None:
     """Raises RunExists if the run's storage has another run of that name, such as one whose machine has ended."""
-    url = record["config"].get("storage")
-    if url and name in Storage(url).names():
+    if not (url := record["config"].get("storage")):
+        return
+    from workbench.copies.storage import Storage
+
+    if name in Storage(url).names():
         raise RunExists(f"{url} has a run {name!r}. Go on with it: wb.resume('{url}/{name}'); or choose another name.")
 
 

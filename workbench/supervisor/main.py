@@ -13,9 +13,8 @@ import psutil
 
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
-from workbench.supervisor import ray_notices, run_record, spot_notices
+from workbench.supervisor import run_record
 from workbench.supervisor.hosts.host import Place, ThisMachine
-from workbench.supervisor.hosts.ray import RayPlace
 from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.wire.lifeline import end_with_parent
@@ -51,16 +50,24 @@ def _place(run: RunDirectory, lock_descriptor: int) -> Place:
     """The place of the run's processes, by its launcher."""
     if run.config().launcher != "ray":
         return ThisMachine(run, keep_open=lock_descriptor)
+    from workbench.supervisor.hosts.ray import RayPlace
+
     end_with_parent()  # Ray starts another supervisor when the host or node of this one is lost
     return RayPlace(run)
 
 
 def _watch(supervisor: Supervisor, place: Place) -> None:
-    """Listen for whoever may take the run's machines back."""
+    """Listen for whoever may take the run's machines back. What few runs need is imported for those alone."""
     if spot := supervisor.config.spot:
-        spot_notices.watch(spot, on_notice=supervisor.taken_back,
+        from workbench.supervisor import spot_notices
+
+        spot_notices.watch(spot, on_notice=lambda notice: supervisor.taken_back(notice.words, notice.seconds),
                            on_silence=lambda text: supervisor.event("error", text))
-    if isinstance(place, RayPlace):
+    if supervisor.config.launcher == "ray":
+        from workbench.supervisor import ray_notices
+        from workbench.supervisor.hosts.ray import RayPlace
+
+        assert isinstance(place, RayPlace)
         ray_notices.watch(place, on_drain=supervisor.drained, say=supervisor.event)
 
 

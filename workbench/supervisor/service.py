@@ -8,7 +8,6 @@ from typing import Any
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
-from workbench.supervisor.storing import StoredCopy
 from workbench.supervisor.supervisor import Outcome, Supervisor
 from workbench.tables import counted
 from workbench.wire.endpoints import SUPERVISOR, serve_run
@@ -22,7 +21,11 @@ MOST_ON_WALL = 64
 def serve(run: RunDirectory, supervisor: Supervisor) -> None:
     """Supervise the run to its end, answer control calls, and keep its copy in storage, meanwhile."""
     storage = supervisor.config.storage
-    stored = StoredCopy(run, storage, on_failure=lambda why: supervisor.event("error", why)) if storage else None
+    stored = None
+    if storage:
+        from workbench.supervisor.storing import StoredCopy
+
+        stored = StoredCopy(run, storage, on_failure=lambda why: supervisor.event("error", why))
     server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
                        on_flood=lambda text: supervisor.event("error", text))
     try:

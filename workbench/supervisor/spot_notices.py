@@ -26,7 +26,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 SERVER = "WORKBENCH_SPOT_SERVER"  # replaces the metadata server, for tests
-LEAVE_S = 4.0  # of the notice's time, for what comes after the checkpoint
 _EVERY_S = 2.0
 _ANSWER_S = 2.0
 _UNHEARD = 5  # answers that fail in a row before it is said

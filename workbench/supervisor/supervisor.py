@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints, trackers
 from workbench.checkpoints import Checkpoint
@@ -33,9 +33,7 @@ from workbench.supervisor.hosts.host import Place
 from workbench.supervisor.hosts.local import Ending
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild, ProcessGroup
-from workbench.supervisor.ray_notices import Drain
 from workbench.supervisor.run_record import RunRecord, log
-from workbench.supervisor.spot_notices import LEAVE_S, Notice
 from workbench.supervisor.stopping_rules import Budget
 from workbench.supervisor.tracking import Trackers
 from workbench.tables import counted
@@ -43,12 +41,16 @@ from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.lifeline import PASSING
 from workbench.wire.rpc import Caller
 
+if TYPE_CHECKING:
+    from workbench.supervisor.ray_notices import Drain
+
 TURN_S = 0.1
 POLL_LEARNER_S = 0.5
 PUBLISH_S = 1.0
 COMMAND_S = 30.0  # the learner obeys between two updates
 _TURN_TO_COMMAND_S = 8.0  # with COMMAND_S less than the time that a client waits
 _EXIT_S = 1.0  # for the end of a learner that did not answer the call to stop
+_LEAVE_S = 4.0  # of the time before a machine is taken back, for what comes after the checkpoint
 _MAX_FAILURES = 5  # of one child within a minute
 _OUTCOME_S = 10.0  # for attempts to write the run's outcome to a full disk
 
@@ -199,19 +201,19 @@ class Supervisor:
             self._outcome = self._outcome or outcome
         self._wake.set()
 
-    def taken_back(self, notice: Notice) -> None:
-        """Write a checkpoint before this machine goes. A run on a cluster then moves, as with any lost node; another
-        stops, and is resumed on the next machine."""
-        within_s = max(1.0, notice.seconds - LEAVE_S)
+    def taken_back(self, words: str, seconds: float) -> None:
+        """Write a checkpoint before this machine goes, in so many seconds, as the words say. A run on a cluster then
+        moves, as with any lost node; another stops, and is resumed on the next machine."""
+        within_s = max(1.0, seconds - _LEAVE_S)
         if self.config.launcher != "ray":
             how = "stopped in time; wb.resume goes on, on the next machine"
-            self.end(Outcome("stopped", f"{notice.words}: {how}", timeout_s=within_s))
+            self.end(Outcome("stopped", f"{words}: {how}", timeout_s=within_s))
             return
         try:
             self.ask_learner("checkpoint", timeout_s=within_s, reason="spot")
-            self.event("checkpoint", f"{notice.words}: a checkpoint is written; the run moves when its node is gone")
+            self.event("checkpoint", f"{words}: a checkpoint is written; the run moves when its node is gone")
         except WorkbenchError as error:
-            self.event("error", f"{notice.words}, and no checkpoint was written: {error}")
+            self.event("error", f"{words}, and no checkpoint was written: {error}")
 
     def drained(self, drain: Drain) -> None:
         """Leave a node that its cluster takes away: actors start elsewhere at once; for the learner or the supervisor
@@ -223,7 +225,7 @@ class Supervisor:
             self._actors_to_end.put((int(name.removeprefix("actor-")), "move"))
         self._wake.set()
         if len(actors) < len(drain.names):
-            self.taken_back(Notice(str(drain), drain.seconds))
+            self.taken_back(str(drain), drain.seconds)
 
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress of the last status; without progress before a resumed learner's first."""
