@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,18 +13,6 @@ from tests.conftest import eventually
 
 # A run of environments that count, as small as it gets.
 COUNTING = {"actors": 2, "envs_per_actor": 2, "batch_size": 2, "unroll_length": 5, "learner_threads": 1}
-
-
-@contextmanager
-def no_room_for(pid: int) -> Iterator[None]:
-    """No file can grow that this process writes, as on a full disk (the error is EFBIG instead of ENOSPC)."""
-    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 @contextmanager

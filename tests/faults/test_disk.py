@@ -14,8 +14,9 @@ import pytest
 import workbench as wb
 from tests import conftest
 from tests.conftest import eventually, mounted_disk, processes_of
-from tests.faults.harm import COUNTING, complete, full, messages, no_room_for
+from tests.faults.harm import COUNTING, complete, full, messages
 from workbench.errors import HomeNotWritable, StorageFailed
+from workbench.lessons.harm import no_room_for
 
 WAITS = "waiting for the disk, to go on by itself: "
 

@@ -10,6 +10,7 @@ import pytest
 import workbench as wb
 from workbench.config import RunConfig, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.learner import learner
 from workbench.learner.inference.actor_streams import LARGEST_ACTOR
 from workbench.learner.learner import Learner
 from workbench.planning.constants import accelerators, by_size, constants, environment_of, environments, known
@@ -199,7 +200,8 @@ def test_a_plan_that_launch_would_refuse_says_so():
 
 def test_the_limits_of_a_plan_are_those_of_the_code():
     assert settings(RunConfig)["checkpoint_interval_s"].default == CHECKPOINT_INTERVAL_S
-    assert f"threads={LEARNER_THREADS}" in inspect.getsource(Learner.run)
+    assert "threads=LEARNER_THREADS" in inspect.getsource(Learner.run)
+    assert learner.LEARNER_THREADS == LEARNER_THREADS
     assert MOST_ACTORS == LARGEST_ACTOR
 
 

@@ -36,7 +36,7 @@ from workbench.trajectory import EnvironmentSpec
 from workbench.wire import handover
 from workbench.wire.endpoints import learner_name, serve_run
 from workbench.wire.messages import Hello
-from workbench.wire.rpc import Server
+from workbench.wire.rpc import LEARNER_THREADS, Server
 
 
 class Learner:
@@ -89,8 +89,8 @@ class Learner:
         """Train until stopped or finished. Raises the error that made it fail."""
         state, run, rank = self.state, self.run_directory, self.learners.rank
         server: Server = serve_run(
-            run, learner_name(rank), calls=self.calls.methods(), streams={"play": self.streams.play}, threads=1024,
-            on_flood=self.calls.floods.append,
+            run, learner_name(rank), calls=self.calls.methods(), streams={"play": self.streams.play},
+            threads=LEARNER_THREADS, on_flood=self.calls.floods.append,
         )
         if state.config.transport == "auto" and handover.available():
             self.streams.offer_memory(run.memory_socket(rank), run.token())

@@ -65,6 +65,16 @@ def stopped(run: Run, who: str) -> Iterator[None]:
 def full_disk(run: Run) -> Iterator[None]:
     """No file can grow that the learner writes, as on a full disk, until the end of the block.
 
+    Raises InvalidInput on another system than Linux.
+    """
+    with no_room_for(process(run, "learner").pid):
+        yield
+
+
+@contextmanager
+def no_room_for(pid: int) -> Iterator[None]:
+    """No file can grow that this process writes, as on a full disk (the error is EFBIG instead of ENOSPC).
+
     The limit is the process's own, so it needs no rights and touches no other file. Raises InvalidInput on another
     system than Linux, where nobody can set it from outside.
     """
@@ -72,7 +82,6 @@ def full_disk(run: Run) -> Iterator[None]:
         raise InvalidInput("only Linux lets one process limit the files of another. Read on without this experiment.")
     import resource
 
-    pid = process(run, "learner").pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
     try:

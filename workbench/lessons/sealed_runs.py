@@ -54,11 +54,11 @@ SEALED = {
         "The value loss falls, so the network does learn. Only the policy does not: its entropy stays at ln 2, and "
         "the entropy loss is far larger than the policy loss. The bonus for being random outweighs the rewards."),
     3: Sealed("max_gradient_norm", {
-        "learning_rate": 4e-3, "entropy_cost": 3e-4, "max_gradient_norm": 1e-6, "discount": 0.98, "reward_scale": 0.5,
+        "learning_rate": 1.5e-3, "entropy_cost": 3e-4, "max_gradient_norm": 1e-6, "discount": 0.98, "reward_scale": 0.5,
         "pg_rho_clip": 5.0, "baseline_cost": 1.0},
-        "Nothing moves, neither the entropy nor the value loss, though the learning rate is high. The gradient norm, "
-        "which is recorded before clipping, is a million times what it is clipped to. Adam would make up for that, "
-        "but such a gradient is small beside its ε of 1e-5, and so is the step."),
+        "Nothing moves, neither the entropy nor the value loss, though the learning rate is a usual one. The gradient "
+        "norm, which is recorded before clipping, is a million times what it is clipped to. Adam would make up for "
+        "that, but such a gradient is small beside its ε of 1e-5, and so is the step."),
     4: Sealed("discount", {
         "learning_rate": 3e-3, "entropy_cost": 1e-4, "max_gradient_norm": 0.02, "discount": 0.05, "reward_scale": 2.0,
         "pg_rho_clip": 30.0, "baseline_cost": 0.2},

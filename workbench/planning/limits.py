@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from workbench.planning.constants import constant, known
 from workbench.tables import Columns, Table
-from workbench.wire.rpc import THREADS_OF_CALLS
+from workbench.wire.rpc import LEARNER_THREADS, THREADS_OF_CALLS
 
 MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
-LEARNER_THREADS = 1024  # of its server: each stream of an actor keeps one
 STREAMS = LEARNER_THREADS - THREADS_OF_CALLS  # a busy machine is slow long before
 CHECKPOINT_COPIES = 3  # of float32: the weights, and at most two moments of an optimizer
 CHECKPOINT_INTERVAL_S = 600.0  # default of launch()

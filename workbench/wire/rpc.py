@@ -51,6 +51,7 @@ _BEYOND_SERVER_OPTIONS = [*_BEYOND_OPTIONS, ("grpc.http2.min_ping_interval_witho
 # no call under way, is closed. Their number is bounded, so that the process keeps descriptors for itself.
 _HANDSHAKE_MS, _IDLE_MS = 10_000, 30_000
 _MOST_DESCRIPTORS, _RESERVED_DESCRIPTORS = 65_536, 256
+LEARNER_THREADS = 1024  # of its server: each stream of an actor keeps one
 THREADS_OF_CALLS = 16  # of a server that also serves streams
 CERTIFICATE_NAME = "rl-workbench"  # of every run's certificate, whatever its host
 
