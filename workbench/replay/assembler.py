@@ -56,6 +56,7 @@ class UnrollAssembler:
         starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
         self._before = {name: np.zeros((*starts, *shape), dtype) for name, (shape, dtype) in layout.per_unroll.items()}
         self.size = num_envs
+        self._views: dict[int, dict[str, Any]] = {}  # of a slot's unroll
         self._free: list[int] = []  # slots; the one that was used last is taken first, since it is in the cache
         self._slots = np.arange(num_envs)  # that the environments fill
         self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: as many are left out
@@ -118,14 +119,21 @@ class UnrollAssembler:
         for table in self._before.values():
             table[following, :-1] = table[full, 1:]
         self._slots[row], self._index[row] = following, shared
-        arrays = {name: table[full] for name, table in self._steps.items()}
-        arrays |= {name: table[full, 0] for name, table in self._before.items()}
         if self._frames is not None:
             self._frames.hand_on(full, following, shared)
-            arrays["observation"] = self._frames.unroll(full)
-        unroll = Unroll.of(arrays, env_id=row, run_id=int(self._run_ids[row]))
+        unroll = Unroll.of(self._arrays(full), env_id=row, run_id=int(self._run_ids[row]))
         weakref.finalize(unroll, self._free.append, full).atexit = False
         return unroll
+
+    def _arrays(self, slot: int) -> dict[str, Any]:
+        """Those of the slot's unroll: views, made once."""
+        if (arrays := self._views.get(slot)) is None:
+            arrays = {name: table[slot] for name, table in self._steps.items()}
+            arrays |= {name: table[slot, 0] for name, table in self._before.items()}
+            if self._frames is not None:
+                arrays["observation"] = self._frames.unroll(slot)
+            self._views[slot] = arrays
+        return arrays
 
     def _take_slot(self) -> int:
         if not self._free:
@@ -138,6 +146,7 @@ class UnrollAssembler:
         self._before = {name: grown(table, more) for name, table in self._before.items()}
         if self._frames is not None:
             self._frames.grow(more)
+        self._views.clear()
         self._free += reversed(range(self.size, self.size + more))
         self.size += more
 
