@@ -154,3 +154,18 @@ def test_means_of_scores_stand_beside_those_of_returns_and_are_none_where_nobody
     assert (told["episode_return"], told["episode_score"], told["evaluation_score"]) == (2.0, 2.5, -1.0)
     writer.close()
     assert MetricsReader(tmp_path / "metrics.sqlite").series("episode_score")["value"].tolist() == [5.0, 0.0]
+
+
+def test_a_mean_has_an_episode_of_each_environment_where_more_than_a_hundred_begin_together(tmp_path) -> None:
+    """All play the same policy, and those that lose at once end first."""
+    writer, environments = MetricsWriter(tmp_path / "metrics.sqlite"), 448
+    log = EpisodeLog(writer, environments=lambda kind: environments)
+    found = []
+    for _ in range(3):
+        for env in range(environments):
+            log.add(Episode("training", env, env - environments // 2, 10), Progress(1, 1, 1, 0.0))
+            found.append(log.status()["episode_return"])
+    assert log.status()["episodes_in_mean"] == environments
+    settled = found[environments - 1 :]
+    assert min(settled) == max(settled) == -0.5
+    writer.close()

@@ -59,8 +59,9 @@ class RunConfig:
     max_cost: float | None = setting(None, "cost at which the run finishes, in the currency of price_per_hour; None: "
                                      "no limit", low=1e-6, high=1e12, live=True, group="stop rules")
     target_return: float | None = setting(
-        None, "mean return at which the run finishes: of the last 100 episodes, 20 at least, of environments that "
-        "evaluate, if any do; None: it goes on", low=-1e12, high=1e12, live=True, group="stop rules")
+        None, "mean return at which the run finishes: of the last 100 episodes (of one for each environment, if there "
+        "are more), 20 at least, of environments that evaluate, if any do; None: it goes on",
+        low=-1e12, high=1e12, live=True, group="stop rules")
     patience_frames: int | None = setting(None, "frames without a higher mean return after which the run finishes; "
                                           "None: it goes on", unit="frames", low=1, high=10**13,
                                           live=True, group="stop rules")
@@ -149,6 +150,11 @@ class RunConfig:
     def evaluating_per_actor(self) -> int:
         """Environments of each actor that evaluate; at least one trains."""
         return min(int(self.hyperparameters.evaluation_envs_per_actor), self.envs_per_actor - 1)
+
+    def environments(self, kind: str) -> int:
+        """The run's environments of a kind, "training" or "evaluation"."""
+        evaluating = self.evaluating_per_actor
+        return self.actors * (evaluating if kind == "evaluation" else self.envs_per_actor - evaluating)
 
     @property
     def replays(self) -> bool:

@@ -1,7 +1,8 @@
 """Whether a run's return has collapsed: the one definition, as a pure function of one status after the other.
 
-A run is judged by one mean over the last hundred episodes: of environments that evaluate, if any do, else of those that
-train; of the score, where the environment tells one beside a shaped reward, else of the return (`judged_by`).
+A run is judged by one mean over the last hundred episodes, or more (`LearnerStatus.episode_return`): of environments
+that evaluate, if any do, else of those that train; of the score, where the environment tells one beside a shaped
+reward, else of the return (`judged_by`).
 
     first ──────────▶ best ──────────▶ now
            rise                fall

@@ -47,11 +47,11 @@ def _returns() -> tuple[Metric, ...]:
         metrics += [
             Metric(f"{prefix}_return", f"sum of the rewards of one episode, {whose}; neither scaled nor clipped",
                    "reward", EPISODE, "returns"),
-            Metric(f"{prefix}_return_mean", f"mean return of the last 100 episodes or fewer, {whose}", "reward",
-                   SECOND, "returns"),
+            Metric(f"{prefix}_return_mean", "mean return of the last 100 episodes or fewer (of one for each "
+                   f"environment, if there are more), {whose}", "reward", SECOND, "returns"),
             Metric(f"{prefix}_score", f"score of one episode, {whose}; only where the environment reports a score "
                    "beside its rewards", "score", EPISODE, "returns"),
-            Metric(f"{prefix}_score_mean", f"mean score of the last 100 episodes or fewer, {whose}", "score", SECOND,
+            Metric(f"{prefix}_score_mean", f"mean score of the same episodes, {whose}", "score", SECOND,
                    "returns"),
             Metric(f"{prefix}_length", f"length of one episode, {whose}", "steps", EPISODE, "returns"),
         ]

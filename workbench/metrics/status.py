@@ -132,9 +132,10 @@ class LearnerStatus(Plain):
     """What a learner has done, and measured in the last second.
 
     Attributes:
-        episode_return, episode_length: means of the last 100 training episodes, or None before the first.
+        episode_return, episode_length: means of the last training episodes, or None before the first: of 100, or of
+            one for each environment, if there are more.
         episodes_in_mean: episodes behind `episode_return`; None: not known.
-        evaluation_return: mean of the last 100 episodes of environments that evaluate, or None before the first.
+        evaluation_return: the same mean of environments that evaluate.
         evaluation_episodes: episodes behind `evaluation_return`.
         episode_score, evaluation_score: the same means of what the environment itself counts, where it tells a score
             beside a shaped reward; else None.

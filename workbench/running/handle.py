@@ -154,7 +154,7 @@ class Run:
     def best(self) -> Checkpoint | None:
         """The good checkpoint on disk whose last episodes had the highest mean, the earliest of several; or None.
 
-        The mean is that of up to a hundred episodes, of 20 at least, when it was written: of environments that
+        The mean is that of the last episodes (`status`), of 20 at least, when it was written: of environments that
         evaluate, if any do; of scores, where there are any. Pruning keeps this checkpoint.
         """
         return best_checkpoint(checked(self._directory))

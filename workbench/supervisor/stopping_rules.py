@@ -6,9 +6,9 @@
     target_return            the mean return
     patience_frames          the frames since the best mean return
 
-The mean return is that of environments that evaluate, if any do, else of those that train: over the last 100 episodes,
-and of at least LEAST_EPISODES. `total_frames` is the learner's own rule. The status holds the hours and the cost, so
-that a resumed run goes on with them.
+The mean return is that of environments that evaluate, if any do, else of those that train: over the last 100 episodes
+(or one for each environment, if there are more), and of at least LEAST_EPISODES. `total_frames` is the learner's own
+rule. The status holds the hours and the cost, so that a resumed run goes on with them.
 """
 
 from __future__ import annotations

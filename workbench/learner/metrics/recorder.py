@@ -31,7 +31,7 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training.data_parallel import Learners
 from workbench.metrics import MetricsWriter, Progress
 from workbench.metrics.bottleneck import limit
-from workbench.metrics.collapse import judged_by
+from workbench.metrics.collapse import EPISODES, judged_by
 from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
@@ -45,14 +45,23 @@ _WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors 
 
 
 class EpisodeLog:
-    """Writes all episodes, and keeps the last hundred of each kind for the status; `evaluates`: whether any environment
-    does."""
+    """Writes all episodes, and keeps the last of each kind for the status: a hundred, or one for each environment, if
+    there are more.
 
-    def __init__(self, writer: MetricsWriter, episodes: int = 0, *, evaluates: bool = False) -> None:
-        self._writer, self._evaluates = writer, evaluates
-        self._returns: dict[str, deque[float]] = {kind: deque(maxlen=100) for kind in ("training", "evaluation")}
-        self._scores: dict[str, deque[float]] = {kind: deque(maxlen=100) for kind in ("training", "evaluation")}
-        self._lengths: deque[int] = deque(maxlen=100)
+    Episodes that begin together end in the order of their lengths. So of many environments the last hundred episodes
+    are short ones and long ones in turn, and their mean would swing.
+
+    Args:
+        environments: returns how many there are of a kind, "training" or "evaluation".
+    """
+
+    def __init__(
+        self, writer: MetricsWriter, episodes: int = 0, *, environments: Callable[[str], int] = lambda kind: 0
+    ) -> None:
+        self._writer, self._environments = writer, environments
+        self._returns: dict[str, deque[float]] = {kind: deque() for kind in ("training", "evaluation")}
+        self._scores: dict[str, deque[float]] = {kind: deque() for kind in ("training", "evaluation")}
+        self._lengths: deque[int] = deque()
         self._lock = threading.Lock()
         self.episodes = episodes  # of training
 
@@ -60,29 +69,37 @@ class EpisodeLog:
         """Record a finished episode."""
         self._writer.episode(progress, env_id=episode.env_id, episode_return=episode.episode_return,
                              length_steps=episode.length_steps, kind=episode.kind, score=episode.score)
+        most = max(EPISODES, self._environments(episode.kind))
         with self._lock:
-            self._returns[episode.kind].append(episode.episode_return)
+            _keep(self._returns[episode.kind], episode.episode_return, most)
             if episode.score is not None:
-                self._scores[episode.kind].append(episode.score)
+                _keep(self._scores[episode.kind], episode.score, most)
             if episode.kind == "training":
                 self.episodes += 1
-                self._lengths.append(episode.length_steps)
+                _keep(self._lengths, episode.length_steps, most)
 
     def status(self) -> dict[str, Any]:
-        """Numbers of episodes, means of the last hundred, and by which of them the run is judged; None before the
-        first."""
+        """Numbers of episodes, means of the last, and by which of them the run is judged; None before the first."""
+        evaluates = self._environments("evaluation") > 0
         with self._lock:
             training, evaluation = self._returns["training"], self._returns["evaluation"]
-            kind = "evaluation" if self._evaluates else "training"
+            kind = "evaluation" if evaluates else "training"
             scores, judged = self._scores[kind], self._scores[kind] or self._returns[kind]
             return {
                 "episodes": self.episodes, "episode_return": _mean(training), "episode_length": _mean(self._lengths),
                 "episodes_in_mean": len(training), "evaluation_return": _mean(evaluation),
                 "evaluation_episodes": len(evaluation), "episode_score": _mean(self._scores["training"]),
                 "evaluation_score": _mean(self._scores["evaluation"]),
-                "judged_by": judged_by(evaluates=self._evaluates, scored=bool(scores)),
+                "judged_by": judged_by(evaluates=evaluates, scored=bool(scores)),
                 "judged_spread": float(np.std(list(judged))) if judged else None,
             }
+
+
+def _keep(values: deque[Any], value: float, most: int) -> None:
+    """Add a value, and drop the oldest beyond `most`."""
+    values.append(value)
+    while len(values) > most:
+        values.popleft()
 
 
 def _mean(values: Collection[float]) -> float | None:
@@ -207,7 +224,7 @@ class Recorder:
 
     def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
         """Record the activity of this learner (`report`) and of the others, after `episodes` episodes of the run."""
-        self.episodes = EpisodeLog(self._writer, episodes, evaluates=state.config.evaluating_per_actor > 0)
+        self.episodes = EpisodeLog(self._writer, episodes, environments=lambda kind: state.config.environments(kind))
         self._report, self._state = report, state
         self._peers = [Peer(self._run, rank) for rank in range(1, state.config.learners)]
         self._rates, self._idle_cores = Rates(), IdleCores()
