@@ -41,7 +41,8 @@ from workbench.config import RunConfig
 from workbench.supervisor.hosts.host import variables
 
 RESULT = Path(__file__).parent / "results" / "gpu.md"
-FREE = {"server": "inference", "client": "actor", "unrolls": True, "frame_stack": service.STACK, "network": "nature"}
+FREE = {"server": "inference", "client": "actor", "unrolls": True, "frame_stack": service.STACK, "network": "nature",
+        "memory": True}
 GROUP, FLIGHT = 64, 2  # environments per message, and messages in flight on each stream
 CORES = len(os.sched_getaffinity(0))
 

@@ -48,7 +48,7 @@ def test_an_lstms_values_and_gradients_are_those_of_the_cpu():
     found = []
     for device in ("cpu", "cuda"):
         memory.zero_grad()
-        sequence, hidden, cell, slopes = (one.to(device).requires_grad_() for one in drawn)
+        sequence, hidden, cell, slopes = (one.clone().to(device).requires_grad_() for one in drawn)
         outputs, (_, last) = memory.to(device)(sequence, start.to(device), (hidden, cell))
         ((outputs * slopes).sum() + last.sum()).backward()
         gradients = (one.grad for one in (sequence, hidden, cell, *memory.parameters()))
