@@ -12,6 +12,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 import workbench as wb
 from tests.conftest import CALM, eventually
@@ -209,6 +210,51 @@ def test_storage_that_goes_away_is_said_once_and_the_run_goes_on(home: Path, tmp
         assert run.status.state == "training"
     finally:
         run.stop()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders of storage that this process has listed; one below "away" cannot be reached."""
+    folders, glob = [], LocalFileSystem.glob
+
+    def listed(self: LocalFileSystem, path: str, **more: Any) -> Any:
+        folders.append(path)
+        if "/away/" in path:
+            raise OSError("no route to host")
+        return glob(self, path, **more)
+
+    monkeypatch.setattr(LocalFileSystem, "glob", listed)
+    return folders
+
+
+@pytest.mark.parametrize("by", ["{name}", "{url}/{name}"])
+def test_an_outage_of_the_storage_keeps_no_run_that_is_here_from_going_on(
+    by: str, home: Path, tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"file://{tmp_path}/away/kept"
+    run = made("here")
+    config = RunConfig.build("testing/counting-v0", storage=url, **CALM)
+    run.write(config=config.to_json())
+    resumed = wb.resume(by.format(url=url, name="here"))
+    try:
+        assert resumed.wait(updates=1, timeout_s=240).updates >= 1
+        assert "here goes on without its copy" in (said := capsys.readouterr().out) and "no route to host" in said
+    finally:
+        resumed.stop()
+
+
+def test_a_launch_asks_the_storage_for_its_runs_once(home: Path, tmp_path: Path, asked: list[str]) -> None:
+    for number in (1, 2):
+        save(made(f"counting-vtrace-{number}").checkpoints, frames=100)
+        Storage(f"file://{tmp_path}/kept").keep(rundir.find(f"counting-vtrace-{number}"))
+        shutil.rmtree(rundir.find(f"counting-vtrace-{number}").path)
+    asked.clear()
+    run = wb.launch("testing/counting-v0", storage=f"file://{tmp_path}/kept", wait_ready=False, **CALM)
+    run.stop()
+    assert run.name == "counting-vtrace-3", "those names are taken there"
+    assert len(asked) == 1
+    with pytest.raises(StorageFailed, match="no route to host"):
+        wb.launch("testing/counting-v0", storage=f"file://{tmp_path}/away", **CALM)
 
 
 def test_code_from_storage_needs_trust(home: Path, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
 
     Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code.
     """
-    if (rundir.home() / "runs" / name / "run.json").exists():
+    if is_here(name):
         return name
     source = _copied_run(name, folder)
     newest, errors = checkpoints.newest_good(source.checkpoints, replay=False)
@@ -176,6 +176,11 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     warning = f" ({' '.join(errors)})" if errors else ""
     print(f"{name} is here again, at {newest.frames:,} frames{warning}")
     return name
+
+
+def is_here(name: str) -> bool:
+    """Whether this machine has a run of that name."""
+    return (rundir.home() / "runs" / name / "run.json").exists()
 
 
 def _copied_run(name: str, folder: str | Path | None) -> RunDirectory:

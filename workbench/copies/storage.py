@@ -163,6 +163,8 @@ def restored(url: str, *, trust_code: bool = False) -> str:
     was typed in a cell unless `trust_code`, StorageFailed.
     """
     folder, _, name = url.rstrip("/").rpartition("/")
+    if run_copy.is_here(name):
+        return name
     with tempfile.TemporaryDirectory(prefix="rl-workbench-") as into:
         Storage(folder).fetch(name, Path(into))
         return run_copy.restored(name, into, trust_code=trust_code)

@@ -42,7 +42,7 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
     if config.storage:
         from workbench.copies.storage import Storage
 
-        Storage(config.storage).names()
+        Storage(config.storage)  # opened, and not asked: a run that is here goes on without it
     launcher.check(config)
     if config.device in ("xla", "tpu") and config.launcher != "ray" and not _drives(config.device):
         raise imports.missing_xla(config.device)

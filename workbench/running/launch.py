@@ -30,6 +30,7 @@ from workbench.running.starting import (
     created,
     moved_to,
     new_record,
+    note_outage,
     started,
     stem_for,
     with_changes,
@@ -155,6 +156,7 @@ def resume(
     sealed.check(directory.opponent.code, trust_code=trust_code)
     make_private(directory.logs)  # an archive may lack empty folders
     launchers.checked(place, config)
+    note_outage(directory, config.storage)
 
     def prepare() -> None:
         try:

@@ -29,6 +29,7 @@ from workbench.errors import (
     RunExists,
     RunFailed,
     RunNotAlive,
+    StorageFailed,
     UnknownName,
     WaitTimeout,
 )
@@ -276,34 +277,41 @@ def created(
     name: str | None, stem: str, record: dict[str, Any], code: Mapping[str, bytes], place: Launcher,
     prepare: Callable[[RunDirectory], object] = lambda run: None,
 ) -> RunDirectory:
-    """The new run's directory: of that name, or of the first name with `stem` that is free here and in `place`.
+    """The new run's directory: of that name, or of the first name with `stem` that is free here, in `place`, and
+    in its storage.
 
-    Raises RunExists, InvalidInput, HomeNotWritable, see `rundir.create`.
+    Raises RunExists, InvalidInput, StorageFailed, HomeNotWritable, see `rundir.create`.
     """
-    if name is not None:
-        check_name(name)
-        place.check_name(name)
-        _check_stored(record, name)
-        return rundir.create(name, record, code=code, prepare=prepare)
-    for number in count(1):
+    stored = names_in_storage(url := record["config"].get("storage", ""))
+    for candidate in (f"{stem}-{number}" for number in count(1)) if name is None else (name,):
         try:
-            check_name(free := f"{stem}-{number}")
-            place.check_name(free)
-            _check_stored(record, free)
-            return rundir.create(free, record, code=code, prepare=prepare)
+            check_name(candidate)
+            place.check_name(candidate)
+            if candidate in stored:  # such as one whose machine has ended
+                raise RunExists(f"{url} has a run {candidate!r}. Go on with it: wb.resume('{url}/{candidate}'); or "
+                                "choose another name.")
+            return rundir.create(candidate, record, code=code, prepare=prepare)
         except RunExists:
-            continue
+            if name is not None:
+                raise
     raise AssertionError("unreachable")
 
 
-def _check_stored(record: dict[str, Any], name: str) -> None:
-    """Raises RunExists if the run's storage has another run of that name, such as one whose machine has ended."""
-    if not (url := record["config"].get("storage")):
-        return
+def names_in_storage(url: str) -> list[str]:
+    """Names of the runs kept at that URL; "": none. Raises StorageFailed where it can't be reached."""
+    if not url:
+        return []
     from workbench.copies.storage import Storage
 
-    if name in Storage(url).names():
-        raise RunExists(f"{url} has a run {name!r}. Go on with it: wb.resume('{url}/{name}'); or choose another name.")
+    return Storage(url).names()
+
+
+def note_outage(directory: RunDirectory, url: str) -> None:
+    """Say it if the storage of a run that is here cannot be reached now: its supervisor tries again."""
+    try:
+        names_in_storage(url)
+    except StorageFailed as error:
+        notify(f"{directory.name} goes on without its copy, which is made once storage answers: {error}")
 
 
 def check_name(name: str) -> None:

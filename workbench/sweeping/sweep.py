@@ -120,6 +120,7 @@ def sweep(
     parallel = fitting(config) if parallel is None else parallel
     config = sharing_the_machine(config, searched, parallel)
     launchers.checked(launchers.by_name(launcher), config)
+    starting.names_in_storage(config.storage)  # it can be reached
     keep_demonstrations = demonstrating.checked(demonstrations, config)
     weights = None if checkpoint is None else starting.chosen_checkpoint(checkpoint)
     parent = None if weights is None else rundir.parent_of(weights.path, take="weights")
