@@ -43,7 +43,8 @@ How to clone a policy, or yourself, from recorded games: [tools](tools.md#clonin
 OWN = """
 All of them act through central inference and train with one learner or several (gradients are averaged), on CPU, CUDA
 and XLA, with a network with or without an LSTM, under `exact_resume_updates` too. None has been run on a GPU or a TPU
-yet. Each of several learners normalizes advantages over its own minibatch.
+yet. Several learners normalize advantages by the mean and the deviation of all their minibatches together. V-MPO takes
+the better half of each learner's own batch.
 
 ## Your own
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.algorithms.no_waiting import NoWaiting
 from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
 from workbench import algorithms
 from workbench.algorithms import Algorithm, Batch, Loss, Roles, collate
+from workbench.algorithms.advantages import normalised
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput
 from workbench.trajectory import ActionSpec, EnvironmentSpec
@@ -142,6 +144,39 @@ def test_awr(seed: int) -> None:
     }
     for name, value in expected.items():
         assert float(loss.scalars[name]) == pytest.approx(value, rel=1e-4, abs=1e-6), name
+
+
+class TwoInThreads:
+    """Two learners, each of which averages in a thread of its own."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.here, self.barrier = threading.local(), threading.Barrier(2)
+        self.told: list[Any] = [None, None]
+
+    def average(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.told[self.here.rank] = tensor.clone()
+        self.barrier.wait(240)
+        mean = (self.told[0] + self.told[1]) / 2
+        self.barrier.wait(240)
+        return tensor.copy_(mean)
+
+
+def test_two_learners_normalise_by_the_advantages_of_both() -> None:
+    advantages = torch.randn(6, 8, generator=torch.Generator().manual_seed(0)) + torch.arange(8)  # the parts differ
+    peers, parts = TwoInThreads(), [torch.zeros(0), torch.zeros(0)]
+
+    def learn(rank: int) -> None:
+        peers.here.rank = rank
+        parts[rank] = normalised(advantages.chunk(2, 1)[rank], peers)
+
+    threads = [threading.Thread(target=learn, args=(rank,), daemon=True) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(240)
+    torch.testing.assert_close(torch.cat(parts, 1), normalised(advantages))
 
 
 @pytest.mark.parametrize("seed", range(4))

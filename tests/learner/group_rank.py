@@ -1,6 +1,6 @@
 """One of several learners that train on their parts of the same batches: `python -m tests.learner.group_rank`.
 
-Arguments: run directory, rank, and what to train ("vtrace", "entropy", "r2d2", "normalised", "popart" or "nan"). Writes
+Arguments: run directory, rank, and what to train (a key of `FIELDS`). Writes
 `<run>/<rank>.npz` with what it then has.
 """
 
@@ -34,6 +34,8 @@ FIELDS = {
     "normalised": {"normalize_observations": True},
     "nan": {},
     "ports": {"ports": "23400-23407"},
+    "ppo": {"algorithm": "ppo"},
+    "awr": {"algorithm": "awr"},
     "popart": {"normalize_values": True, "normalize_rewards": True, "target_entropy": 0.3, "kl_cost_target": 0.01},
 }
 

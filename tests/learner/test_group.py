@@ -43,8 +43,10 @@ def group_trained(folder: Path, what: str) -> list[dict[str, Array]]:
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
 
 
-@pytest.mark.parametrize("what", ["vtrace", *(pytest.param(one, marks=pytest.mark.full)
-                                              for one in ("entropy", "r2d2", "normalised", "popart", "nan"))])
+MORE = ("entropy", "r2d2", "normalised", "popart", "ppo", "awr", "nan")
+
+
+@pytest.mark.parametrize("what", ["vtrace", *(pytest.param(one, marks=pytest.mark.full) for one in MORE)])
 def test_two_learners_have_the_weights_of_one_with_the_joint_batch(tmp_path: Path, what: str) -> None:
     one = trained(what, config_of(what, 1), None)
     two = group_trained(tmp_path, what)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from workbench.algorithms.running_statistics import Peers
+
 _SMALLEST_DEVIATION = 1e-8
 
 
@@ -30,6 +32,16 @@ def generalised_advantages(values: Tensor, *, r_t: Tensor, discount_t: Tensor, l
     return torch.stack(advantages[::-1])
 
 
-def normalised(advantages: Tensor) -> Tensor:
-    """`advantages` brought to mean 0 and standard deviation 1 over all of their steps."""
-    return (advantages - advantages.mean()) / (advantages.std(correction=0) + _SMALLEST_DEVIATION)
+def normalised(advantages: Tensor, peers: Peers | None = None) -> Tensor:
+    """`advantages` brought to mean 0 and standard deviation 1 over all of their steps, and over those of the peers.
+
+    Args:
+        advantages: of any shape; each peer has as many.
+        peers: the learners that train together, all of which call this; None: this one is alone.
+    """
+    if peers is None:
+        mean, deviation = advantages.mean(), advantages.std(correction=0)
+    else:
+        mean = peers.average(advantages.mean())
+        deviation = peers.average((advantages - mean).square().mean()).sqrt()
+    return (advantages - mean) / (deviation + _SMALLEST_DEVIATION)

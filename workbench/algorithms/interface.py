@@ -178,6 +178,8 @@ class Algorithm:
         heads: what its network has on top of a torso.
         spec: of the environment.
         distribution: of the policy over its actions.
+        peers: the learners that train together, which average a loss's scalars (`Peers.average`, called by all of them
+            in the same order); None: this one is alone.
     """
 
     Config: type[LearningConfig] = LearningConfig
@@ -185,6 +187,7 @@ class Algorithm:
     histogram_edges: Mapping[str, tuple[float, ...]] = {}
     overlap: int = 0
     heads: Heads = Heads(PolicyValueOutput)
+    peers: Peers | None = None
 
     def __init__(self, config: Any, *, spec: EnvironmentSpec) -> None:
         if spec.actions.kind not in self.actions:

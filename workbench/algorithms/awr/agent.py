@@ -32,7 +32,7 @@ class AWR(RegularizedAlgorithm):
         advantages = generalised_advantages(before, r_t=r_t, discount_t=discount_t, lambda_=config.lambda_)
         returns = advantages + before[:-1]
         weights = targets.imitation_weights(
-            normalised(scaled(advantages)), temperature=config.temperature, largest=config.largest_weight)
+            normalised(scaled(advantages), self.peers), temperature=config.temperature, largest=config.largest_weight)
         bonus = self.entropy_bonus(logits, config=config)
         penalty = self.kl_penalty_if_any(logits, behaviour_logits=acted, config=config)
         terms = {

@@ -34,7 +34,9 @@ class PPO(RegularizedAlgorithm):
         r_t, discount_t = self.rewards_and_discounts(batch, config)
         advantages = generalised_advantages(values_before, r_t=r_t, discount_t=discount_t, lambda_=config.lambda_)
         returns = advantages + values_before[:-1]
-        advantages = normalised(scaled(advantages)) if config.normalize_advantages else scaled(advantages)
+        advantages = scaled(advantages)
+        if config.normalize_advantages:
+            advantages = normalised(advantages, self.peers)
         log_ratios = policy.log_prob(logits, actions=actions) - policy.log_prob(acted, actions=actions)
         bonus = self.entropy_bonus(logits, config=config)
         penalty = self.kl_penalty_if_any(logits, behaviour_logits=acted, config=config)

@@ -41,8 +41,8 @@ class PPOConfig(RegularizationFields, BaselineFields, EpochsConfig):
     target_kl: float = setting(0.0, "KL(behaviour ‖ target) at 1.5 times which a round ends after the update; 0: never",
                                unit="nats", low=0.0, high=100.0, live=True, group="learning",
                                source="Spinning Up; Stable-Baselines3, which skips that update")
-    normalize_advantages: bool = setting(True, "advantages of a minibatch are brought to mean 0 and deviation 1",
-                                         live=True, group="loss", source="OpenAI baselines, ppo2")
+    normalize_advantages: bool = setting(True, "advantages of a minibatch, over all learners, are brought to mean 0 "
+                                         "and deviation 1", live=True, group="loss", source="OpenAI baselines, ppo2")
     entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0, live=True,
                                   group="exploration", scale="log", source=f"{_PAPER}, table 5")
     baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0, live=True, group="loss",

@@ -122,6 +122,7 @@ class Trainer:
     def join(self, learners: Learners) -> None:
         """From now on train on the batches of all learners together, whose weights are the same."""
         self._learners, self._model = learners, learners.averaged(self.network)
+        self.algorithm.peers = learners.peers
 
     @property
     def device(self) -> Device:
