@@ -38,6 +38,8 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "fuzz.py": [("hello step tensorfile checkpoint --inputs 50", ["checkpoint", "50", POSITIVE, ".*", POSITIVE, "0"]),
                 ("stream control --inputs 50", ["control", "50.*", SPEED, ".*", POSITIVE, "0"])],
     "gpu.py": [],  # see below
+    "gpu_algorithms.py": [("--device cpu --cases vmpo-cartpole --updates 2",
+                           ["vmpo-cartpole", POSITIVE, POSITIVE, SPEED, "goes on", "nothing"])],
     "kills.py": [("--kills 2 --actors 1 --learner-kills 1 --calm-seconds 1 --warm-up-seconds 0",
                   ["updating", "1", "1", SPEED, SPEED])],
     "largest_run.py": [("--actors 64 --learners 4 --seconds 0.5 --warm-up 0.5",

@@ -14,7 +14,7 @@ from workbench.lessons import broken_run, remedy
 from workbench.lessons.sealed_runs import SEALED, USUAL
 
 LOOK, LEARN = 12_000, 60_000  # frames
-ROWS = 6  # of a curve whose beginning and end are compared
+ROWS = 3  # of a curve whose beginning and end are compared
 COIN = math.log(2)  # entropy of two actions by chance, in nats
 
 
