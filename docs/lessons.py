@@ -15,8 +15,9 @@ LEARN = re.compile(r"\*\*You will learn:?\*\*:?(.*?)(?=\n+\*\*|\n##|\Z)", re.DOT
 HEAD = """# Lessons
 
 `make lab` in a checkout, or `workbench lab`, opens them in JupyterLab. Begin with lesson 0, or with lesson 1 if you
-know IMPALA. Each says what it teaches, has things to touch, and ends with things to try; each runs from top to bottom
-in the tests. Times are rough, for two cores and the sizes that a lesson comes with.
+know IMPALA. Lesson 16 goes on from lesson 2, and lesson 15 from lesson 3. Each says what it teaches, has things to
+touch, and ends with things to try; each runs from top to bottom in the tests. Times are rough, for two cores and the
+sizes that a lesson comes with.
 
 | lesson | what one learns | time |
 |---|---|---|

@@ -19,5 +19,4 @@ WRONG = {
     "longest_wait": ["smallest", "the same", "4"],
     "short_timeout": ["fill rises, speed falls", "both rise", "both fall"],
     "round_ms": [_upside_down, _seconds, _as_if_there_were_one],
-    "parameter_traffic": [3_000, 150_000, 2, 3],
 }

@@ -16,7 +16,7 @@ from workbench.lessons.exercise import every
 REWRITTEN = {"00-concepts", "01-first-run", "02-central-inference", "03-vtrace-by-hand", "04-r2d2-by-hand",
              "05-tuning-live", "06-what-has-it-learnt", "07-your-own", "08-football", "09-more-machines",
              "10-your-own-algorithm", "11-break-it", "12-which-is-better", "13-find-the-bottleneck", "14-self-play",
-             "15-lag-in-small", "appendix-colab-tpu"}
+             "15-lag-in-small", "16-who-computes-where", "appendix-colab-tpu"}
 WITHOUT_EXERCISES = {path.stem for path in LESSONS} - REWRITTEN  # to be rewritten
 LAST_SECTIONS = ["## Things to try", "## Questions", "## In five lines", "## Read on"]
 

@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "09-more-machines": {"frames": 1_000, "measure_s": 0.2},
     "14-self-play": {"milestones": (500, 1_000), "games": 2, "longest_s": 60},
     "15-lag-in-small": {"lags": (0, 2), "seeds": 1, "updates": 20},
+    "16-who-computes-where": {"core_counts": [1, 4]},
     "appendix-colab-tpu": {"environment": "CartPole-v1", "frames": 2_000, "fields": {
         "actors": 1, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}},
     "10-your-own-algorithm": {"frames": 4_000, "seeds": (0,), "longest_s": 30},

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.lessons.answers import choice, expect_close, expect_written
-from workbench.lessons.exercise import Exercise, Wrong
-
-STEPS_PER_S, UNROLL, NETWORK_MB = 100_000, 20, 30
+from workbench.lessons.exercise import Exercise
 
 longest_wait = choice(
     "largest", {
@@ -43,20 +41,4 @@ round_ms = Exercise(
     _check_round, time_of_a_round_ms,
     why="Little's law: what is under way = rate x time. 32 environments that make 1,600 steps/s together make 50 each, "
         "one in 20 ms.",
-)
-
-
-def _check_traffic(answer: Any) -> None:
-    number, expected = float(expect_written(answer)), STEPS_PER_S / UNROLL * NETWORK_MB / 1000
-    if abs(number - expected * UNROLL) < 1:
-        raise Wrong("So much it were if the network were fetched before each step. It is fetched before each unroll.")
-    if abs(number - expected * 1000) < 1:
-        raise Wrong("That is in MB/s. The answer is wanted in GB/s.")
-    expect_close(number, expected, "unrolls per second x size of the network",
-                 {"steps/s": STEPS_PER_S, "steps in an unroll": UNROLL, "network, MB": NETWORK_MB}, tolerance=0.02)
-
-
-parameter_traffic = Exercise(
-    _check_traffic, STEPS_PER_S / UNROLL * NETWORK_MB / 1000,
-    why="100,000 steps/s in unrolls of 20 are 5,000 unrolls/s, and 30 MB for each are 150 GB/s.",
 )
