@@ -6,12 +6,8 @@ shows its panel below the table. A saved notebook keeps the table as it was at f
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import ipywidgets
 
 from workbench import rundir
 from workbench.metrics.status_facts import FACTS
@@ -20,17 +16,11 @@ from workbench.running.deletion import delete
 from workbench.running.handle import Run
 from workbench.running.launch import resume
 from workbench.running.listing import RunSummary, summary
-from workbench.widgets.kernel import closing
-from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Shown
-from workbench.widgets.panel.panel import RunPanel
+from workbench.widgets.views.followed_table import FollowedTable
 from workbench.widgets.views.run_rows import POSSIBLE, curve
 from workbench.widgets.views.run_rows import stamp as stamp_of
 from workbench.widgets.views.table import Action, Column, RowTable
-
-PERIOD_S = 2.0
-UNSEEN_S = 60.0  # until a table that no front end shows is no longer refreshed
-_COMPLAINT = "The table could not be refreshed"
 
 COLUMNS = (
     Column("name", "name"),
@@ -53,34 +43,21 @@ ACTIONS = (
 )
 
 
-class RunsTable:
-    """A live table of the runs in the home.
+class RunsTable(FollowedTable):
+    """A live table of the runs in the home; the panel is that of the attached run."""
 
-    Attributes:
-        view: the ipywidgets box with the table, and the panel of the attached run.
-        table: one row per run, keyed by its name.
-        panel: of the attached run, or None.
-    """
+    noun = "table"
 
     def __init__(self, static: Mapping[str, str]) -> None:
         """`static` has the outputs for a saved notebook, by MIME type."""
+        super().__init__()
         self._static = static
-        self._lock = threading.RLock()
         self._read: dict[RunDirectory, tuple[Any, dict[str, Any]]] = {}  # rows with their files' stamps
-        self._viewed_at = time.monotonic()
-        self._attached: str | None = None
-        self._run: Run | None = None
-        self.panel: RunPanel | None = None
         self.table = RowTable(
             COLUMNS, label="Runs", actions=ACTIONS, on_action=self._do, on_pull=self.refresh,
             empty=f"no runs in {rundir.home() / 'runs'}",
         )
-        self._place = ipywidgets.VBox()
-        self.view = ipywidgets.VBox([self.table, self._place])
-        self.view.add_class("workbench-runs")
-        self.view._view_count = 0  # makes front ends count their views of it
-        self.view.observe(self._looked_at, names="_view_count")
-        self.refresh()
+        self._lay_out("workbench-runs", [self.table])
 
     def refresh(self) -> None:
         """Brings the rows up to date."""
@@ -90,36 +67,12 @@ class RunsTable:
                           if (entry := self._look(directory)) is not None}
             self.table.show([self._row(row) for _, row in self._read.values()])
 
-    def tick(self) -> bool:
-        """Called by the refresher every few seconds; returns whether to be called again. Never raises."""
-        moment = time.monotonic()
-        if self.view._view_count:
-            self._viewed_at = moment
-        try:
-            self.refresh()
-            if self.table.said.startswith(_COMPLAINT):
-                self.table.say("")
-        except Exception as error:  # shown; it must not end the thread of the other widgets
-            self.table.say(f"{_COMPLAINT}: {error}", bad=True)
-        return moment - self._viewed_at < UNSEEN_S
-
-    def close(self) -> None:
-        """Removes the table and the panel below it; the runs go on."""
-        REFRESHER.remove(self)
-        self._detach()
-        closing.close(self.view)
-
     def __repr__(self) -> str:
         return self._static["text/plain"]
 
     def _ipython_display_(self) -> None:
         Shown(self.view, dict(self._static))
-        self._viewed_at = time.monotonic()
-        REFRESHER.add(self, period_s=PERIOD_S)
-
-    def _looked_at(self, change: Mapping[str, Any]) -> None:
-        if change["new"]:
-            REFRESHER.add(self, period_s=PERIOD_S)
+        self._follow()
 
     # Reading
 
@@ -133,10 +86,9 @@ class RunsTable:
         return None if row is None else (stamp, _cells(row) | {"curve": [] if row.problem else curve(directory)})
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
-        attached = row["key"] == self._attached
         if row["state"] == "damaged":
             return {**row, "actions": []}
-        return {**row, "actions": ["detach" if attached else "attach", *POSSIBLE.get(row["state"], ())]}
+        return {**row, "actions": ["detach" if self._shows(row["key"]) else "attach", *POSSIBLE.get(row["state"], ())]}
 
     # Actions, in the thread of their row
 
@@ -146,26 +98,15 @@ class RunsTable:
         return outcome
 
     def _attach(self, directory: RunDirectory) -> None:
-        run = Run(directory)
-        panel = RunPanel(run)
-        with self._lock:
-            self._detach()
-            self._attached, self._run, self.panel = directory.name, run, panel
-            self._place.children = (panel.view,)
+        self._show(Run(directory))
 
-    def _detach(self, _: RunDirectory | None = None) -> None:
-        with self._lock:
-            panel, run = self.panel, self._run
-            self.panel = self._run = self._attached = None
-            self._place.children = ()
-        if panel is not None and run is not None:
-            panel.close()
-            run.close()
+    def _detach(self, _: RunDirectory) -> None:
+        self._hide()
 
     def _delete(self, directory: RunDirectory) -> str:
         where = delete(directory)
-        if self._attached == directory.name:
-            self._detach()
+        if self._shows(directory.name):
+            self._hide()
         return f"{directory.name} is in the trash: {where}\nMoved back to {directory.path}, it is a run again."
 
 

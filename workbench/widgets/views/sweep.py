@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import base64
 import html
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,17 +21,13 @@ from workbench.sweeping.handle import GOING_ON, OPEN, Sweep, SweepStatus
 from workbench.sweeping.study import Trial, best
 from workbench.widgets.charts import static_render, sweep_chart
 from workbench.widgets.charts.live import Figure, LiveCharts
-from workbench.widgets.kernel import closing
-from workbench.widgets.kernel.refresher import REFRESHER, Actions
+from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 from workbench.widgets.panel.badge import badge
-from workbench.widgets.panel.panel import RunPanel
+from workbench.widgets.views.followed_table import FollowedTable
 from workbench.widgets.views.table import Action, Column, RowTable
 
-PERIOD_S = 2.0
-UNSEEN_S = 60.0  # until a view that no front end shows is no longer refreshed
 STILL_ROWS = 12  # of the table in a saved notebook, the best first
-_COMPLAINT = "The sweep could not be refreshed"
 
 _BEFORE = (
     Column("run", "run"),
@@ -46,21 +40,14 @@ _BEFORE = (
 ACTIONS = (Action("show", "Show"), Action("hide", "Hide"), Action("stop", "Stop", confirm="Stop {key}?"))
 
 
-class SweepView:
-    """A sweep on the screen.
+class SweepView(FollowedTable):
+    """A sweep on the screen: its `charts`, the table of its trials, and the panel of one of its runs."""
 
-    Attributes:
-        view: the ipywidgets box with everything.
-        charts, table: the parts that follow the sweep; the table's rows are keyed by the names of the runs.
-        panel: of the run below the table, or None.
-    """
+    noun = "sweep"
 
     def __init__(self, sweep: Sweep) -> None:
+        super().__init__()
         self._sweep = sweep
-        self._lock = threading.RLock()
-        self._viewed_at = time.monotonic()
-        self._run: Run | None = None
-        self.panel: RunPanel | None = None
         self._output: Shown | None = None
         self._saved_state: tuple[Any, ...] = ()  # state and ended trials in the notebook's picture
         self._judged: tuple[int, dict[str, float]] = (-1, {})
@@ -73,20 +60,14 @@ class SweepView:
             [*_BEFORE, *fields, Column("said", "note")], label=f"Trials of {sweep.name}", actions=ACTIONS,
             on_action=self._do, on_pull=self.refresh, empty="no trial has begun yet",
         )  # fmt: skip
-        self._place = ipywidgets.VBox()
         self._head = ipywidgets.HTML()
         self._buttons = {name: self._button(title, call) for name, title, call in (
             ("best", "Show the best run", self._show_best), ("stop", "Stop the sweep", lambda: self._sweep.stop()),
             ("resume", "Resume", lambda: self._sweep.resume()))}  # fmt: skip
         bar = ipywidgets.HBox([self._head, *self._buttons.values()], layout={"flex_flow": "row wrap"})
-        self.view = ipywidgets.VBox([bar, self.charts, self.table, self._place])
-        self.view.add_class("workbench-sweep")
-        self.view._view_count = 0  # makes front ends count their views of it
-        self.view.observe(self._looked_at, names="_view_count")
-        self.refresh()
+        self._lay_out("workbench-sweep", [bar, self.charts, self.table])
 
     def refresh(self) -> None:
-        """Brings everything up to date. Raises what reading the sweep raises."""
         with self._lock:
             self._status, self._trials = self._sweep.look()
             self._head.value = _headline(self._status)
@@ -99,25 +80,6 @@ class SweepView:
             best_trial = best(self._trials, self._sweep.goal)
             self.table.show([self._row(trial, best_trial) for trial in self._trials])
             self._keep()
-
-    def tick(self) -> bool:
-        """Called by the refresher every few seconds; returns whether to be called again. Never raises."""
-        moment = time.monotonic()
-        if self.view._view_count:
-            self._viewed_at = moment
-        try:
-            self.refresh()
-            if self.table.said.startswith(_COMPLAINT):
-                self.table.say("")
-        except Exception as error:  # shown; it must not end the thread of the other widgets
-            self.table.say(f"{_COMPLAINT}: {error}", bad=True)
-        return moment - self._viewed_at < UNSEEN_S
-
-    def close(self) -> None:
-        """Removes the view and the panel below it; the sweep goes on."""
-        REFRESHER.remove(self)
-        self._hide()
-        closing.close(self.view)
 
     def still(self) -> Bundle:
         """The outputs for a saved notebook: self-contained text/html, image/png and text/plain."""
@@ -136,12 +98,7 @@ class SweepView:
 
     def _ipython_display_(self) -> None:
         self._output = Shown(self.view, self.still())
-        self._viewed_at = time.monotonic()
-        REFRESHER.add(self, period_s=PERIOD_S)
-
-    def _looked_at(self, change: Mapping[str, Any]) -> None:
-        if change["new"]:
-            REFRESHER.add(self, period_s=PERIOD_S)
+        self._follow()
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -154,7 +111,6 @@ class SweepView:
         )
 
     def _row(self, trial: Trial, best_trial: Trial | None) -> dict[str, Any]:
-        visible = self._run is not None and self._run.name == trial.run
         live = trial.state == "running"
         state = OPEN if live and self._status is not None and self._status.state not in GOING_ON else trial.state
         frames = self._frames(trial.run) if live else trial.frames
@@ -163,7 +119,7 @@ class SweepView:
             "key": trial.run, "run": trial.run, "mark": "★" if is_best else "", "state": state, "value": trial.value,
             "curve": [(float(mark), value) for mark, value in trial.curve.items()], "frames": frames,
             **{name: _cell(value) for name, value in trial.fields.items()}, "said": trial.note.partition("\n")[0],
-            "bad": False, "actions": ["hide" if visible else "show", *(["stop"] if live else [])],
+            "bad": False, "actions": ["hide" if self._shows(trial.run) else "show", *(["stop"] if live else [])],
         }  # fmt: skip
 
     def _frames(self, run: str) -> int | None:
@@ -220,22 +176,6 @@ class SweepView:
 
     def _show_best(self) -> None:
         self._show(self._sweep.best)
-
-    def _show(self, run: Run) -> None:
-        panel = RunPanel(run)
-        with self._lock:
-            self._hide()
-            self._run, self.panel = run, panel
-            self._place.children = (panel.view,)
-
-    def _hide(self) -> None:
-        with self._lock:
-            panel, run = self.panel, self._run
-            self.panel = self._run = None
-            self._place.children = ()
-        if panel is not None and run is not None:
-            panel.close()
-            run.close()
 
 
 def _kinds(sweep: Sweep) -> list[tuple[str, Any]]:
