@@ -18,8 +18,8 @@ from workbench.config import (
     Setting,
     settings,
 )
-from workbench.config.field_list import shown
 from workbench.config.signatures import bounds_of
+from workbench.tables import shown
 
 PAGE = Path(__file__).with_suffix(".md")
 BASES = {

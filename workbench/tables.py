@@ -138,6 +138,16 @@ def readable(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
+def shown(value: object) -> str:
+    """A value of a field as text, a number as `readable` has it: 0.0006, 10 M, True, adam."""
+    return readable(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def brief(value: object) -> str:
+    """A value of a field as text, a float with at most six digits."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def typed_number(text: str) -> float:
     """The number that a person types: 1e7, 10_000_000, or as `number` writes it, 10 M. Raises ValueError."""
     if written := _WRITTEN.fullmatch(text.strip()):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from workbench.config.algorithms import ALGORITHMS
 from workbench.config.run import RunConfig
 from workbench.config.settings import SYNONYMS, Setting, settings
 from workbench.config.signatures import bounds_of
 from workbench.errors import UnknownName, WrongType, checked_arguments
-from workbench.tables import Columns, Table, readable
+from workbench.tables import Columns, Table, shown
 
 RUN = "run"  # what the fields of every run are listed by, beside the algorithms' names
 
@@ -72,11 +71,6 @@ def fields(name: str | None = None) -> Table[FieldRow]:
                                 SYNONYMS)
     rows = [FieldRow(each, settings(_config(each))[name], having[name]) for each in having[name]]
     return Table(rows, _OF_ONE, empty="no fields")
-
-
-def shown(default: Any) -> str:
-    """A default as text: 0.0006, 10 M, True, adam."""
-    return readable(default) if isinstance(default, int | float) and not isinstance(default, bool) else str(default)
 
 
 def of(having: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from workbench.config import RunConfig
 from workbench.config.settings import in_groups
 from workbench.errors import InvalidInput
 from workbench.running.connection import Control
-from workbench.tables import Columns, Table, readable
+from workbench.tables import Columns, Table, brief, shown
 
 _KINDS = ("tune", "scale")
 _COMMAND_S = 40.0  # as of `Run.tune`
@@ -42,8 +42,8 @@ class Hyperparameter:
 _HYPERPARAMETER_COLUMNS: Columns = {
     "name": lambda row: row.name,
     "group": lambda row: row.group,
-    "value": lambda row: _short(row.value),
-    "default": lambda row: _short(row.default),
+    "value": lambda row: shown(row.value),
+    "default": lambda row: shown(row.default),
     "bounds": lambda row: _bounds(row),
     "unit": lambda row: row.unit,
     "what it is": lambda row: row.help,
@@ -67,11 +67,7 @@ def _bounds(row: Hyperparameter) -> str:
         return "True | False"
     if row.low is None or row.high is None:
         return " | ".join(row.choices)
-    return f"{_short(row.low)} to {_short(row.high)}"
-
-
-def _short(value: Any) -> str:
-    return readable(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return f"{shown(row.low)} to {shown(row.high)}"
 
 
 @dataclass(frozen=True)
@@ -116,6 +112,15 @@ def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
                 event["id"], name, old.get(name), new, event["time"], event["frames"], undoes
             )
     return list(by_field.values())
+
+
+def courses(made: Iterable[Change]) -> dict[str, str]:
+    """The values that each changed field has had, in words: "0.001 → 0.0005 (at 2,000 frames)"."""
+    words: dict[str, str] = {}
+    for change in made:
+        where = "" if change.frames is None else f" (at {change.frames:,} frames)"
+        words[change.name] = f"{words.get(change.name, brief(change.old))} → {brief(change.new)}{where}"
+    return words
 
 
 def last(changes: Sequence[Change], name: str | None = None) -> list[Change]:

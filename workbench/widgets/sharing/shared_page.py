@@ -25,7 +25,7 @@ from workbench.rundir import write_atomically
 from workbench.running.card.card import AS_LAUNCHED, Card
 from workbench.running.connection import checked
 from workbench.running.handle import Run
-from workbench.running.tuning import Change, changes
+from workbench.running.tuning import Change, changes, courses
 from workbench.widgets.kernel import assets
 from workbench.widgets.panel import dashboard, snapshot
 from workbench.widgets.panel.badge import BADGES
@@ -147,17 +147,14 @@ def _card(card: Card) -> str:
 
 def _configuration(now: Snapshot, made: Sequence[Change]) -> str:
     """Every field with its value and its default; those that changed while the run learnt come first."""
-    changed: dict[str, list[Change]] = {}
-    for change in made:
-        changed.setdefault(change.name, []).append(change)
-    fields = now.config.all_settings()
+    course, fields = courses(made), now.config.all_settings()
     rows = []
-    for name in sorted(fields, key=lambda name: name not in changed):
-        setting, steps = fields[name], changed.get(name, [])
-        course = " → ".join([_short(steps[0].old), *map(_at, steps)]) if steps else ""
-        cells = (name, _short(now.config.value(name)), course, _short(setting.default), setting.unit, setting.help)
-        rows.append(f'<tr{" class=changed" if steps else ""}>' + "".join(f"<td>{_text(cell)}</td>" for cell in cells)
-                    + "</tr>")
+    for name in sorted(fields, key=lambda name: name not in course):
+        setting = fields[name]
+        cells = (name, tables.brief(now.config.value(name)), course.get(name, ""), tables.brief(setting.default),
+                 setting.unit, setting.help)
+        rows.append(f'<tr{" class=changed" if name in course else ""}>'
+                    + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in (
         "field", "value", "changed while it learnt", "default", "unit", "what it is"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
@@ -175,15 +172,6 @@ def _footer() -> str:
         number = ""
     return (f'<footer class="quiet">Written by RL Workbench{_text(number)}. This file is all there is: it loads '
             "nothing from anywhere.</footer>")
-
-
-def _at(change: Change) -> str:
-    where = "" if change.frames is None else f" (at {change.frames:,} frames)"
-    return f"{_short(change.new)}{where}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # --- data of the page -------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock, sealed
 from workbench.running.connection import checked
 from workbench.running.handle import Run
-from workbench.running.tuning import Change, changes
+from workbench.running.tuning import changes, courses
 from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.compare_chart import COMPARE_AXES, LARGEST_SMOOTHING
@@ -276,25 +276,12 @@ def _fields(directory: RunDirectory) -> dict[str, Any]:
     config = directory.config()
     values: dict[str, Any] = {name: config.value(name) for name in ("environment", "algorithm")}
     values |= {name: config.value(name) for name in config.all_settings()}
-    changed: dict[str, list[Change]] = {}
-    for change in changes(MetricsReader(directory.metrics).events()):
-        changed.setdefault(change.name, []).append(change)
-    for name, steps in changed.items():
-        values[name] = " → ".join([_short(steps[0].old), *(_at(change) for change in steps)])
+    values |= courses(changes(MetricsReader(directory.metrics).events()))
     code = {f"{path.stem} code": f"typed in a cell ({sealed.fingerprint(path)[:8]})"
             for path in sealed.files_in(directory.code)}
     parent = directory.parent()
     origin = {"started from": f"{parent['run'] or ''} {Path(parent['checkpoint']).name}".strip()} if parent else {}
     return values | code | origin
-
-
-def _at(change: Change) -> str:
-    where = "" if change.frames is None else f" (at {change.frames:,} frames)"
-    return f"{_short(change.new)}{where}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # --- how they look ----------------------------------------------------------------------------------------------------
@@ -313,7 +300,7 @@ def _html_table(differences: pd.DataFrame) -> str:
     head = "".join(f'<th scope="col" {cell}>{html.escape(str(name))}</th>' for name in ["", *differences.columns])
     body = "".join(
         f'<tr><th scope="row" {cell}>{html.escape(str(field))}</th>'
-        + "".join(f"<td {cell}>{html.escape(_short(value))}</td>" for value in row) + "</tr>"
+        + "".join(f"<td {cell}>{html.escape(tables.brief(value))}</td>" for value in row) + "</tr>"
         for field, row in zip(differences.index, differences.to_numpy(), strict=True)
     )
     caption = '<caption style="text-align:left;padding:4px 0;font-weight:bold">Differences in configuration</caption>'

@@ -18,7 +18,7 @@ import ipywidgets
 
 from workbench.config import Setting
 from workbench.errors import OutOfBounds
-from workbench.tables import readable, typed_number
+from workbench.tables import shown, typed_number
 
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
 OnUndo = Callable[[str], None]  # gets the name of the field whose last change is undone; likewise
@@ -209,9 +209,7 @@ def description(setting: Setting) -> str:
 
 def as_text(value: Any) -> str:
     """A value as the field shows it."""
-    if value is None:
-        return "none"
-    return readable(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return "none" if value is None else shown(value)
 
 
 def parsed(setting: Setting, text: str | bool) -> Any:
