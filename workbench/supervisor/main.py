@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -14,9 +15,10 @@ import psutil
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.supervisor import run_record
+from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import Place, ThisMachine
 from workbench.supervisor.service import serve
-from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.supervisor.supervisor import Supervisor
 from workbench.wire.lifeline import end_with_parent
 
 
@@ -59,16 +61,16 @@ def _place(run: RunDirectory, lock_descriptor: int) -> Place:
 def _watch(supervisor: Supervisor, place: Place) -> None:
     """Listen for whoever may take the run's machines back. What few runs need is imported for those alone."""
     if spot := supervisor.config.spot:
-        from workbench.supervisor import spot_notices
+        from workbench.supervisor import lost_machines, spot_notices
 
-        spot_notices.watch(spot, on_notice=lambda notice: supervisor.taken_back(notice.words, notice.seconds),
+        spot_notices.watch(spot, on_notice=partial(lost_machines.taken_back, supervisor),
                            on_silence=lambda text: supervisor.event("error", text))
     if supervisor.config.launcher == "ray":
-        from workbench.supervisor import ray_notices
+        from workbench.supervisor import lost_machines, ray_notices
         from workbench.supervisor.hosts.ray import RayPlace
 
         assert isinstance(place, RayPlace)
-        ray_notices.watch(place, on_drain=supervisor.drained, say=supervisor.event)
+        ray_notices.watch(place, on_drain=partial(lost_machines.drained, supervisor), say=supervisor.event)
 
 
 def main(run_dir: str, starting: int | None = None) -> int:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from workbench.errors import RunNotFound
-from workbench.metrics import MetricsWriter, Progress
+from workbench.errors import RunNotFound, WorkbenchError
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import to_append
@@ -24,6 +24,16 @@ def log(text: str) -> None:
     """Write a line to the supervisor's log, which a full disk may refuse."""
     with suppress(OSError):
         print(f"{time.strftime('%F %T')} {text}", file=sys.stderr, flush=True)
+
+
+def earlier_status(run: RunDirectory) -> dict[str, Any]:
+    """The last status of the run's earlier lives; {} if it cannot be read, which the log says."""
+    try:
+        row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
+        return row
+    except WorkbenchError as error:
+        log(f"hours and cost of the run's earlier lives cannot be read, and are counted from 0: {error}")
+        return {}
 
 
 class RunRecord:

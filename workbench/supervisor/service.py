@@ -8,7 +8,8 @@ from typing import Any
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
-from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.supervisor.endings import Outcome
+from workbench.supervisor.supervisor import Supervisor
 from workbench.tables import counted
 from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.rpc import Handler
@@ -82,7 +83,7 @@ class Service:
             after = before.replaced(actors=actors)
             self._supervisor.ask_learner("scale", actors=after.actors)
             self._supervisor.change(after)
-            return self._supervisor.changed("scale", before, after, ["actors"], undoes=undoes)
+            return self._supervisor.changes.record("scale", before, after, ["actors"], undoes=undoes)
 
     def tune(self, changes: dict[str, Any], undoes: int | None = None) -> dict[str, Any]:
         """Change live fields; returns {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds, and changes nothing.
@@ -102,7 +103,7 @@ class Service:
             after = before.with_live(**changes)
             self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
             self._supervisor.change(after)
-            return self._supervisor.changed("tune", before, after, list(changes), undoes=undoes)
+            return self._supervisor.changes.record("tune", before, after, list(changes), undoes=undoes)
 
     def checkpoint(
         self, reason: str = "requested", replay: bool | None = None, wait_s: float = CHECKPOINT_S
@@ -133,7 +134,7 @@ class Service:
         if index not in actors:
             raise InvalidInput(f"there is no actor {index!r}: this run has {counted(len(actors), 'actors')}, from 0 "
                                "on.")
-        self._supervisor.restart_actor(index, kill=kill)
+        self._supervisor.restart_actor(index, "kill" if kill else "replace")
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
         """The new steps of environment `env` since the answer with the cursor `since`, from the learner's tap, with the

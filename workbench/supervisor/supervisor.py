@@ -12,61 +12,42 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from workbench import checkpoints, trackers
-from workbench.checkpoints import Checkpoint
+from workbench import trackers
 from workbench.config import REPLAY_S, RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
-from workbench.metrics import MetricsReader, MetricsWriter
+from workbench.metrics import MetricsWriter
 from workbench.metrics.collapse import followed
 from workbench.metrics.status import ActorStatus, Course, LearnerPhase, LearnerStatus, RunStatus, Spent
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import ENDED, RunDirectory
-from workbench.supervisor import stopping_rules
+from workbench.supervisor import last_checkpoint, stopping_rules
+from workbench.supervisor.change_events import ChangeEvents
 from workbench.supervisor.diagnosis import reason
+from workbench.supervisor.endings import Endings, Outcome, failure
 from workbench.supervisor.hosts.host import Place
-from workbench.supervisor.hosts.local import Ending
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild, ProcessGroup
-from workbench.supervisor.run_record import RunRecord, log
+from workbench.supervisor.run_record import RunRecord, earlier_status, log
 from workbench.supervisor.stopping_rules import Budget
 from workbench.supervisor.tracking import Trackers
 from workbench.tables import counted
 from workbench.wire.endpoints import learner_name, reaching
-from workbench.wire.lifeline import PASSING
 from workbench.wire.rpc import Caller
-
-if TYPE_CHECKING:
-    from workbench.supervisor.ray_notices import Drain
 
 TURN_S = 0.1
 POLL_LEARNER_S = 0.5
 PUBLISH_S = 1.0
 COMMAND_S = 30.0  # the learner obeys between two updates
 _TURN_TO_COMMAND_S = 8.0  # with COMMAND_S less than the time that a client waits
-_EXIT_S = 1.0  # for the end of a learner that did not answer the call to stop
-_LEAVE_S = 4.0  # of the time before a machine is taken back, for what comes after the checkpoint
-_MAX_FAILURES = 5  # of one child within a minute
 _OUTCOME_S = 10.0  # for attempts to write the run's outcome to a full disk
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ends: the state is "stopped", "finished" or "failed".
-
-    Attributes:
-        timeout_s: for the learner's last checkpoint; None: as the configuration says.
-    """
-
-    state: str
-    message: str
-    error: dict[str, str] | None = None
-    timeout_s: float | None = None
+Way = Literal["kill", "replace", "move"]
 
 
 class Supervisor:
@@ -75,6 +56,7 @@ class Supervisor:
     Attributes:
         state: starting, training, paused, stopping, stopped, finished or failed.
         config: with live changes.
+        changes: records them.
     """
 
     def __init__(self, run: RunDirectory, writer: MetricsWriter, *, place: Place) -> None:
@@ -87,27 +69,25 @@ class Supervisor:
         self._run_record = RunRecord(run, writer)
         record = run.read()
         self._life = int(record.get("lives", 0)) + 1
-        self._config_before: dict[str, Any] | None = record.get("config_before")  # until the changes are recorded
-        self._resumed_with = self.config
+        self.changes = ChangeEvents(self.config, record.get("config_before"), event=self.event)
         self._group = ProcessGroup(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
                                    begin=partial(run.rendezvous.unlink, missing_ok=True))
-        self._ways = {"kill": self._group.kill_actor, "replace": self._group.replace_actor,
-                      "move": self._group.move_actor}
+        self._ways: dict[Way, Callable[[int], None]] = {
+            "kill": self._group.kill_actor, "replace": self._group.replace_actor, "move": self._group.move_actor}
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
         self._ended_whole = True  # whether the learner wrote its last checkpoint
         self._commanding = threading.Lock()
         self._paused: str | None = None  # the reason, which run.json has, too
-        self._actors_to_end: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()  # index, and a key of `_ways`
+        self._actors_to_end: queue.SimpleQueue[tuple[int, Way]] = queue.SimpleQueue()
         self._tracker = LearnerTracker()
-        before = _stored(run) if self._life > 1 else {}
+        self._endings = Endings(self._tracker)
+        before = earlier_status(run) if self._life > 1 else {}
         self._budget = Budget(Spent.from_json(before), time.monotonic())
         self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
         self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
         self._polled_at = self._published_at = 0.0
-        self._endings: dict[int | None, str] = {}
-        self._killed_on_request: set[int | None] = set()  # actors whose next ending is what a person wanted
 
     # --- what RPC threads use -----------------------------------------------------------------------------------
 
@@ -118,7 +98,8 @@ class Supervisor:
             error = outcome.error if outcome else None
             return replace(
                 status, eta_s=stopping_rules.seconds_left(self.config, status),
-                reason=outcome.message if outcome else reason(self.state, self._tracker, self._group, self._endings),
+                reason=outcome.message if outcome else reason(
+                    self.state, self._tracker, self._group, self._endings.words),
                 warning=status.warning or self._run_record.warning,
                 error=f"{error['type']}: {error['message']}" if error else None, supervisor_pid=self._pid(),
                 learner_pid=self._group.learner.pid, learner_pids=tuple(life.pid for life in self._group.learners),
@@ -185,9 +166,10 @@ class Supervisor:
             self._record()
         self._wake.set()
 
-    def restart_actor(self, index: int, *, kill: bool = False) -> None:
-        """Replace the process of an actor in the next turn; `kill`: after a back-off, as after a crash."""
-        self._actors_to_end.put((index, "kill" if kill else "replace"))
+    def restart_actor(self, index: int, way: Way = "replace") -> None:
+        """Replace the process of an actor in the next turn; "kill": after a back-off, as after a crash; "move":
+        wherever the run's place finds room."""
+        self._actors_to_end.put((index, way))
         self._wake.set()
 
     def actor_indices(self) -> list[int]:
@@ -201,61 +183,11 @@ class Supervisor:
             self._outcome = self._outcome or outcome
         self._wake.set()
 
-    def taken_back(self, words: str, seconds: float) -> None:
-        """Write a checkpoint before this machine goes, in so many seconds, as the words say. A run on a cluster then
-        moves, as with any lost node; another stops, and is resumed on the next machine."""
-        within_s = max(1.0, seconds - _LEAVE_S)
-        if self.config.launcher != "ray":
-            how = "stopped in time; wb.resume goes on, on the next machine"
-            self.end(Outcome("stopped", f"{words}: {how}", timeout_s=within_s))
-            return
-        try:
-            self.ask_learner("checkpoint", timeout_s=within_s, reason="spot")
-            self.event("checkpoint", f"{words}: a checkpoint is written; the run moves when its node is gone")
-        except WorkbenchError as error:
-            self.event("error", f"{words}, and no checkpoint was written: {error}")
-
-    def drained(self, drain: Drain) -> None:
-        """Leave a node that its cluster takes away: actors start elsewhere at once; for the learner or the supervisor
-        a checkpoint is written, and they move when the node is gone."""
-        actors = [name for name in drain.names if name.startswith("actor-")]
-        if actors:
-            self.event("drain", f"{drain}: its actors start elsewhere")
-        for name in actors:
-            self._actors_to_end.put((int(name.removeprefix("actor-")), "move"))
-        self._wake.set()
-        if len(actors) < len(drain.names):
-            self.taken_back(str(drain), drain.seconds)
-
     def event(self, kind: str, message: str, **data: Any) -> None:
         """Record an event at the progress of the last status; without progress before a resumed learner's first."""
         has_progress = self._tracker.status is not None or self._life == 1
         progress = self._tracker.progress if has_progress else None
         self._run_record.event(kind, message, progress=progress, data=data or None)
-
-    def changed(
-        self, kind: str, before: RunConfig, after: RunConfig, names: Sequence[str], **more: Any
-    ) -> dict[str, dict[str, Any]]:
-        """Record changes of these fields as an event of `tune`, `scale` or `move`; returns {"old", "new"}."""
-        self._record_resumption()
-        old, new = ({name: config.value(name) for name in names} for config in (before, after))
-        self.event(kind, ", ".join(f"{name} {old[name]} → {new[name]}" for name in names), old=old, new=new, **more)
-        return {"old": old, "new": new}
-
-    def _record_resumption(self) -> None:
-        """Record the changes of `wb.resume`, once."""
-        with self._guard:
-            config_before, self._config_before = self._config_before, None
-        if config_before is None:
-            return
-        before, after = RunConfig.from_json(config_before), self._resumed_with
-        kinds: dict[str, list[str]] = {"tune": [], "scale": [], "move": []}
-        for name, setting in after.all_settings().items():
-            if before.value(name) != after.value(name):
-                kinds["scale" if name == "actors" else "tune" if setting.live else "move"].append(name)
-        for kind, names in kinds.items():
-            if names:
-                self.changed(kind, before, after, names)
 
     # --- the main thread ----------------------------------------------------------------------------------------
 
@@ -290,14 +222,14 @@ class Supervisor:
         with self._guard:
             self._group.resize(self.config.actors)
             for child, index in self._group.start_due():
-                self._killed_on_request.discard(index)
+                former = self._endings.before_restart(index)
                 if child.restarts > 0:
-                    self.event("restart", f"{child.name} restarted after {self._endings.get(index, 'its end')}")
+                    self.event("restart", f"{child.name} restarted after {former}")
             while not self._actors_to_end.empty():
-                index, how = self._actors_to_end.get()
-                if how == "kill":
-                    self._killed_on_request.add(index)
-                self._ways[how](index)
+                index, way = self._actors_to_end.get()
+                if way == "kill":
+                    self._endings.expect_kill(index)
+                self._ways[way](index)
             self._end_hung()
             for ended_child in self._group.poll():
                 self._after_ending(ended_child)
@@ -362,7 +294,7 @@ class Supervisor:
             if status is not None:
                 self._budget.note_status(self.config, status)
                 self._note_course(status)
-                self._record_resumption()  # now that events have a progress
+                self.changes.record_resumption()  # now that events have a progress
             if follow:
                 self._follow(phase)
 
@@ -393,53 +325,25 @@ class Supervisor:
                 self.event("resume", "the disk takes what the run makes again; training goes on")
             self.state = "training"
 
-    def _after_ending(self, ended_child: EndedChild) -> None:
+    def _after_ending(self, ended: EndedChild) -> None:
         """Decide whether a child's end is the run's end; otherwise it restarts after its back-off."""
-        child, index, ending = ended_child.child, ended_child.index, ended_child.ending
-        on_request = index in self._killed_on_request
-        if ending.recent == 0:
-            self._endings[index] = "a request"
+        ending = ended.ending
+        if not self._endings.note(ended):
             return
-        again = ending.code == PASSING and self._endings.get(index) == str(ending)
-        self._endings[index] = str(ending)
-        if again:
-            return  # said once: it is tried until it passes
-        if index is None and ending.code == 0 and self._has_reached_total():
+        if ended.index is None and ending.code == 0 and self._has_reached_total():
             self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}"))
-        elif self._is_hopeless(ending, index):
-            log_tail = f"{child.name} ended with {ending} {ending.recent} times. Its log ends:\n{child.log_tail()}"
-            error = ending.error or {"type": "RunFailed", "message": log_tail}
-            self.end(Outcome("failed", f"{child.name}: {ending}", error))
+        elif self._endings.is_hopeless(ended, starting=self.state == "starting"):
+            self.end(failure(ended))
         else:
+            kind, message = self._endings.event(ended)
             detail = ending.error["message"] if ending.error else ""
-            kind, message = ("kill", f"{child.name} killed on request") if on_request else (
-                "error", f"{child.name} ended with {ending}")
             self.event(kind, message, traceback=detail, failures=ending.recent)
-
-    def _is_hopeless(self, ending: Ending, index: int | None) -> bool:
-        """Whether it is useless to restart the child, an actor or (None) the learner."""
-        if ending.code == PASSING:
-            return False
-        often = ending.recent > _MAX_FAILURES
-        if index is None:
-            self._tracker.fruitless += 1
-            return ending.error is not None or (often and self._tracker.fruitless > _MAX_FAILURES)
-        stepped = index in self._tracker.stepped
-        if ending.error is None:
-            return often and not stepped
-        return often or (ending.first and not stepped and self.state == "starting")
 
     def _has_reached_total(self) -> bool:
         if self._tracker.phase.state == "finished":
             return True
-        newest = self._newest_checkpoint()
+        newest = last_checkpoint.newest(self.run)
         return newest is not None and newest.frames >= self.config.total_frames
-
-    def _newest_checkpoint(self) -> Checkpoint | None:
-        try:
-            return checkpoints.every(self.run.checkpoints)[-1]
-        except (OSError, IndexError):
-            return None
 
     def _publish(self) -> None:
         """Write the status row, then run.json if it has changed.
@@ -456,7 +360,7 @@ class Supervisor:
             self._run_record.record({
                 "state": self.state, "error": self._outcome.error if self._outcome else None,
                 "supervisor_pid": self._pid(), "lives": self._life, "paused": self._paused,
-                "config": self.config.to_json(), "config_before": self._config_before,
+                "config": self.config.to_json(), "config_before": self.changes.before_resume,
             })
 
     def _wind_up(self, outcome: Outcome) -> None:
@@ -474,22 +378,12 @@ class Supervisor:
 
     def _end_learner(self, timeout_s: float) -> None:
         self._ended_whole = self._tracker.has_status_of(self._group.learner)
-        if not self._group.learner.alive:
-            return
-        deadline = time.monotonic() + timeout_s
-        problem = ""
-        try:
-            self.learner.call("stop", timeout_s=max(0.1, timeout_s))
-        except WorkbenchError as error:
-            mute = isinstance(error, ConnectionLost)
-            deadline, problem = time.monotonic() + _EXIT_S, ": it did not answer" if mute else f": {error}"
-        ending = self._group.end_learner(deadline - time.monotonic())
-        if ending is not None and ending.code != 0:
+        if problem := last_checkpoint.end_learner(self.learner, self._group, timeout_s):
             self._ended_whole = False
-            self.event("error", f"the learner ended with {ending}, without a last checkpoint{problem}")
+            self.event("error", problem)
 
     def _close(self, outcome: Outcome) -> None:
-        last = self._newest_checkpoint()
+        last = last_checkpoint.newest(self.run)
         frames = last.frames if last else 0
         if outcome.state == "stopped" and not self._ended_whole and frames < self._tracker.progress.frames:
             outcome = replace(outcome, message=f"{outcome.message}, without a last checkpoint: resumed, it goes on at "
@@ -497,8 +391,7 @@ class Supervisor:
         with self._guard:
             self.state, self._outcome = outcome.state, outcome
             if last is not None and last.frames >= self._tracker.progress.frames:
-                counters = {name: getattr(last, name) for name in ("frames", "steps", "updates", "time_s")}
-                self._tracker.status = replace(self._tracker.status or LearnerStatus(), **counters)
+                self._tracker.status = last_checkpoint.at(last, self._tracker.status)
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S
@@ -506,13 +399,3 @@ class Supervisor:
         while self._run_record.warning and time.monotonic() < deadline:
             time.sleep(TURN_S)
             self._publish()
-
-
-def _stored(run: RunDirectory) -> dict[str, Any]:
-    """The last status of the run's earlier lives; {} if it cannot be read, which the log says."""
-    try:
-        row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
-        return row
-    except WorkbenchError as error:
-        log(f"hours and cost of the run's earlier lives cannot be read, and are counted from 0: {error}")
-        return {}

@@ -26,8 +26,9 @@ from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import tail
 from workbench.supervisor import run_record
+from workbench.supervisor.endings import Outcome
 from workbench.supervisor.service import serve
-from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.supervisor.supervisor import Supervisor
 from workbench.wire import certificates
 from workbench.wire.endpoints import learner_name, reach
 

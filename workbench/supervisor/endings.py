@@ -1,0 +1,81 @@
+"""How the processes of a run end, what that means for the run, and how a run ends: an `Outcome`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.supervisor.learner_status import LearnerTracker
+from workbench.supervisor.process_group import EndedChild
+from workbench.wire.lifeline import PASSING
+
+_MAX_FAILURES = 5  # of one child within a minute
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ends: the state is "stopped", "finished" or "failed".
+
+    Attributes:
+        timeout_s: for the learner's last checkpoint; None: as the configuration says.
+    """
+
+    state: str
+    message: str
+    error: dict[str, str] | None = None
+    timeout_s: float | None = None
+
+
+class Endings:
+    """How each child of a run last ended. Not thread-safe: callers hold the supervisor's lock.
+
+    Attributes:
+        words: how, by index of the actor; None: the learner.
+    """
+
+    def __init__(self, tracker: LearnerTracker) -> None:
+        self.words: dict[int | None, str] = {}
+        self._tracker = tracker
+        self._requested: set[int | None] = set()  # actors whose next ending is what a person wanted
+
+    def expect_kill(self, index: int) -> None:
+        """A person wants this actor's next ending."""
+        self._requested.add(index)
+
+    def before_restart(self, index: int | None) -> str:
+        """How the child ended whose next life begins now, in words."""
+        self._requested.discard(index)
+        return self.words.get(index, "its end")
+
+    def note(self, ended: EndedChild) -> bool:
+        """Take in an ending; returns whether it says anything new: one that passes is tried until it has passed."""
+        words = "a request" if ended.ending.recent == 0 else str(ended.ending)
+        again = ended.ending.code == PASSING and self.words.get(ended.index) == words
+        self.words[ended.index] = words
+        return ended.ending.recent > 0 and not again
+
+    def is_hopeless(self, ended: EndedChild, *, starting: bool) -> bool:
+        """Whether it is useless to restart the child; `starting`: the run has not trained in this life."""
+        ending, tracker = ended.ending, self._tracker
+        if ending.code == PASSING:
+            return False
+        often = ending.recent > _MAX_FAILURES
+        if ended.index is None:
+            tracker.fruitless += 1
+            return ending.error is not None or (often and tracker.fruitless > _MAX_FAILURES)
+        stepped = ended.index in tracker.stepped
+        if ending.error is None:
+            return often and not stepped
+        return often or (ending.first and not stepped and starting)
+
+    def event(self, ended: EndedChild) -> tuple[str, str]:
+        """Kind and message of the event of an ending after which the child is restarted."""
+        if ended.index in self._requested:
+            return "kill", f"{ended.child.name} killed on request"
+        return "error", f"{ended.child.name} ended with {ended.ending}"
+
+
+def failure(ended: EndedChild) -> Outcome:
+    """The end of a run whose child cannot be restarted."""
+    child, ending = ended.child, ended.ending
+    log_tail = f"{child.name} ended with {ending} {ending.recent} times. Its log ends:\n{child.log_tail()}"
+    return Outcome("failed", f"{child.name}: {ending}", ending.error or {"type": "RunFailed", "message": log_tail})
