@@ -29,7 +29,6 @@ from throughput import hardware
 import workbench as wb
 from workbench.config import ALGORITHMS, DemonstrationsConfig
 
-RESULT = Path(__file__).parent / "results" / "algorithms.md"
 REQUIREMENTS = "stable_baselines.txt"
 EPISODES = 20  # of an evaluation
 OURS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {  # by task: environment, and fields by algorithm
@@ -99,7 +98,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--install", action="store_true", help="install Stable-Baselines3 and do nothing else")
     parser.add_argument("--folder", type=Path, default=ENVIRONMENTS, metavar="DIRECTORY",
                         help="of its virtual environment (default: build/peers)")
-    parser.writes(RESULT)
+    parser.writes("algorithms.md")
     return parser.parse_args(words)
 
 
@@ -131,7 +130,7 @@ def main() -> None:
         f"Greedy: {EPISODES} episodes after training. Seconds are those of training.", "",
         f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN), *rows, ""])
     if given.write:
-        RESULT.write_text(text)
+        given.write.write_text(text)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import math
+import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, NoReturn
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")  # as tests/browser looks for them
 
 
 def whole(least: int, most: int, *, multiple: int = 1) -> Callable[[str], int]:
@@ -68,6 +71,13 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def written(text: str, result: Path | None, *, variant: str = "") -> None:
+    """Print the text of a result, and with --write keep it as that file; `variant`: with this added to its name."""
+    print(text)
+    if result is not None:
+        (result.with_stem(f"{result.stem}-{variant}") if variant else result).write_text(text)
+
+
 class Parser(argparse.ArgumentParser):
     """Shows a script's own docstring as help, and complains in one line."""
 
@@ -107,9 +117,17 @@ class Parser(argparse.ArgumentParser):
         action = self.add_argument(name, default=default, help=f"{what}{said}", **fields)
         self._environments.append(action.dest)
 
-    def writes(self, result: Path, what: str = "the tables") -> None:
-        """Add --write."""
-        self.add_argument("--write", action="store_true", help=f"write {what} to {result.name} in benchmarks/results")
+    def writes(self, result: str, what: str = "the tables") -> None:
+        """Add --write, which is the path of that file in results/, or None: see `written`."""
+        self.add_argument("--write", action="store_const", const=RESULTS / result,
+                          help=f"write {what} to {result} in benchmarks/results")
+
+    def browser(self) -> str:
+        """The path of the browser; ends the process as `parse_args` where there is none."""
+        found = next(filter(None, (os.environ.get("CHROMIUM"), *map(shutil.which, CHROMIUMS))), None)
+        if found is None:
+            self.error("there is no browser; apt-get install chromium, or set CHROMIUM")
+        return found
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

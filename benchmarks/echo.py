@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from pathlib import Path
 
-from arguments import Parser, whole
+from arguments import Parser, whole, written
 from home import private_home
 from throughput import hardware
 
 import workbench as wb
 
-RESULT = Path(__file__).parent / "results" / "echo.md"
 COMMON = {"actors": 1, "envs_per_actor": 16, "learning_rate": 1e-3, "warmup_updates": 0, "learner_threads": 1}
 SETTINGS = {
     "vtrace": {"unroll_length": 20, "batch_size": 16},
@@ -70,7 +68,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--algorithms", nargs="+", choices=list(SETTINGS), default=list(SETTINGS), help="default: both")
     parser.add_argument("--factors", type=whole(1, 64), nargs="+", default=[1, 2, 4, 8],
                         help="uses of each batch: 1 to 64 (default: 1 2 4 8)")
-    parser.writes(RESULT)
+    parser.writes("echo.md")
     return parser.parse_args(words)
 
 
@@ -89,9 +87,7 @@ def main() -> None:
             f"medians of {given.rounds} seeds. Return at the end: mean of the last 50 episodes.\n\n{hardware()}.\n\n"
             f"`python benchmarks/echo.py --rounds {given.rounds} --frames {given.frames} --factors "
             f"{' '.join(map(str, given.factors))}`\n\n{tables}")
-    print(text)
-    if given.write:
-        RESULT.write_text(text)
+    written(text, given.write)
 
 
 if __name__ == "__main__":

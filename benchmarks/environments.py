@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arguments import RESULTS, Parser, folder, whole
+from arguments import RESULTS, Parser, folder, whole, written
 from environment_speed import GROUPS, MOST_GAMES, NAMES, WAYS, Rate, family, in_own_process
 from learning import (
     WINDOW,
@@ -184,9 +184,7 @@ def speed(given: argparse.Namespace) -> None:
     command = f"python {shlex.join(['benchmarks/environments.py', *sys.argv[1:]])}"
     middle = {key: Rate(*map(statistics.median, zip(*found, strict=True))) for key, found in rates.items()}
     text = speed_report(middle, names, given.environments, command, given.rounds)
-    print(text)
-    if given.write:
-        (RESULTS / "environments.md").write_text(text)
+    written(text, given.write)
 
 
 def possible(name: str, games: int) -> bool:
@@ -272,7 +270,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                       help=f"of an actor, in {GROUPS} groups: multiples of {GROUPS}")
     fast.rounds(5)
     fast.seconds(5.0)
-    fast.add_argument("--write", action="store_true", help="write the table to environments.md as well")
+    fast.writes("environments.md")
     fast.set_defaults(command=speed)
     one = commands.add_parser("learn", help="a learning run to its target")
     one.add_argument("task", metavar="NAME", help=f"one of {', '.join(TASKS)}, or an environment with --target")

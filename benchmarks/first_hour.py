@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -40,7 +39,6 @@ LOOK_MS = 20
 WIDTHS = (1400, 1000, 600)  # of pictures, in px, and their height, in which a panel has room
 TALL = 3000
 AGAIN_S = 1.5  # after which a person presses Tab again: the page waits a second for the kernel, and gives up
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")  # as tests/browser looks for them
 FIELDS = "actors=2, envs_per_actor=8, total_frames=10**9"
 SWEEP = 'sweep = wb.sweep("CartPole-v1", space={"learning_rate": (1e-3, 1e-2)}, trials=2, parallel=1, name="searched", '
 CELLS = {
@@ -479,15 +477,12 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                         help="seconds that anything is waited for: 1 to 3,600 (default: 60)")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="folder for pictures; it is made")
     parser.add_argument("--out", type=a_file, metavar="FILE", help="file for the table, which is printed, too")
-    given = parser.parse_args(words)
-    given.browser = next(filter(None, (os.environ.get("CHROMIUM"), *map(shutil.which, CHROMIUMS))), None)
-    return given
+    return parser.parse_args(words)
 
 
 def main() -> None:
     given = arguments()
-    if given.browser is None:
-        Parser(script=__file__).error("there is no browser; apt-get install chromium, or set CHROMIUM")
+    given.browser = Parser(script=__file__).browser()
     if given.pictures is not None:
         given.pictures.mkdir(parents=True, exist_ok=True)
     loads, rounds = [os.getloadavg()[0]], []

@@ -29,7 +29,6 @@ from arguments import Parser
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-RESULT = Path(__file__).parent / "results" / "fuzz.md"
 TARGETS = {
     "hello": "first message of a stream: `Hello.decode`, names of actions",
     "step": "later messages and answers: `GroupStep`, `GroupActions`, `Welcome`",
@@ -140,7 +139,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--inputs", 1_000_000, "inputs for each target", least=50, most=10**9)
     parser.whole("--seed", 0, "seed", least=0, most=2**31)
     parser.add_argument("--keep", action="store_true", help="add to the corpus")
-    parser.writes(RESULT, "the table")
+    parser.writes("fuzz.md", "the table")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--tell", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(words)
@@ -156,12 +155,11 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     for name in given.targets or TARGETS:
         results.append(fuzzed(name, given))
-        before = RESULT.read_text() if given.write and RESULT.exists() else ""
+        before = given.write.read_text() if given.write and given.write.exists() else ""
         table = report(results, given, before=before)
         print(row(results[-1]), file=sys.stderr, flush=True)
         if given.write:  # after each, since all of them take hours
-            RESULT.parent.mkdir(exist_ok=True)
-            RESULT.write_text(f"# Fuzzing\n\n{table}")
+            given.write.write_text(f"# Fuzzing\n\n{table}")
     print(table)
     bad = [one["target"] for one in results if one["crashes"] or one["faults"] or one["hangs"]
            or one["growth_mb"] > GROWTH_MB]

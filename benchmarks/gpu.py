@@ -22,10 +22,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import service
-from arguments import Parser
+from arguments import Parser, written
 from home import private_home
 from throughput import (
     PATIENCE_S,
@@ -40,7 +39,6 @@ from throughput import (
 from workbench.config import RunConfig
 from workbench.supervisor.hosts.host import variables
 
-RESULT = Path(__file__).parent / "results" / "gpu.md"
 FREE = {"server": "inference", "client": "actor", "unrolls": True, "frame_stack": service.STACK, "network": "nature",
         "memory": True}
 GROUP, FLIGHT = 64, 2  # environments per message, and messages in flight on each stream
@@ -235,7 +233,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--batch-size", 32, "unrolls of an update", most=4096)
     parser.whole("--warm-up-updates", 10 * WARM_UP_UPDATES, "updates before the whole system is measured", most=10_000)
     parser.add_argument("--part", choices=tuple(HIDDEN), help=argparse.SUPPRESS)
-    parser.writes(RESULT, "the table")
+    parser.writes("gpu.md", "the table")
     given = parser.parse_args(words)
     with parser.refusing():
         config_of(given)
@@ -268,9 +266,7 @@ def main() -> int:
                 print(f"round {number + 1}: {part} failed: {error} (--part {part} shows all of it)", file=sys.stderr,
                       flush=True)
     text = report(rounds, given)
-    print(text)
-    if given.write:
-        RESULT.write_text(text)
+    written(text, given.write)
     return int(failed)
 
 

@@ -34,7 +34,6 @@ from workbench import checkpoints
 if TYPE_CHECKING:
     from tests.faults import killing
 
-RESULT = Path(__file__).parent / "results" / "kills.md"
 ENVS = 4
 INTERVAL_S = 2.0  # between checkpoints, where the learner is killed
 UPDATE_S = 0.005
@@ -177,7 +176,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--seed", 0, "seed", least=0, most=2**31)
     parser.number("--calm-seconds", 20.0, "seconds of looks at memory, before and after", least=1, most=3600)
     parser.number("--warm-up-seconds", 30.0, "seconds until a learner's memory is what it will be", least=0, most=3600)
-    parser.writes(RESULT)
+    parser.writes("kills.md")
     return parser.parse_args(words)
 
 
@@ -192,7 +191,7 @@ def main() -> None:
             print("\n".join(told), flush=True)
             lines += told
     if given.write:
-        RESULT.write_text("\n".join(lines).rstrip() + "\n")
+        given.write.write_text("\n".join(lines).rstrip() + "\n")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arguments import Parser
+from arguments import Parser, written
 
 if TYPE_CHECKING:
     from workbench.planning import Plan
 
-RESULT = Path(__file__).parent / "results" / "largest-run.md"
 ENVIRONMENT = "ALE/Pong-v5"
 SMALL_BATCH = 512  # environments
 
@@ -74,16 +72,14 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.number("--seconds", 8.0, "simulated seconds", least=0.1, most=3600)
     parser.number("--warm-up", 8.0, "simulated seconds before these, some rounds of all environments", least=0,
                   most=3600)
-    parser.writes(RESULT)
+    parser.writes("largest-run.md")
     return parser.parse_args(words)
 
 
 def main() -> None:
     given = arguments()
     text = "\n".join(report(given)) + "\n"
-    print(text)
-    if given.write:
-        RESULT.write_text(text)
+    written(text, given.write)
 
 
 if __name__ == "__main__":

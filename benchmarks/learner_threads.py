@@ -15,11 +15,10 @@ import os
 import statistics
 import sys
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-from arguments import Parser, some
+from arguments import Parser, some, written
 from home import private_home
 from throughput import ratio_cells
 
@@ -27,7 +26,7 @@ import workbench as wb
 from workbench.config import RunConfig
 from workbench.running.handle import Run
 
-RESULT = Path(__file__).parent / "results" / "learner-threads.md"
+TITLE = "# Threads of training on a CPU\n\n"
 CASES: dict[str, dict[str, Any]] = {
     "cartpole": {"environment": "CartPole-v1"},
     "pong": {"environment": "ALE/Pong-v5"},
@@ -162,13 +161,6 @@ def table(rounds: dict[str, dict[str, list[Measured]]], arguments: argparse.Name
     ])
 
 
-def written(text: str, result: Path, write: bool) -> None:
-    """Print the table, and write it where wanted."""
-    print(text)
-    if write:
-        result.write_text(f"# Threads of training on a CPU\n\n{text}")
-
-
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(__doc__, script=__file__)
     parser.rounds(3)
@@ -178,7 +170,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--arms", type=some(list(ARMS)), default=list(ARMS), metavar="ARM,ARM",
                         help=f"some of {', '.join(ARMS)}; 1 is one of them (default: all)")
     parser.add_argument("--bare", action="store_true", help="updates on noise in one process, no run")
-    parser.writes(RESULT, "the table")
+    parser.writes("learner-threads.md", "the table")
     given = parser.parse_args(words)
     if "1" not in given.arms:
         parser.error("--arms needs 1, which the others are compared with")
@@ -189,7 +181,7 @@ def main() -> None:
     given = arguments()
     cases, arms = given.cases, given.arms
     if given.bare:
-        written(bare(cases, given), RESULT.with_stem("learner-threads-bare"), given.write)
+        written(f"{TITLE}{bare(cases, given)}", given.write, variant="bare")
         return
     before = os.getloadavg()[0]
     rounds: dict[str, dict[str, list[Measured]]] = {case: {arm: [] for arm in arms} for case in cases}
@@ -200,7 +192,8 @@ def main() -> None:
                 rounds[case][arm].append(taken)
                 print(f"round {number + 1}: {case}, {arm}: {taken}, load {os.getloadavg()[0]:.1f}", file=sys.stderr,
                       flush=True)
-    written(table(rounds, given, f"{before:.1f} before, {os.getloadavg()[0]:.1f} after"), RESULT, given.write)
+    text = table(rounds, given, f"{before:.1f} before, {os.getloadavg()[0]:.1f} after")
+    written(f"{TITLE}{text}", given.write)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from pathlib import Path
 
-from arguments import Parser
+from arguments import Parser, written
 from home import private_home
 from throughput import PATIENCE_S, hardware
 
-RESULT = Path(__file__).parent / "results" / "learners.md"
 SMALL_REPLAY = {"replay_min_size": 64, "replay_size": 2000}
 
 
@@ -80,7 +78,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--actors", 2, "actors, at least one for each learner", most=1024)
     parser.whole("--envs", 16, "environments of each actor", least=2, most=4096)
     parser.whole("--warm-up-updates", 30, "updates before a measurement begins", most=10_000)
-    parser.writes(RESULT)
+    parser.writes("learners.md")
     given = parser.parse_args(words)
     from workbench.config import RunConfig
 
@@ -99,9 +97,7 @@ def main() -> None:
             rates[learners].append(measure(learners, given))
             print(f"learners={learners}: {rates[learners][-1]:,.0f} trained steps/s", file=sys.stderr, flush=True)
     table = report(rates, given)
-    print(table)
-    if given.write:
-        RESULT.write_text(f"# Several learners on one machine\n\n{table}")
+    written(f"# Several learners on one machine\n\n{table}", given.write)
 
 
 if __name__ == "__main__":

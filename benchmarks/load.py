@@ -16,11 +16,8 @@ import argparse
 import os
 import sys
 import tempfile
-from pathlib import Path
 
-from arguments import Parser
-
-RESULT = Path(__file__).parent / "results" / "load.md"
+from arguments import Parser, written
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -29,7 +26,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--actors", 32, "actors", most=1024)
     parser.whole("--envs", 32, "environments of each actor", least=2, most=4096)
     parser.whole("--readers", 200, "readers of the run", most=10_000)
-    parser.writes(RESULT)
+    parser.writes("load.md")
     parser.add_argument("--read", type=int, help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
@@ -48,9 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="wb-") as home:
         os.environ["WORKBENCH_HOME"] = home
         table, wrong = load_run.measure(given)
-    print(table)
-    if given.write:
-        RESULT.write_text(f"# Load: many environments, many readers\n\n{table}")
+    written(f"# Load: many environments, many readers\n\n{table}", given.write)
     sys.exit("not as it must be:\n" + "\n".join(wrong) if wrong else 0)
 
 

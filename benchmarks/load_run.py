@@ -27,10 +27,11 @@ from workbench.learner.in_thread import ThreadLearner
 from workbench.metrics import MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock
+from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import ThisMachine
 from workbench.supervisor.hosts.local import Child
 from workbench.supervisor.service import Service
-from workbench.supervisor.supervisor import Outcome, Supervisor
+from workbench.supervisor.supervisor import Supervisor
 from workbench.testing import CountingEnv
 from workbench.trajectory import Flags, Unroll
 from workbench.wire.endpoints import SUPERVISOR, learner_name, serve_run

@@ -11,15 +11,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from arguments import Parser
+from arguments import Parser, written
 from home import private_home
 from throughput import hardware
-
-RESULT = Path(__file__).parent / "results" / "newcomer.md"
 
 
 def steps(frames: int, target: float, episodes: int) -> list[tuple[str, float, str]]:
@@ -54,7 +51,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--frames", 60_000, "frames (= steps) before the learning rate is changed", most=10**9)
     parser.number("--target", 475.0, "mean return to wait for", least=1, most=500)
     parser.whole("--episodes", 10, "episodes of the evaluation")
-    parser.writes(RESULT)
+    parser.writes("newcomer.md")
     return parser.parse_args(words)
 
 
@@ -68,9 +65,7 @@ def main() -> None:
         f"{hardware()}. {sum(seconds for _, seconds, _ in found):.0f} s in all, reading and typing not counted.", "",
         "| typed | seconds | said |", "|---|---|---|", *rows, "",
     ])  # fmt: skip
-    print(text)
-    if options.write:
-        RESULT.write_text(text)
+    written(text, options.write)
 
 
 if __name__ == "__main__":

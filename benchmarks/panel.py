@@ -13,20 +13,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
-from arguments import Parser
+from arguments import Parser, written
+from home import private_home
 from throughput import hardware
 
 import workbench as wb
@@ -37,9 +35,7 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-RESULT = Path(__file__).parent / "results" / "panel.md"
 NAME = "long"
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")  # as tests/browser looks for them
 STEPS_PER_SECOND, EPISODE_STEPS, EVENTS = 1000, 200, 40  # of the history: as a small Atari run has them
 COMMIT_ROWS = 2000
 SMALL = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "unroll_length": 20, "learner_threads": 1}
@@ -250,27 +246,18 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--looks", 30, "samples in that time", least=2, most=10_000)
     parser.whole("--steps", 10_000_000, "steps of recorded history", least=STEPS_PER_SECOND * EVENTS, most=10**9)
     parser.whole("--openings", 5, "times that it is opened again, while it trains and while it is paused")
-    parser.writes(RESULT, "the table")
-    given = parser.parse_args(words)
-    given.browser = next(filter(None, (os.environ.get("CHROMIUM"), *map(shutil.which, CHROMIUMS))), None)
-    return given
+    parser.writes("panel.md", "the table")
+    return parser.parse_args(words)
 
 
 def main() -> None:
     given = arguments()
-    if given.browser is None:
-        Parser(script=__file__).error("there is no browser; apt-get install chromium, or set CHROMIUM")
-    with tempfile.TemporaryDirectory(prefix="wb-") as folder:
-        os.environ["WORKBENCH_HOME"] = folder
-        (Path(folder) / "notebooks").mkdir()
-        try:
-            table = measure(Path(folder) / "notebooks", given)
-        finally:
-            with suppress(wb.errors.WorkbenchError):
-                wb.attach(NAME).stop(timeout_s=0)
-    print(table)
-    if given.write:
-        RESULT.write_text(f"# An open panel: memory, CPU, time to open\n\n{table}")
+    given.browser = Parser(script=__file__).browser()
+    with private_home() as home:
+        notebooks = Path(home) / "notebooks"
+        notebooks.mkdir()
+        table = measure(notebooks, given)
+    written(f"# An open panel: memory, CPU, time to open\n\n{table}", given.write)
 
 
 if __name__ == "__main__":

@@ -19,15 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from arguments import Parser
+from arguments import RESULTS, Parser
 from planning_queues import Simulated, System, simulate, system_of
 
 import workbench.planning.constants as constants_of
 from workbench.planning import Plan, capacity, plan
 from workbench.planning.constants import constants, known
 
-RESULTS = Path(__file__).parent / "results"
-RESULT = RESULTS / "planning.md"
 CONSTANTS = Path(constants_of.__file__).with_name("constants.csv")
 LATENCY_MS = {"dmlab": 13.0, "football": 8.75}  # SEED RL, table 13: 11 to 15 ms, 6.5 to 11 ms; the middle
 PLANNED = 0.8  # busy
@@ -249,7 +247,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--actors", 10_000, "actors of the simulated systems", least=64, most=100_000)
     parser.number("--seconds", 4.0, "simulated seconds, of the slow environments", least=1, most=3600)
     parser.add_argument("--constants", action="store_true", help="write the constants anew from results/, then end")
-    parser.writes(RESULT)
+    parser.writes("planning.md")
     return parser.parse_args(words)
 
 
@@ -263,7 +261,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
     if given.write:
-        RESULT.write_text("\n".join(lines) + "\n")
+        given.write.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

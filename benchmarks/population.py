@@ -13,14 +13,12 @@ import argparse
 import platform
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
-from arguments import Parser
+from arguments import Parser, written
 
 import workbench as wb
 
-RESULT = Path(__file__).parent / "results" / "population.md"
 ENVIRONMENT = "CartPole-v1"
 SPACE: dict[str, Any] = {"learning_rate": (1e-5, 1e-1), "entropy_cost": (1e-4, 0.3)}
 FIELDS: dict[str, Any] = {"actors": 1, "envs_per_actor": 8, "batch_size": 8, "learner_threads": 1, "warmup_updates": 0}
@@ -72,7 +70,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--seeds", 3, "seeds, each with a sweep of each way", most=100)
     parser.whole("--parallel", 2, "runs at the same time", most=64)
     parser.whole("--episodes", 50, "evaluation episodes of the best run")
-    parser.writes(RESULT)
+    parser.writes("population.md")
     return parser.parse_args(words)
 
 
@@ -84,9 +82,7 @@ def main() -> None:
             rows.append(trained(way, seed, options))
             print(rows[-1], flush=True)
     text = report(rows, options)
-    print(text)
-    if options.write:
-        RESULT.write_text(text)
+    written(text, options.write)
 
 
 if __name__ == "__main__":

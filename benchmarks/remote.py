@@ -19,14 +19,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from arguments import Parser
+from arguments import Parser, written
 from home import private_home
 from throughput import hardware
 
-RESULT = Path(__file__).parent / "results" / "remote.md"
 WAYS = ("local", "tls", "ray")
 TARGETS = {"tls": 0.90, "ray": 0.95}
 PATIENCE_S = 900.0
@@ -147,7 +145,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--warm-up-updates", 10, "updates before a measurement begins", most=10_000)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS),
                         help="to measure; \"local\" always is, as the others are compared with it (default: all)")
-    parser.writes(RESULT, "the table")
+    parser.writes("remote.md", "the table")
     parser.add_argument("--supervise", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
     given.ways = [way for way in WAYS if way == "local" or way in given.ways]
@@ -168,9 +166,7 @@ def main() -> int:
                 with cluster() if way == "ray" else contextlib.nullcontext("") as address:
                     results[way].append(measure(way, fields, address, given.seconds, given.warm_up_updates))
                 print(f"round {round_ + 1}, {way}: {results[way][-1]:,.0f} steps/s", flush=True)
-    print(text := table(results, given))
-    if given.write:
-        RESULT.write_text(text)
+    written(table(results, given), given.write)
     return 0
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from arguments import Parser, folder
+from arguments import Parser, folder, written
 from throughput import hardware
 
 from workbench.trajectory import EnvironmentSpec, Unroll
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from workbench.replay.storage import UnrollStorage
     from workbench.replay.unroll_fields import UnrollLayout
 
-RESULT = Path(__file__).parent / "results" / "replay.md"
 ATARI = EnvironmentSpec("ALE/Pong-v5", (1, 84, 84), "uint8", 6, frame_stack=4, frames_per_step=4)
 ON_PAPER = 100_000  # unrolls
 DISTINCT = 64  # unrolls that are inserted again and again: more than a cache holds
@@ -231,7 +230,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--unrolls", 5000, "unrolls in the replay, of 0.9 MB each", least=64, most=10**6)
     parser.whole("--rounds", 101, "rounds, of which the median counts", most=100_000)
     parser.add_argument("--folder", type=folder, help="on the disk to measure (default: the one for temporary files)")
-    parser.writes(RESULT, "the table")
+    parser.writes("replay.md", "the table")
     return parser.parse_args(words)
 
 
@@ -247,9 +246,7 @@ def main() -> None:
         found["disk"] = measure(layout, config, given, folder=Path(made))
     print("measured on disk", file=sys.stderr, flush=True)
     table = report(layout, config, found, training(layout, given), given)
-    print(table)
-    if given.write:
-        RESULT.write_text(f"# Replay: taking in and giving out unrolls of Atari\n\n{table}")
+    written(f"# Replay: taking in and giving out unrolls of Atari\n\n{table}", given.write)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from arguments import Parser, whole
+from home import private_home
 from throughput import hardware
 
 import workbench as wb
@@ -292,9 +291,7 @@ def main() -> None:
     given = arguments()
     import scaling_report as report
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # as by Ctrl-C: what was launched ends
-    with tempfile.TemporaryDirectory(prefix="wb-scaling-", ignore_cleanup_errors=True) as home:
-        os.environ["WORKBENCH_HOME"] = home
+    with private_home("wb-scaling-") as home:
         lines = report.with_all_columns(measure_all(home, given.settings, given))
     written = {one: report.section(one, lines, conditions(given, one)) for one in given.sections}
     print("\n".join([report.COLUMNS, *written.values()]))

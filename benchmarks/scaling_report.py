@@ -6,13 +6,12 @@ No command line: scaling.py has it.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from arguments import RESULTS
 
-RESULTS = Path(__file__).parent / "results"
 FILE = RESULTS / "scaling.md"
 SHARES = {"time_environments": "environments", "time_wire": "wire", "time_batch_wait": "batch wait",
           "time_inference": "inference", "time_queue_blocked": "queue blocked", "time_training": "training",

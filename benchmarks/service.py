@@ -28,13 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 import psutil
-from arguments import Parser, whole
+from arguments import Parser, whole, written
 from service_sides import FRAMES_PER_STEP, STACK, UNROLL, request_bytes
 from throughput import hardware
 
 from workbench.supervisor.hosts.host import variables
 
-RESULT = Path(__file__).parent / "results" / "service.md"
 SIDES = Path(__file__).parent / "service_sides.py"
 TARGET = 0.6
 LOCAL_TARGETS = {32: 150_000, 1: 40_000}  # steps/s through shared memory, by environments in a message
@@ -152,7 +151,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                         help="environments in a message: 1 to 512 (default: 32 1)")
     parser.add_argument("--flight", type=whole(1, 64), nargs="+", default=[2, 16],
                         help="messages in flight on each stream, one number for each size: 1 to 64 (default: 2 16)")
-    parser.writes(RESULT)
+    parser.writes("service.md")
     given = parser.parse_args(words)
     if len(given.sizes) != len(given.flight):
         parser.error(f"--sizes has {len(given.sizes)} numbers and --flight {len(given.flight)}; give as many of each")
@@ -177,9 +176,7 @@ def main() -> None:
             f"rounds. Observations are 84x84 uint8, a step is {FRAMES_PER_STEP} frames. Each way beneath the plain "
             "ones adds to the one above it; the last one of each transport is the whole service. Processor time is per "
             f"message, of the server and of all clients.\n\n{tables}")
-    print(text)
-    if given.write:
-        RESULT.write_text(text)
+    written(text, given.write)
 
 
 if __name__ == "__main__":

@@ -15,16 +15,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from arguments import Parser, some
+from arguments import Parser, some, written
 from home import private_home
 from throughput import ratio_cells
 
 import workbench as wb
 
-RESULT = Path(__file__).parent / "results" / "slow-environments.md"
 ROWS = 16
 ENVIRONMENTS = {"compute-1": (1.0, 0.0), "compute-5": (5.0, 0.0), "wait-5": (0.0, 5.0)}  # ms of each
 ARMS: dict[str, dict[str, Any]] = {
@@ -140,7 +138,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--environments", type=some(list(ENVIRONMENTS)), default=list(ENVIRONMENTS),
                         metavar="NAME,NAME", help=f"some of {', '.join(ENVIRONMENTS)}: ms a step (default: all)")
     parser.add_argument("--bare", action="store_true", help="one vector of environments with random actions, no run")
-    parser.writes(RESULT, "the table")
+    parser.writes("slow-environments.md", "the table")
     return parser.parse_args(words)
 
 
@@ -156,10 +154,7 @@ def main() -> None:
                 print(f"round {number + 1}: {environment}, {arm}: {rounds[environment][arm][-1]:,.0f} steps/s, load "
                       f"{os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     text = table(rounds, given, f"{before:.1f} before, {os.getloadavg()[0]:.1f} after")
-    print(text)
-    if given.write:
-        result = RESULT.with_stem(f"{RESULT.stem}-bare") if given.bare else RESULT
-        result.write_text(f"# Slow environments in Python\n\n{text}")
+    written(f"# Slow environments in Python\n\n{text}", given.write, variant="bare" if given.bare else "")
 
 
 if __name__ == "__main__":

@@ -38,11 +38,12 @@ def supervise(given: SimpleNamespace) -> None:
     from workbench.config import RunConfig
     from workbench.metrics import MetricsWriter
     from workbench.rundir import lock
+    from workbench.supervisor.endings import Outcome
     from workbench.supervisor.hosts.host import ThisMachine
     from workbench.supervisor.hosts.local import Child
     from workbench.supervisor.process_group import EndedChild
     from workbench.supervisor.service import serve
-    from workbench.supervisor.supervisor import Outcome, Supervisor
+    from workbench.supervisor.supervisor import Supervisor
 
     class WithCats(ThisMachine):
         """A real learner; each actor's process is a `cat`, which ends with its standard input."""

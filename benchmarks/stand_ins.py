@@ -28,9 +28,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from arguments import Parser, whole
+from arguments import Parser, whole, written
 
-RESULT = Path(__file__).parent / "results" / "stand-ins.md"
 ACROSS = 4  # processes that hold the streams
 ASKED = 5  # control calls
 CALL_S = 5.0  # patience of one of them
@@ -264,7 +263,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                         help="stand-ins, one after the other: 1 to 4,096 (default: 64 256 960 1023 1024 4096)")
     parser.seconds(10.0)
     parser.number("--patience", 20.0, "seconds that a stream waits for its welcome", least=1, most=600)
-    parser.writes(RESULT)
+    parser.writes("stand-ins.md")
     parser.add_argument("--role", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
@@ -282,9 +281,7 @@ def main() -> None:
         rows.append(measure(actors, seconds=given.seconds, patience=given.patience))
         print(row(rows[-1]), more(rows[-1]), *problems(rows[-1]), sep="\n", file=sys.stderr, flush=True)
     text = report(rows, given)
-    print(text)
-    if given.write:
-        RESULT.write_text(f"# Stand-ins for actors\n\n{text}")
+    written(f"# Stand-ins for actors\n\n{text}", given.write)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,10 @@ import sys
 import time
 from pathlib import Path
 
-from arguments import Parser
+from arguments import Parser, written
 from home import private_home
 from throughput import hardware
 
-RESULT = Path(__file__).parent / "results" / "startup.md"
 IMPORT_LIMIT_S, TRAINED_LIMIT_S = 0.5, 10.0
 IMPORTS = {
     "workbench": "what `import workbench` costs",
@@ -194,7 +193,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--environments", nargs="+", metavar="NAME", default=["CartPole-v1", "ALE/Pong-v5"],
                         help="environments to launch (default: CartPole-v1 ALE/Pong-v5)")
     parser.add_argument("--launch", metavar="ENVIRONMENT", help=argparse.SUPPRESS)
-    parser.writes(RESULT)
+    parser.writes("startup.md")
     given = parser.parse_args(words)
     if not given.launch:  # there a check's imports would be part of what is measured
         parser.check_environments(given.environments)
@@ -217,9 +216,7 @@ def main() -> None:
     text = (f"# Start-up\n\n`python benchmarks/startup.py --rounds {given.rounds} --environments "
             f"{' '.join(given.environments)}`\n\n{hardware()}; {time.strftime('%F')}; medians of {given.rounds} "
             f"rounds, each in a fresh interpreter; runs with their default settings.\n\n{tables}")
-    print(text)
-    if given.write:
-        RESULT.write_text(text)
+    written(text, given.write)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from arguments import Parser
+from arguments import Parser, written
 
-RESULT = Path(__file__).parent / "results" / "storing-speed.md"
 ROWS, COMMITS = 2_000, 10
 PARAMETERS = 16_877_190
 COPIES = 3  # weights, and two moments of an optimizer
@@ -58,7 +57,7 @@ WHAT = {"episodes into the metrics, rows/s": episodes_per_second,
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(__doc__, script=__file__)
     parser.rounds(3)
-    parser.writes(RESULT)
+    parser.writes("storing-speed.md")
     return parser.parse_args(words)
 
 
@@ -77,9 +76,7 @@ def main() -> None:
                       f"{hardware()}; {time.strftime('%F')}; medians of {given.rounds} rounds, other work beside; a "
                       f"checkpoint has {4e-6 * PARAMETERS * COPIES:,.0f} MB.", "",
                       "| | median | range |", "|---|---|---|", *rows, ""])
-    print(text)
-    if given.write:
-        RESULT.write_text(text)
+    written(text, given.write)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import psutil
-from arguments import Parser, some
+from arguments import Parser, some, written
 from home import private_home
 from throughput import hardware, ratio_cells
 
@@ -35,7 +34,6 @@ from workbench.wire import certificates
 from workbench.wire.endpoints import HOST, learner_name
 from workbench.wire.rpc import Caller, Endpoint
 
-RESULT = Path(__file__).parent / "results" / "strangers.md"
 MOST_OPEN = 500  # connections of the stranger
 TARGET = 0.95  # of the speed without him
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -180,7 +178,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ways", type=some(list(WAYS)), default=list(WAYS), metavar="NAME,NAME",
                         help=f"some of {', '.join(WAYS)} (default: all)")
     parser.add_argument("--stranger", type=int, help=argparse.SUPPRESS)
-    parser.writes(RESULT, "the table")
+    parser.writes("strangers.md", "the table")
     return parser.parse_args(words)
 
 
@@ -189,9 +187,7 @@ def main() -> None:
     if given.stranger is not None:
         Stranger(given.stranger).bother(given.ways[0], given.rate)
     text = measure(given)
-    print(text)
-    if given.write:
-        RESULT.write_text(f"# Strangers at a run's port\n\n{text}")
+    written(f"# Strangers at a run's port\n\n{text}", given.write)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,12 @@ import argparse
 import platform
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
-from arguments import Parser
+from arguments import Parser, written
 
 import workbench as wb
 
-RESULT = Path(__file__).parent / "results" / "sweep.md"
 ENVIRONMENT = "CartPole-v1"
 SPACE: dict[str, Any] = {
     "learning_rate": (1e-5, 3e-2), "entropy_cost": (1e-4, 0.1), "batch_size": [4, 8, 16, 32], "unroll_length": (5, 40),
@@ -90,7 +88,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--seeds", 3, "runs behind each of the two means", most=100)
     parser.whole("--parallel", 2, "trials at the same time", most=64)
     parser.add_argument("--name", default="benchmark-sweep", help="of the sweep (default: benchmark-sweep)")
-    parser.writes(RESULT)
+    parser.writes("sweep.md")
     return parser.parse_args(words)
 
 
@@ -98,9 +96,7 @@ def main() -> None:
     options = arguments()
     sweep, seconds = swept(options)
     text = report(sweep, seconds, returns(options), returns(options, **sweep.best_fields), options.frames)
-    print(text)
-    if options.write:
-        RESULT.write_text(text)
+    written(text, options.write)
 
 
 if __name__ == "__main__":

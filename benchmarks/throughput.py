@@ -29,13 +29,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arguments import Parser
+from arguments import Parser, written
 from home import private_home
 
 if TYPE_CHECKING:
     from workbench.config import RunConfig
 
-RESULT = Path(__file__).parent / "results" / "throughput.md"
 WARM_UP_UPDATES = 15
 PATIENCE_S = 1800.0  # for a warm-up, or the next update, on a slow machine
 
@@ -278,7 +277,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--warm-up-updates", WARM_UP_UPDATES, "updates of the whole system before it is measured, for each "
                  "unroll that its environments give at once", most=10_000)
     parser.add_argument("--part", choices=tuple(PARTS), help=argparse.SUPPRESS)
-    parser.writes(RESULT, "the table")
+    parser.writes("throughput.md", "the table")
     given = parser.parse_args(words)
     with parser.refusing():
         given.config = RunConfig.build(given.environment, precision=given.precision, total_frames=10**9,
@@ -317,10 +316,8 @@ def main() -> None:
             rounds[part].append(value)
             print(f"round {number + 1}: {TITLES[part]} {value:,.0f} steps/s", file=sys.stderr, flush=True)
     table = report(given.config, rounds, given)
-    print(table)
-    if given.write:
-        result = RESULT if given.envs == 16 else RESULT.with_stem(f"throughput-{given.envs}")
-        result.write_text(f"# Throughput: the whole system against its parts\n\n{table}")
+    written(f"# Throughput: the whole system against its parts\n\n{table}", given.write,
+            variant="" if given.envs == 16 else str(given.envs))
 
 
 if __name__ == "__main__":

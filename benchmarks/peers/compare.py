@@ -32,7 +32,7 @@ import psutil
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from arguments import Parser
+from arguments import Parser, written
 from candidates import EVERYONE, OURS, PEERS, Candidate, Setting
 from installing import ENVIRONMENTS as BUILD
 from installing import HERE, command_to_install, install, python_of
@@ -41,7 +41,6 @@ from throughput import hardware
 
 from workbench.supervisor.hosts.host import variables
 
-RESULT = HERE.parent / "results" / "peers.md"
 CHOSEN = "chosen.json"  # of the folder of environments
 FRAMES_PER_STEP = 4
 CHOICE_WARM_UP = 4  # updates
@@ -220,7 +219,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--install", action="store_true", help="install the peers and do nothing else")
     parser.add_argument("--folder", type=Path, default=BUILD, metavar="DIRECTORY",
                         help="of the peers' virtual environments, and of the settings chosen (default: build/peers)")
-    parser.writes(RESULT)
+    parser.writes("peers.md")
     given = parser.parse_args(words)
     if given.chosen and not (given.folder / CHOSEN).exists():
         parser.error(f"no run has chosen settings yet: {given.folder / CHOSEN} is not there; leave --chosen out")
@@ -252,9 +251,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started ends as well
     chosen, errors, tried = choose([*OURS, *given.peers], given)
     tables = report(play_rounds(chosen, errors, given), chosen, errors, tried, given)
-    print(tables)
-    if given.write:
-        RESULT.write_text(f"# Peers: trained steps per second side by side\n\n{tables}")
+    written(f"# Peers: trained steps per second side by side\n\n{tables}", given.write)
     return int(any(said.startswith("failed") for said in errors.values()))
 
 
