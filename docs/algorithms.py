@@ -46,6 +46,10 @@ and XLA, with a network with or without an LSTM, under `exact_resume_updates` to
 yet. Several learners normalize advantages by the mean and the deviation of all their minibatches together. V-MPO takes
 the better half of each learner's own batch.
 
+A truncated episode bootstraps from the value of its true final observation. R2D2 and SAC keep that observation in the
+replay and value it by the target network; with time limits below 50 steps some have the value of when they were
+played, as with the other algorithms. SEED's R2D2 takes a truncated episode for an ended one.
+
 ## Your own
 
 A class typed in a cell is an algorithm like the others: its code travels by value to this user's own processes, its

@@ -423,6 +423,11 @@ class Unrolled(Steps[A]):
     # [frame_stack-1, *frame], the frames before x_0, oldest first, zeros before an episode's start
     stack_prefix: A = field(metadata=shaped(
         lambda spec: ((spec.frame_stack - 1, *spec.observation_shape), spec.observation_dtype)))
+    # [K], for algorithms that value final observations themselves: the first K steps of those trained on into which the
+    # transition was truncated, ascending, then 0
+    final_step: A | None = field(default=None, metadata=shaped(lambda spec: None))
+    # [K, *frame], their true final observations
+    final_observation: A | None = field(default=None, metadata=shaped(lambda spec: None))
     # the recurrent state before x_0 was seen
     initial_state: tuple[A, ...] = field(metadata=grouped("state", lambda parts: tuple(parts.values())))
 

@@ -126,6 +126,19 @@ def slow_run(network: Recurrent, batch: Batch, b: int, config: R2D2Config) -> It
         yield before, state @ weights["values"]
 
 
+def slow_bootstrap(online: Recurrent, target: Recurrent, batch: Batch, t: int, b: int, config: R2D2Config) -> float:
+    """What a truncated transition of row b into x_t bootstraps from, rescaled like the networks' values: the stored
+    value, or where the final observation is there, both networks' values of an episode that goes on to it."""
+    if batch.final_step is None or t not in batch.final_step[b].tolist():
+        return float(batch.bootstrap_value[t, b])
+    goes_on = batch.map(lambda tensor: tensor.clone())
+    goes_on.observation[t, b] = batch.final_observation[b, batch.final_step[b].tolist().index(t)]
+    goes_on.previous_action[t, b] = batch.action[t - 1, b]
+    goes_on.flags[t, b] = 0
+    said_online, said_target = ([q for _, q in slow_run(each, goes_on, b, config)][t] for each in (online, target))
+    return said_target[int(said_online.argmax())].item()
+
+
 @dataclasses.dataclass
 class SlowLoss:
     total: Tensor
@@ -157,7 +170,7 @@ def slow_loss(online: Recurrent, target: Recurrent, batch: Batch, config: R2D2Co
         rewards, bound = [config.reward_scale * float(batch.reward[t, b]) for t in steps], config.max_abs_reward
         rewards = [max(-bound, min(bound, reward)) if bound else reward for reward in rewards]
         flags = [Flags(int(batch.flags[t, b])) for t in steps]
-        bootstraps = [inverse(float(batch.bootstrap_value[t, b])) for t in steps]
+        bootstraps = [inverse(slow_bootstrap(online, target, batch, t, b, config)) for t in steps]
         errors = []
         for t in range(len(rewards)):
             expected_return = slow_n_step_target(

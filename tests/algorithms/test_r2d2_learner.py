@@ -13,24 +13,27 @@ from torch import Tensor, nn
 
 from tests.algorithms.no_waiting import NoWaiting
 from tests.algorithms.slow_r2d2 import SIZE, SPEC, Counting, Recurrent, State, slow_loss, slow_run
-from tests.algorithms.unrolls import random_unroll
+from tests.algorithms.unrolls import random_unroll, with_final_observations
 from workbench.algorithms import Batch, Loss, QValueOutput, Roles, collate
 from workbench.algorithms.r2d2.agent import R2D2
 from workbench.algorithms.r2d2.config import R2D2Config
 from workbench.trajectory import Flags, Unroll
 
 
-def random_batch(seed: int, config: R2D2Config, *, rows: int = 6, memory: bool = True) -> Batch:
-    """Random unrolls with states, and weights that differ."""
+def random_batch(seed: int, config: R2D2Config, *, rows: int = 6, memory: bool = True, finals: int = 0) -> Batch:
+    """Random unrolls with states, and weights that differ; with a table of so many final observations."""
     rng = np.random.default_rng(seed)
     fields = R2D2(config, spec=SPEC).behaviour_fields()
-    batch = collate([
+    unrolls = [
         random_unroll(
-            SPEC, length=config.burn_in + config.unroll_length, rng=rng, ends=0.2, behaviour=fields,
+            SPEC, length=config.burn_in + config.unroll_length, rng=rng, ends=0.5 if finals else 0.2, behaviour=fields,
             state=(rng.normal(size=SIZE).astype(np.float32),) if memory else (),
         )
         for _ in range(rows)
-    ])
+    ]
+    if finals:
+        unrolls = [with_final_observations(one, places=finals, after=config.burn_in, rng=rng) for one in unrolls]
+    batch = collate(unrolls)
     return dataclasses.replace(batch, weight=torch.from_numpy(rng.uniform(0.1, 1, rows).astype(np.float32)))
 
 
@@ -63,12 +66,15 @@ CONFIGS = {
 }
 
 
+@pytest.mark.parametrize("finals", [0, 2], ids=["stored values", "final observations"])
 @pytest.mark.parametrize("memory", [True, False], ids=["memory", "no memory"])
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
-def test_loss_gradient_priorities_and_metrics_equal_a_slow_transcription(config: R2D2Config, memory: bool) -> None:
+def test_loss_gradient_priorities_and_metrics_equal_a_slow_transcription(
+    config: R2D2Config, memory: bool, finals: int
+) -> None:
     online, target = Recurrent(0, memory=memory), Recurrent(1, memory=memory)
     for seed in range(3):
-        batch = random_batch(seed, config, memory=memory)
+        batch = random_batch(seed, config, memory=memory, finals=finals)
         loss, slow = loss_of(online, target, batch, config), slow_loss(online, target, batch, config)
         torch.testing.assert_close(loss.total.double(), slow.total, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(loss.priorities, torch.tensor(slow.priorities), rtol=1e-4, atol=1e-5)
@@ -81,6 +87,16 @@ def test_loss_gradient_priorities_and_metrics_equal_a_slow_transcription(config:
         gradients = torch.autograd.grad(loss.total, parameters)
         for fast, expected in zip(gradients, torch.autograd.grad(slow.total, parameters), strict=True):
             torch.testing.assert_close(fast, expected.float(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["states refreshed", "states refreshed within the burn-in"])
+def test_final_observations_leave_refreshed_states_as_they_are(name: str) -> None:
+    config, online = CONFIGS[name], Recurrent(0)
+    batch = random_batch(0, config, finals=2)
+    assert name != "states refreshed" or {0, 1, 2} == set((batch.final_step > 0).sum(1).tolist()), "all numbers occur"
+    plain = dataclasses.replace(batch, final_step=None, final_observation=None)
+    with_finals, without = (loss_of(online, Recurrent(1), one, config).next_states for one in (batch, plain))
+    torch.testing.assert_close(with_finals, without, rtol=1e-5, atol=1e-5)
 
 
 def test_the_random_cases_hold_every_kind_of_end_and_networks_that_disagree() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tests.algorithms.no_waiting import NoWaiting
-from tests.algorithms.unrolls import random_unroll
+from tests.algorithms.unrolls import random_unroll, with_final_observations
 from workbench import algorithms, networks
 from workbench.algorithms import Batch, Loss, collate
 from workbench.algorithms.distributions import TanhNormal
@@ -99,6 +100,35 @@ def test_critic_loss_where_actions_are_numbers() -> None:
             errors.append(sum((y - float(q_now[i, t, b])) ** 2 for i in range(2)))
     assert float(loss.scalars["critic_loss"]) == pytest.approx(0.5 * float(np.mean(errors)), rel=1e-4)
     assert one._target_entropy(config) == -2.0
+
+
+def test_a_truncated_step_bootstraps_by_the_target_critics_at_its_final_observation() -> None:
+    one, network, config = built(CHOICES, first_temperature=0.3)
+    random = np.random.default_rng(1)
+    unrolls = [with_final_observations(
+        random_unroll(CHOICES, length=STEPS, rng=random, ends=0.6, behaviour={"value": ((), "float32")}),
+        places=1, after=0, rng=random) for _ in range(8)]
+    batch, expected = collate(unrolls), collate([replace(one, final_step=None, final_observation=None)
+                                                 for one in unrolls])
+    steps = batch.final_step[:, 0].tolist()
+    assert 0 in steps and len(set(steps)) > 2, "some were truncated, at different steps"
+    for b, t in enumerate(steps):
+        if not t:
+            continue
+        goes_on = expected.map(lambda tensor: tensor.clone())
+        goes_on.observation[t, b], goes_on.flags[t, b] = batch.final_observation[b, 0], 0
+        policy = one.outputs(network, goes_on).policy_logits[t, b].softmax(-1)
+        features = one.outputs(one._target.network, goes_on).features[t, b]
+        q_values = one._target.network.q_values(features[None, None], None).amin(0)[0, 0]
+        expected.bootstrap_value[t, b] = (policy * (q_values - 0.3 * policy.log())).sum().item()
+    with NoWaiting():
+        loss, slow = (one.loss(network, batch=each, config=config) for each in (batch, expected))
+    for name, value in slow.scalars.items():
+        torch.testing.assert_close(loss.scalars[name], value, rtol=1e-5, atol=1e-6, msg=name)
+    torch.testing.assert_close(loss.priorities, slow.priorities, rtol=1e-5, atol=1e-6)
+    weights = list(network.parameters())
+    for mine, theirs in zip(*(torch.autograd.grad(each.total, weights) for each in (loss, slow)), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
 def test_the_density_of_a_sample_is_that_of_what_the_environment_gets() -> None:

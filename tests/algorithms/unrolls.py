@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -53,6 +54,15 @@ def random_unroll(
         },
         initial_state=tuple(state),
     )
+
+
+def with_final_observations(unroll: Unroll, *, places: int, after: int, rng: np.random.Generator) -> Unroll:
+    """`unroll` with arbitrary final observations of the first `places` steps after step `after` that were truncated."""
+    ends = unroll.flags & int(Flags.TRUNCATED | Flags.TERMINATED)
+    steps = [t for t in np.flatnonzero(ends == int(Flags.TRUNCATED)).tolist() if t > after][:places]
+    frames = rng.integers(0, 256, (places, *unroll.observation.shape[1:])).astype(unroll.observation.dtype)
+    return dataclasses.replace(unroll, final_step=np.array(steps + [0] * (places - len(steps))),
+                               final_observation=frames)
 
 
 class TableNetwork(nn.Module):

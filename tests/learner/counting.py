@@ -106,7 +106,7 @@ class Rig:
         layout = UnrollLayout(
             spec, unroll_length=config.hyperparameters.unroll_length,
             overlap=algorithm.overlap if self.overlap is None else self.overlap,
-            behaviour=algorithm.behaviour_fields(), state_shapes=((1,),),
+            behaviour=algorithm.behaviour_fields(), state_shapes=((1,),), keeps_finals=algorithm.values_finals,
         )
         frames = FrameTable(layout, device=device(), slots=1) if device().keeps_frames else None
         self.inference = Inference(
@@ -256,6 +256,18 @@ def check_unroll(unroll: Unroll, lengths: list[int]) -> None:
                 assert unroll.action[t - 1] == count.action
     if counts[0].step:
         assert unroll.initial_state[0][0] == counts[0].step, "the stored state is not the one before the first step"
+
+
+def check_finals(unrolls: list[Unroll], lengths: list[int], *, overlap: int) -> None:
+    """Each truncated step that is trained on has its true final observation with it, while there are places."""
+    for unroll in unrolls:
+        ends = unroll.flags & int(Flags.TRUNCATED | Flags.TERMINATED) == int(Flags.TRUNCATED)
+        truncated = [step for step in np.flatnonzero(ends).tolist() if step > overlap][: len(unroll.final_step)]
+        assert [step for step in unroll.final_step.tolist() if step] == truncated
+        for step, frame in zip(truncated, unroll.final_observation, strict=False):
+            last, first = CountingEnv.decode(frame), CountingEnv.decode(frames_of(unroll)[step])
+            assert (last.life, last.episode) == (first.life, first.episode - 1)
+            assert last.step == lengths[last.episode % len(lengths)] and last.action == unroll.action[step - 1]
 
 
 def check_replayed(rig: Rig) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.algorithms.unrolls import random_unroll
+from tests.algorithms.unrolls import random_unroll, with_final_observations
 from workbench import algorithms, networks
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
@@ -71,8 +71,11 @@ def unroll_of(algorithm: algorithms.Algorithm, network: torch.nn.Module, seed: i
     random = np.random.default_rng(seed)
     state = tuple(random.normal(size=part.shape[1:]).astype(np.float32)
                   for part in network.initial_state(1))  # type: ignore[operator]
-    return random_unroll(SPEC, length=5 + algorithm.overlap, rng=random, behaviour=algorithm.behaviour_fields(),
-                         state=state)
+    unroll = random_unroll(SPEC, length=5 + algorithm.overlap, rng=random, behaviour=algorithm.behaviour_fields(),
+                           state=state)
+    if not algorithm.values_finals:
+        return unroll
+    return with_final_observations(unroll, places=2, after=algorithm.overlap, rng=random)
 
 
 def part_of(unrolls: list[Unroll], first: int, number: int, *, weighted: bool) -> Batch:

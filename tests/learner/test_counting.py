@@ -15,6 +15,7 @@ from tests.learner.counting import (
     actor,
     actor_of,
     check_consecutive,
+    check_finals,
     check_replayed,
     check_unroll,
     rig,
@@ -196,6 +197,8 @@ def test_replay_gets_unrolls_of_environments_that_train_with_the_state_of_their_
         check_unroll(unroll, lengths)
         assert len(unroll.reward) == 3 + 5 + 1
     check_consecutive(running.unrolls, shared=4)
+    check_finals(running.unrolls, lengths, overlap=3)
+    assert any(unroll.final_step.any() for unroll in running.unrolls)
     check_replayed(running)
     assert {unroll.env_id for unroll in running.unrolls} == {0, 1, 2, 3, 6, 7, 8, 9}
     kinds = {(episode.kind, episode.env_id) for episode in running.episodes}

@@ -42,12 +42,14 @@ def batch_of(config: RunConfig, spec: EnvironmentSpec, *, seed: int, nan: bool =
         behaviour = {name: random.normal(size=(steps, *shape)).astype(dtype)
                      for name, (shape, dtype) in fields.behaviour_fields().items()}
         flags = (random.random(steps) < 0.2).astype(np.uint8) * int(Flags.START | Flags.TERMINATED)
+        finals = {"final_step": np.array([fields.overlap + 2 if env_id % 2 else 0]),
+                  "final_observation": observation[:1]} if fields.values_finals else {}
         actions = random.integers(0, spec.num_actions, (2, steps))
         unrolls.append(Unroll(
             env_id=env_id, run_id=1, observation=observation, stack_prefix=prefix, reward=reward,
             flags=flags.astype(np.uint8), previous_action=actions[0], action=actions[1],
             policy_version=np.zeros(steps, np.int64), bootstrap_value=np.zeros(steps, np.float32),
-            behaviour=behaviour, initial_state=state))
+            behaviour=behaviour, initial_state=state, **finals))
     return algorithms.collate(unrolls)
 
 

@@ -462,6 +462,18 @@ def test_a_saved_replay_that_lacks_a_row_or_a_field_is_refused() -> None:
         empty(4).load({name: array for name, array in arrays.items() if name != "serial"})
 
 
+def test_a_replay_that_was_saved_before_final_observations_were_kept_has_none() -> None:
+    arrays, now = saved(with_priorities(np.ones(3))), empty(4, layout=replace(LAYOUT, keeps_finals=True))
+    now.load(arrays)
+    loaded = saved(now)
+    assert_same({name: loaded[name] for name in arrays}, arrays)
+    assert loaded["unroll.final_step"].tolist() == [[0], [0], [0]]
+    assert draw(now)[0].final_step.shape == (8, 0)
+    del loaded["unroll.final_step"]
+    with pytest.raises(ShapeMismatch, match="final_step"):
+        now.load(loaded)
+
+
 def test_an_unroll_of_another_layout_is_refused_and_changes_nothing() -> None:
     replay = with_priorities(np.ones(3))
     before = saved(replay)

@@ -71,6 +71,18 @@ def test_a_gathered_batch_is_what_collate_makes_of_the_same_unrolls(spec, states
     storage.close()
 
 
+def test_a_batch_has_a_table_of_final_observations_only_if_one_of_its_unrolls_has_any(folder):
+    layout = replace(layout_of(), keeps_finals=True)
+    storage, unrolls = UnrollStorage(layout, capacity=4, folder=folder), [unroll(layout, number) for number in range(4)]
+    for row, one in enumerate(unrolls):
+        one.final_step[:] = 3 if row == 2 else 0
+        storage.write(row, one)
+    check_equal(storage.gather(np.array([1, 2, 2])), collate([unrolls[row] for row in (1, 2, 2)]))
+    without = storage.gather(np.array([0, 3]))
+    assert without.final_step.shape == (2, 0) and without.final_observation.shape == (2, 0, 1, 5, 3)
+    storage.close()
+
+
 def test_steps_that_are_large_and_small_ones_are_joined_alike(monkeypatch):
     storage, unrolls = UnrollStorage(LAYOUT, capacity=4), [unroll(LAYOUT, number) for number in range(4)]
     for row, one in enumerate(unrolls):

@@ -1,6 +1,8 @@
 """Unroll assembly step by step, where every value says which step of which environment it is; with frames in the arena
 and, as on an accelerator, in a table of their own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -34,7 +36,7 @@ class Feed:
         self.steps = np.zeros(100, np.int64)
         self.asked = 0  # rows whose states were fetched
 
-    def play(self, env_ids):
+    def play(self, env_ids, finals=None):
         rows = np.array(env_ids)
         numbers = 1000 * rows + self.steps[rows]
         begins = self.assembler.begins(rows)
@@ -49,7 +51,8 @@ class Feed:
             bootstrap_value=full(numbers, ()), behaviour={"value": full(numbers, ()), "logits": full(numbers, (4,))},
             policy_version=np.full(len(rows), 7),
         )
-        return self.assembler.append(rows, steps, [full(numbers[begins], shape) for shape in ((2, 2, 3), (2,), (3, 1))])
+        before = [full(numbers[begins], shape) for shape in ((2, 2, 3), (2,), (3, 1))]
+        return self.assembler.append(rows, steps, before, finals)
 
 
 def check(unroll, layout, first):
@@ -170,3 +173,23 @@ def test_the_bytes_of_an_unroll_are_those_of_its_arrays(kept):
     feed = Feed(layout, kept=kept, num_envs=1)
     (unroll,) = [unroll for _ in range(layout.length) for unroll in feed.play([0])]
     assert sum(array.nbytes for array in unroll.arrays().values()) == layout.unroll_bytes
+
+
+def test_final_observations_are_kept_with_the_unroll_that_trains_on_their_step():
+    layout = replace(layout_of(60, 3), keeps_finals=True)  # two places
+    feed, ends = Feed(layout, kept=False, num_envs=2), {0: [2, 10, 40, 50, 63, 64, 130], 1: [3, 63, 123, 126]}
+    unrolls = []
+    for number in range(200):
+        truncated = [row for row in (0, 1) if number in ends[row]]
+        frames = full([1000 * row + number for row in truncated], (2, 3))
+        unrolls += feed.play([0, 1], (np.array(truncated, np.int64), frames) if truncated else None)
+        if number == 129:
+            feed.assembler.reset(np.array([1]), run_id=2)  # step 126 is of another life
+    for unroll in unrolls:
+        check_steps = {0: {0: [10, 40], 60: [64, 0], 120: [130, 0]}, 1: {0: [63, 0], 60: [123, 0], 130: [0, 0]}}
+        first = int(unroll.action[0]) - 1000 * unroll.env_id
+        steps = [step and step - first for step in check_steps[unroll.env_id][first]]
+        assert unroll.final_step.tolist() == steps, (unroll.env_id, first)
+        for step, frame in zip(unroll.final_step, unroll.final_observation, strict=True):
+            assert not step or (frame == 1000 * unroll.env_id + first + step).all()
+    assert len(unrolls) == 6

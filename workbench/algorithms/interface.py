@@ -178,6 +178,8 @@ class Algorithm:
         heads: what its network has on top of a torso.
         spec: of the environment.
         distribution: of the policy over its actions.
+        values_finals: whether its loss values the final observations of truncated episodes itself (`with_finals`),
+            which unrolls then keep; otherwise it finds the values that inference gave them.
         peers: the learners that train together, which average a loss's scalars (`Peers.average`, called by all of them
             in the same order); None: this one is alone.
     """
@@ -187,6 +189,7 @@ class Algorithm:
     histogram_edges: Mapping[str, tuple[float, ...]] = {}
     overlap: int = 0
     heads: Heads = Heads(PolicyValueOutput)
+    values_finals: bool = False
     peers: Peers | None = None
 
     def __init__(self, config: Any, *, spec: EnvironmentSpec) -> None:

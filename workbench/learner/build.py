@@ -124,6 +124,7 @@ class Builder:
         return UnrollLayout(
             self._spec, unroll_length=self._state.hyperparameters.unroll_length, overlap=algorithm.overlap,
             behaviour=algorithm.behaviour_fields(), state_shapes=tuple(tuple(part.shape[1:]) for part in state),
+            keeps_finals=algorithm.values_finals,
         )
 
     def _demonstrations(self) -> Recorded | None:

@@ -55,6 +55,7 @@ class UnrollAssembler:
         # Frames and state before a slot's unroll [:, 0], and before the unrolls that begin inside it [:, 1:].
         starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
         self._before = {name: np.zeros((*starts, *shape), dtype) for name, (shape, dtype) in layout.per_unroll.items()}
+        self._finals = {name: np.zeros((num_envs, *shape), dtype) for name, (shape, dtype) in layout.finals.items()}
         self.size = num_envs
         self._views: dict[int, dict[str, Any]] = {}  # of a slot's unroll
         self._free: list[int] = []  # slots; the one that was used last is taken first, since it is in the cache
@@ -66,6 +67,7 @@ class UnrollAssembler:
         """Drop the partial unrolls of `env_ids`, which begin a new life."""
         self._index[env_ids] = -self._left_out(env_ids) if self._stagger else 0
         self._run_ids[env_ids] = run_id
+        self._forget_finals(self._slots[env_ids])
 
     def _left_out(self, env_ids: Array) -> Array:
         """Steps in [0, unroll_length), evenly spread for any number of environments (Weyl's sequence)."""
@@ -87,7 +89,9 @@ class UnrollAssembler:
         filled: Array = self._index[rows] > 0
         return filled
 
-    def append(self, env_ids: Array, steps: Steps[Array], before: Sequence[Array]) -> list[Unroll]:
+    def append(
+        self, env_ids: Array, steps: Steps[Array], before: Sequence[Array], finals: tuple[Array, Array] | None = None
+    ) -> list[Unroll]:
         """Write one step of some environments, and return the unrolls that it completes.
 
         Args:
@@ -95,7 +99,10 @@ class UnrollAssembler:
             steps: [N, ...].
             before: `UnrollLayout.per_unroll` of the K environments whose step begins an unroll, [K, ...], in their
                 order; see `begins`.
+            finals: which of the N were truncated, int [M], and their true final observations, [M, *frame].
         """
+        if self._finals and finals is not None:
+            self._keep_finals(env_ids[finals[0]], finals[1])
         rows, index = env_ids, self._index[env_ids]
         self._index[rows] += 1
         if index.min(initial=0) < 0:
@@ -110,6 +117,19 @@ class UnrollAssembler:
             table[first, number] = values
         return [self._complete(row) for row in rows[index == self.length - 1].tolist()]
 
+    def _keep_finals(self, rows: Array, observation: Array) -> None:
+        """Write the final observations of transitions into the next step of `rows`, where that is trained on and its
+        unroll has a place left. Unrolls share no such step."""
+        slots, index, steps = self._slots[rows], self._index[rows], self._finals["final_step"]
+        place = np.count_nonzero(steps[slots], axis=1)
+        kept = (index > self.layout.overlap) & (place < steps.shape[1])
+        where = slots[kept], place[kept]
+        steps[where], self._finals["final_observation"][where] = index[kept], observation[kept]
+
+    def _forget_finals(self, slots: Array | int) -> None:
+        if self._finals:
+            self._finals["final_step"][slots] = 0
+
     def _complete(self, row: int) -> Unroll:
         """The row's unroll; the row goes on in another slot, which begins with the steps that both unrolls share."""
         full, following = int(self._slots[row]), self._take_slot()
@@ -118,6 +138,7 @@ class UnrollAssembler:
             table[following, :shared] = table[full, -shared:]
         for table in self._before.values():
             table[following, :-1] = table[full, 1:]
+        self._forget_finals(following)
         self._slots[row], self._index[row] = following, shared
         if self._frames is not None:
             self._frames.hand_on(full, following, shared)
@@ -130,6 +151,7 @@ class UnrollAssembler:
         if (arrays := self._views.get(slot)) is None:
             arrays = {name: table[slot] for name, table in self._steps.items()}
             arrays |= {name: table[slot, 0] for name, table in self._before.items()}
+            arrays |= {name: table[slot] for name, table in self._finals.items()}
             if self._frames is not None:
                 arrays["observation"] = self._frames.unroll(slot)
             self._views[slot] = arrays
@@ -144,6 +166,7 @@ class UnrollAssembler:
         """Add free slots. Unrolls that are held remain where they are, in the tables before."""
         self._steps = {name: grown(table, more) for name, table in self._steps.items()}
         self._before = {name: grown(table, more) for name, table in self._before.items()}
+        self._finals = {name: grown(table, more) for name, table in self._finals.items()}
         if self._frames is not None:
             self._frames.grow(more)
         self._views.clear()

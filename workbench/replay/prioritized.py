@@ -189,6 +189,7 @@ class PrioritizedReplay:
         Raises ShapeMismatch for unrolls of another layout, CheckpointCorrupt for numbers that no replay has; nothing is
         changed then.
         """
+        arrays = {**self._without_finals(arrays), **arrays}
         self._check(arrays)
         random = self._checked_random(arrays)
         serials, filled = arrays["serial"], len(arrays["serial"])
@@ -208,6 +209,13 @@ class PrioritizedReplay:
         self._tree = SumTree(self.capacity)
         self._tree.set(np.arange(self._filled), arrays["weight"][order])
         self._random.bit_generator.state = random
+
+    def _without_finals(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The tables of final observations, without any, for a replay that was saved before they were kept."""
+        filled, finals = len(arrays.get("serial", ())), self._storage.layout.finals
+        if any(f"unroll.{name}" in arrays for name in finals):
+            return {}
+        return {f"unroll.{name}": np.zeros((filled, *shape), dtype) for name, (shape, dtype) in finals.items()}
 
     def _check(self, arrays: Mapping[str, Array]) -> None:
         remedy = "Go on with the settings, environment and network that it was saved with, or without its replay."

@@ -104,10 +104,15 @@ class UnrollStorage:
                                     f"{dtype} {list(shape)}.")
 
     def gather(self, rows: Array, *, weight: Array | None = None, sample: Sample | None = None) -> Batch:
-        """A copy of the unrolls in `rows`, int [B], which may repeat; with weights [B], or ones."""
+        """A copy of the unrolls in `rows`, int [B], which may repeat; with weights [B], or ones.
+
+        If none of them has a final observation, the table of those has no place, [B, 0, ...].
+        """
 
         def of_unrolls(name: str) -> Tensor:
             shape, dtype = self._expected[name]
+            if name in self.layout.finals and not self.fields["final_step"][rows].any():
+                return self._batches.take((len(rows), 0, *shape[1:]), dtype)
             out = self._batches.take((len(rows), *shape), dtype)
             np.stack([self.fields[name][row] for row in rows], out=out.numpy())
             return out

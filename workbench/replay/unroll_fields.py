@@ -9,6 +9,8 @@ import numpy as np
 
 from workbench.trajectory import EnvironmentSpec, FieldSpec, Steps, Unrolled, unroll_axis
 
+_STEPS_PER_FINAL = 50
+
 
 @dataclass(frozen=True)
 class UnrollLayout:
@@ -19,6 +21,7 @@ class UnrollLayout:
         overlap: steps that consecutive unrolls share, besides the last one, which they always share.
         behaviour: fields stored of the behaviour policy's output for each step.
         state_shapes: of the parts of an environment's recurrent state, float32; () without one.
+        keeps_finals: whether the true final observations of truncated episodes are kept (`Unrolled.final_observation`).
     """
 
     spec: EnvironmentSpec
@@ -26,6 +29,7 @@ class UnrollLayout:
     overlap: int
     behaviour: Mapping[str, FieldSpec]
     state_shapes: tuple[tuple[int, ...], ...]
+    keeps_finals: bool = False
 
     @property
     def length(self) -> int:
@@ -45,10 +49,20 @@ class UnrollLayout:
         return {**once, **{f"state.{part}": (shape, "float32") for part, shape in enumerate(self.state_shapes)}}
 
     @property
+    def finals(self) -> dict[str, FieldSpec]:
+        """Shape and dtype of the table of final observations that each unroll has; {} if none are kept.
+
+        It has a place for each 50 steps trained on, so that time limits of 50 steps or more fill no table.
+        """
+        places = -(-self.unroll_length // _STEPS_PER_FINAL)
+        return {"final_step": ((places,), "int64"), "final_observation": (
+            (places, *self.spec.observation_shape), self.spec.observation_dtype)} if self.keeps_finals else {}
+
+    @property
     def fields(self) -> dict[str, FieldSpec]:
         """Shape, with a leading [length] for fields of each step, and dtype of one unroll's arrays, by field."""
         steps = {name: ((self.length, *shape), dtype) for name, (shape, dtype) in self.per_step.items()}
-        return {**steps, **self.per_unroll}
+        return {**steps, **self.per_unroll, **self.finals}
 
     @property
     def unroll_bytes(self) -> int:

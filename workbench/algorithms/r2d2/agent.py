@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.episode_ends import rewards_and_discounts
+from workbench.algorithms.final_observations import with_finals
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, Outlook, QValueOutput, Roles, State
 from workbench.algorithms.r2d2 import targets
@@ -28,6 +29,7 @@ class R2D2(Algorithm):
     """Recurrent experience replay (Kapturowski et al. 2019), as in SEED RL."""
 
     actions = ("categorical",)
+    values_finals = True
     histogram_edges = {
         "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))
     }
@@ -91,22 +93,25 @@ class R2D2(Algorithm):
 
         The gradient reaches back to the first step after the burn-in. Priorities are those of the same errors.
         """
-        start, first = batch.start, self.overlap
-        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=start)
-        inputs = (stacked, batch.previous_action, batch.reward, start)
-        state = batch.initial_state
+        seen, first, state = with_finals(batch), self.overlap, batch.initial_state
+        stacked = stack_frames(seen.batch.observation, stack_prefix=batch.stack_prefix, start=seen.batch.start)
+        inputs = (stacked, seen.batch.previous_action, seen.batch.reward, seen.batch.start)
         if config.recurrent_state == "zero":
             state = tuple(torch.zeros_like(part) for part in state)
-        refresh = config.recurrent_state == "refreshed"
-        online, next_states = self._unrolled(network, inputs, state, refresh=refresh)
-        q_tm1 = targets.q_values_of(online[:-1], actions=batch.action[first:-1])
+        next_first = len(batch.reward) - 1 - first  # the first step of the next unroll
+        finals_before = len(stacked) - len(batch.reward) if next_first > first else 0  # at most; none is in the burn-in
+        refresh = config.recurrent_state == "refreshed" and len(state) > 0
+        kept_at = range(next_first, next_first + finals_before + 1) if refresh else range(0)
+        online, states = self._unrolled(network, inputs, state, kept_at=kept_at)
+        q_tm1 = targets.q_values_of(seen.of_steps(online, first=first)[:-1], actions=batch.action[first:-1])
         with torch.no_grad():
             target, _ = self._unrolled(cast(Network, self._target.network), inputs, state)
+            values = targets.double_q_values(online, target=target)
             returns = self._targets(
-                targets.double_q_values(online, target=target),
+                seen.of_steps(values, first=first),
                 reward_t=batch.reward[first + 1 :],
                 flags_t=batch.flags[first + 1 :],
-                bootstrap_value_t=batch.bootstrap_value[first + 1 :],
+                bootstrap_value_t=seen.bootstraps(values, first=first)[1:],
                 config=config,
             )
         td_errors = returns - q_tm1
@@ -118,22 +123,20 @@ class R2D2(Algorithm):
             "q_value": self._as_returns(q_tm1.detach(), config).mean(),
         }
         priorities = targets.sequence_priorities(errors, max_share=config.priority_max_share)
-        return Loss(total, scalars, {"td_error": errors.abs()}, priorities, next_states)
+        return Loss(total, scalars, {"td_error": errors.abs()}, priorities,
+                    seen.before(next_first, states) if states else None)
 
     def _unrolled(
-        self, network: Network, inputs: tuple[Tensor, ...], state: State, *, refresh: bool = False
-    ) -> tuple[Tensor, State | None]:
-        """Q-values [T+1, B, A] of the steps after the burn-in, and with `refresh` the state before the next unroll.
+        self, network: Network, inputs: tuple[Tensor, ...], state: State, *, kept_at: range = range(0)
+    ) -> tuple[Tensor, list[State]]:
+        """Q-values [T+1, B, A] of the steps after the burn-in, and the states before the steps `kept_at`.
 
-        The network runs in pieces: the burn-in ends at one border, and the next unroll begins at another, which may
-        lie in the burn-in. A network without memory skips the burn-in.
+        The network runs in pieces: the burn-in ends at one border, and others are where states are kept, which may lie
+        in the burn-in. A network without memory skips the burn-in.
         """
         length, dtypes = len(inputs[0]), [part.dtype for part in state]
-        next_first = length - 1 - self.overlap  # the first step of the next unroll
-        borders = {self.overlap, length}
-        if state:
-            borders |= {0, next_first} if refresh else {0}
-        values, next_state = [], None
+        borders = {self.overlap, length, *kept_at, *([0] if state else [])}
+        values, kept = [], []
         for begin, end in pairwise(sorted(borders)):
             trained = begin >= self.overlap
             with torch.set_grad_enabled(trained and torch.is_grad_enabled()):
@@ -143,9 +146,9 @@ class R2D2(Algorithm):
                 values.append(output.q_values.float())
             else:
                 torch.clear_autocast_cache()  # else older torch casts no weight with gradient (pytorch #158232)
-            if refresh and end == next_first:
-                next_state = tuple(part.detach().to(dtype) for part, dtype in zip(state, dtypes, strict=True))
-        return torch.cat(values), next_state
+            if end in kept_at:
+                kept.append(tuple(part.detach().to(dtype) for part, dtype in zip(state, dtypes, strict=True)))
+        return torch.cat(values), kept
 
     def initial_priority(self, unroll: Unroll, *, config: R2D2Config) -> float:
         """Priority of a new unroll: the formula of `loss`, with the behaviour's Q-values for both networks'."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -15,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from workbench.algorithms.batch import Batch
+from workbench.algorithms.final_observations import with_finals
 from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, PolicyCriticsOutput, Roles
 from workbench.algorithms.sac import targets
 from workbench.algorithms.sac.config import SACConfig
@@ -25,11 +27,12 @@ from workbench.trajectory import EnvironmentSpec, FieldSpec
 class SAC(Algorithm):
     """Soft actor-critic (Haarnoja et al. 2018, arXiv 1812.05905), for numbers and for choices.
 
-    A truncated episode bootstraps from the soft value of its final observation when it was played; it stays the same
-    for as long as the unroll is in the replay.
+    A truncated episode bootstraps from the soft value of its final observation, by the target critics, as any other
+    step does.
     """
 
     actions = ("categorical", "tanh_normal")
+    values_finals = True
     histogram_edges = {
         "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))
     }
@@ -61,19 +64,22 @@ class SAC(Algorithm):
 
     def loss(self, network: Network, *, batch: Batch, config: SACConfig) -> Loss:
         """Losses of critics, policy and temperature, as means over the T·B transitions of a batch."""
-        output: PolicyCriticsOutput = self.outputs(network, batch)
+        seen = with_finals(batch)
+        output: PolicyCriticsOutput = self.outputs(network, seen.batch)
+        logits, features = seen.of_steps(output.policy_logits)[:-1].float(), seen.of_steps(output.features)[:-1]
         online, target = _with_critics(network), _with_critics(cast(Network, self._target.network))
         temperature = self.log_temperature.exp().detach()
         with torch.no_grad():
-            later = self.outputs(cast(Network, self._target.network), batch).features[1:]
+            later = self.outputs(cast(Network, self._target.network), seen.batch).features[1:]
             values, _ = self._values(target, later, output.policy_logits[1:].float().detach(), temperature)
-            r_t, discount_t = self.rewards_and_discounts(batch, config)
-            returns = r_t + discount_t * values
-        q_values = online.q_values(output.features[:-1], self._encoded(batch.action[:-1]))
+            bootstraps = torch.cat([batch.bootstrap_value[:1], seen.bootstraps(values, first=1)])
+            r_t, discount_t = self.rewards_and_discounts(replace(batch, bootstrap_value=bootstraps), config)
+            returns = r_t + discount_t * seen.of_steps(values, first=1)
+        q_values = online.q_values(features, self._encoded(batch.action[:-1]))
         if self._chooses:
             q_values = q_values.gather(-1, batch.action[None, :-1, :, None].expand(2, -1, -1, 1)).squeeze(-1)
         soft_values, entropy = self._values(
-            online, output.features[:-1].detach(), output.policy_logits[:-1].float(), temperature, frozen=True)
+            online, features.detach(), logits, temperature, frozen=True)
         terms = {
             "critic_loss": targets.critic_loss(q_values, targets=returns, weights=batch.weight),
             "policy_loss": -soft_values.mean(),

@@ -155,14 +155,23 @@ class Inference:
         actions[acting] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
         self._reply(requests, actions, version)
         answered = time.perf_counter()
+        finals = self._finals(batch, ~evaluating)
         if evaluating.any():
             training = ~evaluating
             rows, steps = rows[training], steps.map(lambda array: array[training])
         self.steps += len(rows)
-        unrolls = self._assembler.append(rows, steps, before)
+        unrolls = self._assembler.append(rows, steps, before, finals)
         self.flights.record(
             requests, rows, unrolls, fills=self._assembler.fills, began=began, answered=answered)
         return unrolls
+
+    def _finals(self, batch: StepBatch, rows: Array) -> tuple[Array, Array] | None:
+        """Which of the `rows` of a mask were truncated, and their final observations, if unrolls keep them."""
+        if not (self._assembler.layout.keeps_finals and len(batch.final_index)):
+            return None
+        batch = batch.only(rows)
+        assert batch.final_observation is not None
+        return batch.final_index, batch.final_observation
 
     def _begin_life(self, request: Request) -> None:
         rows = request.env_ids
