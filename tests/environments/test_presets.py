@@ -107,6 +107,7 @@ def test_seeds_published_sets_are_as_published() -> None:
         "seed-scoring": (5.534e-5, 3.195e-5, 0.9), "seed-checkpoints": (1.254e-4, 7.331e-4, 1.0),
         "seed-explore-goal": (2.259e-4, 9.706e-4, 0.95), "seed-keys-doors": (1e-4, 2e-3, 0.922),
         "seed-watermaze": (1e-4, 1e-5, 0.99)}
+    assert {one["adam_epsilon_form"] for one in sets.values()} == {"keras"}
     football = sets["seed-scoring"]
     assert (football["unroll_length"], football["batch_size"], football["discount"]) == (32, 32, 0.997)
     assert football["network"] == "football" and football["adam_epsilon"] == 1e-7

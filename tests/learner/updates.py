@@ -69,6 +69,7 @@ CASES = {
     "vtrace, rmsprop": (RunConfig.build("x", optimizer="rmsprop", **UNROLL), VECTOR),
     "vtrace, adam, an LSTM, a target entropy":
         (RunConfig.build("x", network="mlp-lstm", optimizer="adam", target_entropy=0.5, **UNROLL), VECTOR),
+    "vtrace, Keras' Adam": (RunConfig.build("x", adam_epsilon_form="keras", **UNROLL), VECTOR),
     "vtrace, images": (RunConfig.build("x", optimizer="adam", **UNROLL), IMAGES),
     "r2d2": (RunConfig.build("x", algorithm="r2d2", burn_in=2, lstm_size=16, dueling_size=16, target_update_period=2,
                              **UNROLL), VECTOR),

@@ -65,6 +65,9 @@ class LearningConfig:
     adam_beta1: float = setting(0.9, "Adam's β1", low=0.0, high=0.9999, source="SEED football")
     adam_beta2: float = setting(0.999, "Adam's β2", low=0.0, high=0.999999, source="Adam, arXiv 1412.6980")
     adam_epsilon: float = setting(1e-5, "Adam's ε", low=1e-12, high=1.0, scale="log")
+    adam_epsilon_form: str = setting("torch", "what ε is added to: the root of the corrected moment (torch), or of the "
+                                     "uncorrected one (keras), where it counts more in the first 1/(1-β2) updates",
+                                     choices=("torch", "keras"), source="Adam, arXiv 1412.6980, section 2: ε and ε̂")
     rmsprop_decay: float = setting(0.99, "RMSProp's decay", low=0.0, high=0.9999, source="IMPALA table G.1")
     rmsprop_momentum: float = setting(0.0, "RMSProp's momentum", low=0.0, high=0.9999, source="IMPALA table G.1")
     rmsprop_epsilon: float = setting(1.6e-4, "RMSProp's ε, beside the root", low=1e-12, high=1.0, scale="log",

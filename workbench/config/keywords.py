@@ -80,6 +80,7 @@ class RunFields(ResumeFields, total=False):
     adam_beta1: float  # 0.9  [0 to 0.9999]  Adam's β1
     adam_beta2: float  # 0.999  [0 to 0.999999]  Adam's β2
     adam_epsilon: float  # 1e-05  [1e-12 to 1]  Adam's ε
+    adam_epsilon_form: str  # 'torch'  ['torch', 'keras']  what ε is added to: the root of the corrected moment …
     rmsprop_decay: float  # 0.99  [0 to 0.9999]  RMSProp's decay
     rmsprop_momentum: float  # 0.0  [0 to 0.9999]  RMSProp's momentum
     rmsprop_epsilon: float  # 0.00016  [1e-12 to 1]  RMSProp's ε, beside the root

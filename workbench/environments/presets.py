@@ -56,7 +56,8 @@ def _seed_football(name: str, title: str, **more: Any) -> Preset:
         run={"frame_stack": 4, "total_frames": 500_000_000, "environment_options": {"rewards": rewards}},
         algorithms={"vtrace": {
             "network": "football", "unroll_length": 32, "batch_size": 32, "discount": 0.997, "max_abs_reward": 0.0,
-            "adam_beta1": 0.9, "adam_epsilon": 1e-7, "warmup_updates": 0, "max_gradient_norm": 0.0, **more}},
+            "adam_beta1": 0.9, "adam_epsilon": 1e-7, "adam_epsilon_form": "keras", "warmup_updates": 0,
+            "max_gradient_norm": 0.0, **more}},
     )
 
 
@@ -66,8 +67,8 @@ def _seed_dmlab(name: str, title: str, **more: Any) -> Preset:
         run={"total_frames": 1_000_000_000},
         algorithms={"vtrace": {
             "network": "impala-deep-lstm", "unroll_length": 100, "batch_size": 32, "discount": 0.99,
-            "max_abs_reward": 1.0, "adam_beta1": 0.0, "learning_rate_schedule": "linear", "warmup_updates": 0,
-            "max_gradient_norm": 0.0, **more}},
+            "max_abs_reward": 1.0, "adam_beta1": 0.0, "adam_epsilon_form": "keras",
+            "learning_rate_schedule": "linear", "warmup_updates": 0, "max_gradient_norm": 0.0, **more}},
     )
 
 

@@ -24,6 +24,7 @@ from workbench.algorithms.interface import Algorithm, Loss, Network
 from workbench.errors import AlgorithmFailed
 from workbench.learner.devices.device import Device
 from workbench.learner.training.data_parallel import Alone, Learners
+from workbench.learner.training.keras_adam import KerasAdam
 from workbench.networks.normalization import Observed
 from workbench.trajectory import Array
 
@@ -51,6 +52,8 @@ def make_optimizer(
     else:
         specific = {"betas": (config.adam_beta1, config.adam_beta2), "eps": config.adam_epsilon}
         kind, how = torch.optim.Adam, {"fused": True} if fused else how
+        if config.adam_epsilon_form == "keras":
+            kind, how, capturable = KerasAdam, {}, True
     optimizer: torch.optim.Optimizer = _without_compiler(kind)(
         parameters, lr=config.learning_rate, capturable=capturable, **how, **specific)
     if _is_fused(optimizer):
