@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from arguments import Parser
+from arguments import Parser, written
 from gpu import accelerator
 from home import private_home
 
 import workbench as wb
 
-RESULT = Path(__file__).parent / "results" / "gpu-algorithms.md"
 PONG, CHEETAH, CARTPOLE = "ALE/Pong-v5", "HalfCheetah-v5", "CartPole-v1"
 QUICK = {"batch_size": 8}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {  # environment and fields
@@ -83,7 +81,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="default: cuda")
     parser.whole("--updates", 60, "updates before the change of the learning rate, and after it", most=10_000)
     parser.whole("--times", 1, "runs of each case")
-    parser.writes(RESULT, "the table")
+    parser.writes("gpu-algorithms.md", "the table")
     return parser.parse_args(words)
 
 
@@ -102,9 +100,7 @@ def main() -> int:
         f"`python benchmarks/gpu_algorithms.py --device {given.device} --updates {given.updates} --times {given.times}`"
         f"; {accelerator(given)}, {time.strftime('%F')}; one actor with 8 environments.", "",
         f"| {' | '.join(HEADS)} |", f"|{'---|' * len(HEADS)}", *rows, ""])
-    print(text)
-    if given.write:
-        RESULT.write_text(text)
+    written(text, given.write)
     return int(not well)
 
 

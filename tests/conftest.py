@@ -19,6 +19,7 @@ import psutil
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
+from tests.hosts import OtherHost, other_host
 from workbench import rundir
 from workbench.errors import WorkbenchError
 from workbench.rundir import lock
@@ -135,6 +136,10 @@ def gone(process: psutil.Process) -> bool:
 
 
 def _end_all() -> None:
+    for folder in sweep_folder.every():  # they would start other runs
+        with suppress(OSError):
+            folder.order_to_stop.touch()
+        _kill_all(processes_of(folder.path))
     for directory in rundir.every():
         with suppress(WorkbenchError):
             if lock.is_alive(directory):
@@ -143,13 +148,17 @@ def _end_all() -> None:
         deadline = time.monotonic() + 10
         while processes_of(directory.path) and time.monotonic() < deadline:
             time.sleep(0.05)
-        for process in processes_of(directory.path):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        _kill_all(processes_of(directory.path))
+
+
+def _kill_all(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def private_home() -> Iterator[Path]:
-    """A home for a fixture to yield from; every run in it is ended after it."""
+    """A home for a fixture to yield from; every sweep and every run in it is ended after it."""
     before = os.environ.get("WORKBENCH_HOME")
     path = Path(tempfile.mkdtemp(prefix="wb-"))  # short: a socket's path may have 107 bytes
     os.environ["WORKBENCH_HOME"] = str(path)
@@ -163,19 +172,6 @@ def private_home() -> Iterator[Path]:
             del os.environ["WORKBENCH_HOME"]
         else:
             os.environ["WORKBENCH_HOME"] = before
-
-
-def private_home_with_sweeps() -> Iterator[Path]:
-    """A private home whose sweeps are ended before its runs are."""
-    for path in private_home():
-        try:
-            yield path
-        finally:
-            for folder in sweep_folder.every():
-                folder.order_to_stop.touch()
-                for process in processes_of(folder.path):
-                    with suppress(psutil.NoSuchProcess):
-                        process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +196,10 @@ def mounted_disk(folder: Path, *, size: str) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
+def host() -> Iterator[OtherHost]:
+    """Another machine."""
+    with other_host() as made:
+        yield made

@@ -321,14 +321,16 @@ def test_a_frame_that_is_none_is_said(frame, rule):
         check_environment(lambda num_envs, seed: Drawn(lambda batch, _: batch, num_envs, seed))
 
 
+class Drawing(CountingEnv):
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, *, render_mode=None):
+        super().__init__(life=1)
+        self.render_mode = render_mode
+
+
 def test_drawing_that_changes_what_happens_is_said():
-    class Disturbed(CountingEnv):
-        metadata: ClassVar = {"render_modes": ["rgb_array"]}
-
-        def __init__(self, *, render_mode=None):
-            super().__init__(life=1)
-            self.render_mode = render_mode
-
+    class Disturbed(Drawing):
         def render(self):
             self._step += 1
             return np.zeros((4, 4, 3), np.uint8)
@@ -341,13 +343,7 @@ def test_frames_are_counted_and_an_environment_whose_drawing_needs_a_package_is_
     assert check_environment("testing/catch-v0").frames > 0
     assert check_environment("CartPole-v1", options={"max_episode_steps": 9}, steps=20).frames > 0
 
-    class Undrawable(CountingEnv):
-        metadata: ClassVar = {"render_modes": ["rgb_array"]}
-
-        def __init__(self, *, render_mode=None):
-            super().__init__(life=1)
-            self.render_mode = render_mode
-
+    class Undrawable(Drawing):
         def render(self):
             raise gymnasium.error.DependencyNotInstalled("pip install something")
 
@@ -390,13 +386,7 @@ def test_endings_are_asked_of_a_vector_of_ones_own_only_where_it_is_told_that_it
 
 
 def test_an_environment_that_says_that_it_draws_and_gives_no_frame_is_said():
-    class Blank(CountingEnv):
-        metadata: ClassVar = {"render_modes": ["rgb_array"]}
-
-        def __init__(self, *, render_mode=None):
-            super().__init__(life=1)
-            self.render_mode = render_mode
-
+    class Blank(Drawing):
         def render(self):
             return None
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.algorithms.no_waiting import NoWaiting
-from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
+from tests.algorithms.unrolls import TableNetwork, log_softmax, random_tables, random_unroll
 from workbench import algorithms
 from workbench.algorithms import Algorithm, Batch, Loss, Roles, collate
 from workbench.algorithms.advantages import normalised
@@ -40,11 +40,6 @@ def loss_of(algorithm: str, batch: Batch, network: TableNetwork, **fields: Any) 
     one, config = built(algorithm, **fields)
     with NoWaiting():
         return one.loss(network, batch=batch, config=config)
-
-
-def log_softmax(logits: list[float]) -> list[float]:
-    total = math.log(sum(map(math.exp, logits)))
-    return [logit - total for logit in logits]
 
 
 class Steps:

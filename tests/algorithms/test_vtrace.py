@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.algorithms.no_waiting import NoWaiting
-from tests.algorithms.unrolls import TableNetwork, random_tables, random_unroll
+from tests.algorithms.unrolls import TableNetwork, log_softmax, random_tables, random_unroll
 from workbench import networks
 from workbench.algorithms import Batch, Loss, PolicyValueOutput, Roles, collate
 from workbench.algorithms.distributions import CATEGORICAL
@@ -21,11 +21,6 @@ from workbench.trajectory import EnvironmentSpec, Flags
 
 ACTIONS = 4
 SPEC = EnvironmentSpec("test", (3,), "float32", ACTIONS)
-
-
-def log_softmax(logits: list[float]) -> list[float]:
-    total = math.log(sum(map(math.exp, logits)))
-    return [logit - total for logit in logits]
 
 
 def column(batch: Batch, network: TableNetwork, b: int, config: VTraceConfig) -> tuple[list[float], list[float]]:

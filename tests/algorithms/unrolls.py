@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -63,6 +64,12 @@ def with_final_observations(unroll: Unroll, *, places: int, after: int, rng: np.
     frames = rng.integers(0, 256, (places, *unroll.observation.shape[1:])).astype(unroll.observation.dtype)
     return dataclasses.replace(unroll, final_step=np.array(steps + [0] * (places - len(steps))),
                                final_observation=frames)
+
+
+def log_softmax(logits: list[float]) -> list[float]:
+    """In Python's floats."""
+    total = math.log(sum(map(math.exp, logits)))
+    return [logit - total for logit in logits]
 
 
 class TableNetwork(nn.Module):

@@ -167,15 +167,3 @@ def test_a_sweep_of_any_name_is_read_where_it_lies(home: Path, name: str) -> Non
     [row] = wb.sweeps()
     assert row.state == "stopped" and len(wb.attach_sweep(sweep_folder.folder() / name).trials)
     assert sorted(sweep_folder.folder().iterdir()) == before
-
-
-def test_values_of_a_study_that_are_many_mebibytes_are_refused(home: Path) -> None:
-    swept.by_hand("bad")
-    with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
-        theirs.execute("""with recursive n(x) as (select 1 union all select x + 1 from n where x < 150)
-            insert into trial_user_attributes (trial_id, key, value_json)
-            select 1, 'k' || x, hex(zeroblob(500000)) from n""")
-        theirs.commit()
-    with soon():
-        [row] = wb.sweeps()
-    assert row.state == "damaged" and "more than 134,217,728 bytes" in row.problem

@@ -234,16 +234,22 @@ def test_a_sweeps_study_as_something_else_is_named(home: Path, kind: str) -> Non
     assert row.state == "damaged" and "study.sqlite" in repr(wb.sweeps())
 
 
-def test_a_study_of_a_million_values_is_named_at_once(home: Path) -> None:
+@pytest.mark.parametrize(("values", "problem"), [
+    ("""(select 100 union all select x + 1 from n where x < 1000000)
+        insert into trial_intermediate_values (trial_id, step, intermediate_value, intermediate_value_type)
+        select 1, x, 1.0, 'FINITE' from n""", "more than 200,000 rows"),
+    ("""(select 1 union all select x + 1 from n where x < 150)
+        insert into trial_user_attributes (trial_id, key, value_json)
+        select 1, 'k' || x, hex(zeroblob(500000)) from n""", "more than 134,217,728 bytes"),
+], ids=["a million", "of many mebibytes"])  # fmt: skip
+def test_a_study_of_too_many_or_too_large_values_is_named_at_once(home: Path, values: str, problem: str) -> None:
     swept.by_hand("bad")
     with closing(sqlite3.connect(sweep_folder.folder() / "bad" / "study.sqlite")) as theirs:
-        theirs.execute("""with recursive n(x) as (select 100 union all select x + 1 from n where x < 1000000)
-            insert into trial_intermediate_values (trial_id, step, intermediate_value, intermediate_value_type)
-            select 1, x, 1.0, 'FINITE' from n""")
+        theirs.execute(f"with recursive n(x) as {values}")
         theirs.commit()
     with soon():
         [row] = wb.sweeps()
-    assert row.state == "damaged" and "more than 200,000 rows" in row.problem
+    assert row.state == "damaged" and problem in row.problem
 
 
 @pytest.mark.parametrize("sql", [

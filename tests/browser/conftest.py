@@ -97,13 +97,17 @@ def servers(browser_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="module")
 def open_notebook(browser: Browser, servers: Callable[[str], Server],
                   request: pytest.FixtureRequest) -> Iterator[Open]:
-    """open_notebook([cell, ...], app="jupyterlab") opens a new one in the page; its kernel ends after the module."""
+    """open_notebook([cell, ...], run=[0]) opens a new one in the page and runs these cells; its kernel ends after the
+    module."""
     used: set[str] = set()
 
-    def opened(cells: Sequence[str], *, app: str = "jupyterlab", name: str = "") -> Notebook:
+    def opened(cells: Sequence[str], *, run: Sequence[int] = (), app: str = "jupyterlab", name: str = "") -> Notebook:
         used.add(app)
         name = name or f"{Path(str(request.path)).stem}-{len(list(servers(app).root.iterdir()))}.ipynb"
-        return Notebook(browser.page, servers(app), servers(app).write(cells, name=name)).open()
+        notebook = Notebook(browser.page, servers(app), servers(app).write(cells, name=name)).open()
+        for cell in run:
+            notebook.run(cell)
+        return notebook
 
     yield opened
     browser.page.goto("about:blank")  # it would complain that its kernel has gone

@@ -49,9 +49,7 @@ def run(browser_home: Path) -> Iterator[Run]:
 @pytest.fixture(scope="module")
 def notebook(open_notebook, pong: Run, run: Run) -> Notebook:
     swept.by_hand("reached-sweep")
-    opened: Notebook = open_notebook(CELLS)
-    opened.run(IMPORT)
-    return opened
+    return open_notebook(CELLS, run=[IMPORT])
 
 
 @pytest.fixture(scope="module")

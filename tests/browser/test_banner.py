@@ -40,9 +40,7 @@ def run(browser_home: Path) -> Iterator[wb.Run]:
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook, run: wb.Run) -> Notebook:
-    opened = open_notebook(CELLS)
-    opened.run(0)
-    return opened
+    return open_notebook(CELLS, run=[0])
 
 
 @pytest.fixture(scope="module")

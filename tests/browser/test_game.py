@@ -25,13 +25,10 @@ def checkpoint(browser_home: Path) -> str:
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook, checkpoint: str) -> Notebook:
-    opened = open_notebook([
+    return open_notebook([
         f"import workbench as wb\ngame = wb.play({checkpoint!r}, seed=3)", "game", busy_until("game-seen"),
         "played = game.stop()\nplayed", "fast = wb.play('ALE/Pong-v5')\nfast", "fast.close()",
-    ])
-    opened.run(MAKE)
-    opened.run(PLAY)
-    return opened
+    ], run=[MAKE, PLAY])
 
 
 @pytest.fixture(scope="module")

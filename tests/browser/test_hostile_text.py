@@ -46,8 +46,7 @@ def notebook(open_notebook, browser_home: Path) -> Notebook:
     record = json.loads((folder / "sweep.json").read_text())
     record |= {"state": "failed", "error": {"type": TEXT, "message": TEXT}}
     (folder / "sweep.json").write_text(json.dumps(record))
-    opened: Notebook = open_notebook([f"import workbench as wb\n{cell}" for cell, _ in VIEWS.values()])
-    return opened
+    return open_notebook([f"import workbench as wb\n{cell}" for cell, _ in VIEWS.values()])
 
 
 def nothing_came_of_it(output: Locator) -> None:

@@ -18,9 +18,7 @@ CELLS = ["import workbench as wb\nwb.attach('pong').checkpoints"]
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook, pong: Run) -> Notebook:
-    opened = open_notebook(CELLS)
-    opened.run(0)
-    return opened
+    return open_notebook(CELLS, run=[0])
 
 
 @pytest.fixture(scope="module")

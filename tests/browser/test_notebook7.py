@@ -22,10 +22,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook, pong) -> Notebook:
-    opened = open_notebook(CELLS, app="notebook")
-    opened.run(LAUNCH)
-    opened.run(PANEL)
-    return opened
+    return open_notebook(CELLS, app="notebook", run=[LAUNCH, PANEL])
 
 
 @pytest.fixture(scope="module")

@@ -29,10 +29,7 @@ CELLS = [
 @pytest.fixture(scope="module")
 def notebook(open_notebook) -> Iterator[Notebook]:
     """Its run ends with this file, since it would train beside all tests that follow."""
-    opened = open_notebook(CELLS)
-    opened.run(LAUNCH)
-    opened.run(PANEL)
-    yield opened
+    yield open_notebook(CELLS, run=[LAUNCH, PANEL])
     if attach("seen").status.alive:
         attach("seen").stop()
 

@@ -31,10 +31,7 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook, pong: Run) -> Notebook:
-    opened = open_notebook(CELLS)
-    opened.run(ROLLOUT)
-    opened.run(PLAY)
-    return opened
+    return open_notebook(CELLS, run=[ROLLOUT, PLAY])
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,7 @@ def rows(browser_home: Path) -> Iterator[list[Run]]:
 
 @pytest.fixture(scope="module")
 def notebook(open_notebook, rows: list[Run]) -> Notebook:
-    opened = open_notebook(CELLS)
-    opened.run(RUNS)
-    return opened
+    return open_notebook(CELLS, run=[RUNS])
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,7 @@ from tests.widgets import swept
 @pytest.fixture(scope="module")
 def notebook(open_notebook, browser_home: Path) -> Notebook:
     swept.by_hand("by-hand")
-    opened: Notebook = open_notebook(["import workbench as wb\nsweep = wb.attach_sweep('by-hand')\nsweep"])
-    opened.run(0)
-    return opened
+    return open_notebook(["import workbench as wb\nsweep = wb.attach_sweep('by-hand')\nsweep"], run=[0])
 
 
 @pytest.fixture(scope="module")

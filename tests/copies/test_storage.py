@@ -16,7 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 import workbench as wb
 from tests.conftest import CALM, eventually
-from tests.test_checkpoints import save
+from tests.written_checkpoints import save
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
 from workbench.copies import storage

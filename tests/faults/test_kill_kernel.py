@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import CALM, eventually, private_home_with_sweeps, processes_of
+from tests.conftest import CALM, eventually, private_home, processes_of
 from tests.faults.kernels import Kernels, kernels
 from tests.faults.killing import whole_checkpoints
 from workbench import rundir
@@ -29,7 +29,7 @@ FIELDS = {**CALM, "actors": 1, "warmup_updates": 0}
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    yield from private_home_with_sweeps()
+    yield from private_home()
 
 
 @pytest.fixture(scope="module")

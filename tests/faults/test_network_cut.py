@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import eventually
-from tests.hosts import OtherHost, other_host
+from tests.hosts import OtherHost
 from tests.learner.counting import Rig, check_consecutive, check_unroll
 from tests.played import code_of
 from workbench import rundir
@@ -34,12 +34,6 @@ LENGTHS = [5, 8]
 FIELDS = {"actors": 3, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4, "unroll_length": 7,
           "environment_options": {"episode_length": LENGTHS, "ends": "alternate", "step_ms": 2.0}}
 NEAR = range(8, 12)  # environments of actor 2, which is here; 0 and 1 are on the other host
-
-
-@pytest.fixture
-def host() -> Iterator[OtherHost]:
-    with other_host() as made:
-        yield made
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from tests.test_checkpoints import save
 from tests.widgets import recorded
+from tests.written_checkpoints import save
 from workbench import checkpoints, rundir
 from workbench.copies import run_copy
 from workbench.errors import (

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import psutil
 import pytest
 
 from tests.conftest import eventually
-from tests.hosts import OtherHost, other_host
+from tests.hosts import OtherHost
 from tests.learner.group_rank import config_of, trained
 from workbench import rundir
 from workbench.config.ports import ANY, ports_of
@@ -30,12 +29,6 @@ PORTS = range(23400, 23408)
 @pytest.fixture
 def run(home: Path) -> RunDirectory:
     return rundir.create("pair", {"config": config_of("ports", 2).to_json()})
-
-
-@pytest.fixture
-def host() -> Iterator[OtherHost]:
-    with other_host() as made:
-        yield made
 
 
 def learner(run: RunDirectory, rank: int, address: str, *prefix: str) -> subprocess.Popen[bytes]:

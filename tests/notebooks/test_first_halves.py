@@ -67,11 +67,11 @@ def client() -> Iterator[NotebookClient]:
 
 @pytest.mark.parametrize("lesson", [path.stem for path in LESSONS])
 def test_the_first_half_of_a_lesson_runs(
-    lesson: str, client: NotebookClient, sweeping_home: Path, tmp_path: Path
+    lesson: str, client: NotebookClient, home: Path, tmp_path: Path
 ) -> None:
     own = {"folder": str(tmp_path / "drive")} if lesson == "appendix-colab-tpu" else {}
     client.nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(
-        NEW_LESSON.format(folder=str(tmp_path), home=str(sweeping_home)))])
+        NEW_LESSON.format(folder=str(tmp_path), home=str(home)))])
     client.execute(cleanup_kc=False)
     executed = tmp_path / f"{lesson}.executed.ipynb"
     failure = run.execute(CHECKOUT / "notebooks" / f"{lesson}.ipynb", executed, {**SMALL[lesson], **own},

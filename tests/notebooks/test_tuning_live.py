@@ -16,8 +16,8 @@ from workbench.rundir import ENDED
 pytestmark = pytest.mark.full
 
 
-def test_the_lesson_rescues_a_run_and_compares_forks_a_sweep_and_patients(sweeping_home: Path, tmp_path: Path) -> None:
-    cells, said = execute("05-tuning-live", sweeping_home, tmp_path,
+def test_the_lesson_rescues_a_run_and_compares_forks_a_sweep_and_patients(home: Path, tmp_path: Path) -> None:
+    cells, said = execute("05-tuning-live", home, tmp_path,
                           look=6_000, rescue=30_000, trials=4, trial_frames=5_000, longest_s=300)
     stuck, guessed = (float(re.search(rf"{what}: return ([\d.]+)", said)[1])
                       for what in ("as launched", "no entropy bonus"))

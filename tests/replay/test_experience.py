@@ -53,12 +53,27 @@ def numbers(draw):
     return draw.observation[0, :, 0].long().tolist()
 
 
+def bring(found, layout, which):
+    for number in which:
+        found.queue.put(unroll(layout, number))
+
+
+def trained(found, config, layout, which):
+    """Brings unrolls and trains as soon as they earn it; returns what was drawn, with its weights."""
+    drawn = []
+    for number in which:
+        bring(found, layout, [number])
+        while (draw := found.next(config, timeout_s=0.0)) is not None:
+            drawn.append((numbers(draw), draw.weight.tolist()))
+            found.after_update(draw, loss_of(draw))
+    return drawn
+
+
 def test_vtrace_trains_on_each_unroll_once_and_in_order(tmp_path):
     found, config, layout = made(tmp_path, "vtrace")
     assert isinstance(found, Fresh) and not found.filling and not found.arrays(config, requested=True)
     assert found.next(config, timeout_s=0.0) is None
-    for number in range(4):
-        found.queue.put(unroll(layout, number))
+    bring(found, layout, range(4))
     draw = found.next(config, timeout_s=0.0)
     assert numbers(draw) == [0, 1, 2, 3]
     assert draw.weight.tolist() == [1.0] * 4
@@ -69,21 +84,17 @@ def test_vtrace_trains_on_each_unroll_once_and_in_order(tmp_path):
 def test_the_replay_ratio_is_exact_from_the_moment_it_holds_enough(tmp_path, ratio):
     found, config, layout = made(tmp_path, replay_ratio=ratio, queue_size=1000)
     assert isinstance(found, Replayed)
-    trained = 0
+    used = 0  # unrolls in batches
     for number in range(300):
-        found.queue.put(unroll(layout, number))
-        while (draw := found.next(config, timeout_s=0.0)) is not None:
-            found.after_update(draw, loss_of(draw))
-            trained += 4
+        used += 4 * len(trained(found, config, layout, [number]))
         after = max(0, number + 1 - 10)  # taken in since it held replay_min_size
-        assert trained <= ratio * after + 1e-9 < trained + 4
-    assert found.metrics()[0]["replay_ratio"] == pytest.approx(trained / 290)
+        assert used <= ratio * after + 1e-9 < used + 4
+    assert found.metrics()[0]["replay_ratio"] == pytest.approx(used / 290)
 
 
 def test_nothing_more_is_taken_in_than_a_batch_has_to_earn(tmp_path):
     found, config, layout = made(tmp_path, replay_ratio=2.0, queue_size=1000)
-    for number in range(100):
-        found.queue.put(unroll(layout, number))
+    bring(found, layout, range(100))
     found.next(config, timeout_s=0.0)
     assert len(found.replay) == 10 + 2 and len(found.queue) == 88
 
@@ -112,8 +123,7 @@ def test_a_slow_learner_holds_up_whoever_brings_unrolls(tmp_path):
 
 def test_it_says_what_it_waits_for(tmp_path):
     found, config, layout = made(tmp_path)
-    for number in range(3):
-        found.queue.put(unroll(layout, number))
+    bring(found, layout, range(3))
     assert found.next(config, timeout_s=0.0) is None
     assert found.filling == "filling the replay: 3 of 10 unrolls before the first update"
     for number in range(3, 30):
@@ -126,14 +136,8 @@ def test_a_live_change_of_the_ratio_holds_from_then_on(tmp_path):
     found, config, layout = made(tmp_path, queue_size=1000)
     faster = RunConfig.build("x", algorithm="r2d2", batch_size=4, unroll_length=5, burn_in=2, replay_size=64,
                              replay_min_size=10, replay_ratio=4.0).hyperparameters
-    for number in range(50):
-        found.queue.put(unroll(layout, number))
-        while (draw := found.next(config, timeout_s=0.0)) is not None:
-            found.after_update(draw, loss_of(draw))
-    for number in range(50, 150):
-        found.queue.put(unroll(layout, number))
-        while (draw := found.next(faster, timeout_s=0.0)) is not None:
-            found.after_update(draw, loss_of(draw))
+    trained(found, config, layout, range(50))
+    trained(found, faster, layout, range(50, 150))
     assert found.metrics()[0]["replay_ratio"] == pytest.approx(4.0, rel=0.02)
 
 
@@ -141,21 +145,12 @@ def test_what_was_saved_goes_on_exactly(tmp_path):
     unbroken, config, layout = made(tmp_path / "a", queue_size=1000)
     resumed, _, _ = made(tmp_path / "b", queue_size=1000)
 
-    def train(one, first, last):
-        drawn = []
-        for number in range(first, last):
-            one.queue.put(unroll(layout, number))
-            while (draw := one.next(config, timeout_s=0.0)) is not None:
-                drawn.append((numbers(draw), draw.weight.tolist()))
-                one.after_update(draw, loss_of(draw))
-        return drawn
-
-    train(unbroken, 0, 101)
+    trained(unbroken, config, layout, range(101))
     assert not unbroken.arrays(config), "save_replay is off"
     resumed.load({name: np.array(array) for name, array in unbroken.arrays(config, requested=True).items()})
-    expected = train(unbroken, 101, 200)
+    expected = trained(unbroken, config, layout, range(101, 200))
     assert len(expected) > 10
-    assert train(resumed, 101, 200) == expected
+    assert trained(resumed, config, layout, range(101, 200)) == expected
 
 
 def test_unrolls_of_a_skipped_update_are_hardly_drawn_again(tmp_path):
@@ -163,8 +158,7 @@ def test_unrolls_of_a_skipped_update_are_hardly_drawn_again(tmp_path):
     spoilt = unroll(layout, 0)
     spoilt.reward[:] = 1e22  # finite, but its square is not
     found.queue.put(spoilt)
-    for number in range(1, 40):
-        found.queue.put(unroll(layout, number))
+    bring(found, layout, range(1, 40))
     first = found.next(config, timeout_s=0.0)
     assert numbers(first) == [0] * 4, "its first priority is beyond all others"
     found.after_update(first, None)
@@ -174,8 +168,7 @@ def test_unrolls_of_a_skipped_update_are_hardly_drawn_again(tmp_path):
 
 def test_it_says_that_a_full_enough_replay_has_not_earned_its_first_batch_yet(tmp_path):
     found, config, layout = made(tmp_path, replay_ratio=0.1, queue_size=1000)
-    for number in range(12):
-        found.queue.put(unroll(layout, number))
+    bring(found, layout, range(12))
     assert found.next(config, timeout_s=0.0) is None
     assert found.filling == "taking in the unrolls that earn the first batch"
 
@@ -183,8 +176,7 @@ def test_it_says_that_a_full_enough_replay_has_not_earned_its_first_batch_yet(tm
 def test_whoever_waits_for_the_training_thread_waits_no_longer_than_its_patience(tmp_path, monkeypatch):
     monkeypatch.setattr(batch_source, "_PATIENCE_S", 0.0)
     found, config, layout = made(tmp_path, replay_min_size=60, queue_size=1000)
-    for number in range(50):
-        found.queue.put(unroll(layout, number))
+    bring(found, layout, range(50))
     assert found.next(config, timeout_s=0.0) is None
     assert len(found.queue) > 0
 
@@ -211,8 +203,7 @@ def test_a_replay_of_automatic_size_stays_as_it_was_planned_while_it_fits(tmp_pa
 
 def test_a_replay_stops_growing_before_memory_runs_out(tmp_path, monkeypatch):
     found, config, layout = made(tmp_path, queue_size=1000)
-    for number in range(60):
-        found.queue.put(unroll(layout, number))
+    bring(found, layout, range(60))
     monkeypatch.setattr(replay_capacity, "free_bytes", lambda config, folder: 1000)
     with pytest.raises(OutOfBounds, match="of memory are free, and the replay holds 0 of 64 unrolls"):
         found.next(config, timeout_s=0.0)

@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import CALM, eventually, processes_of
+from tests.faults.killing import kill
 from workbench.errors import InvalidInput, RunFailed, RunNotAlive
 
 NAME = "tough"
@@ -45,11 +46,6 @@ def run(orphan: str) -> wb.Run:
     """The run, alive and training, whatever the test before did to it."""
     run = wb.attach(orphan)
     return run if run.status.state == "training" else wb.resume(orphan)
-
-
-def kill(pid: int | None) -> None:
-    assert pid
-    os.kill(pid, signal.SIGKILL)
 
 
 def test_a_run_outlives_the_process_that_launched_it(run: wb.Run) -> None:

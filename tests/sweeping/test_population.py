@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
+from tests.conftest import SMALL, eventually, private_home, processes_of
 from tests.mortal import SPACE, begun, check_whole, lived
 from workbench import checkpoints
 from workbench.config import RunConfig
@@ -28,7 +28,7 @@ FEW: dict[str, Any] = {**SMALL, "actors": 1, "total_frames": 3 * GENERATION, "pa
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    yield from private_home_with_sweeps()
+    yield from private_home()
 
 
 @pytest.fixture(scope="module")

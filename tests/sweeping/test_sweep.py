@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, private_home_with_sweeps, processes_of
+from tests.conftest import SMALL, eventually, private_home, processes_of
 from workbench import rundir
 from workbench.config import hardware
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
@@ -38,7 +38,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    yield from private_home_with_sweeps()
+    yield from private_home()
 
 
 def process_of(sweep: wb.Sweep) -> psutil.Process:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import workbench as wb
-from tests.conftest import private_home_with_sweeps
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
 from workbench.sweeping.space import Choice, Span, checked_space, from_json, to_json
@@ -21,10 +19,7 @@ CORES = hardware.cores()
 CONFIG = RunConfig.build("CartPole-v1")
 
 
-@pytest.fixture(autouse=True)
-def home() -> Iterator[Path]:
-    """A home whose runs and sweeps are ended after the test: what should be refused may start one."""
-    yield from private_home_with_sweeps()
+pytestmark = pytest.mark.usefixtures("home")  # what should be refused may start a sweep
 
 
 def of(**space: Any) -> dict[str, Any]:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import private_home_with_sweeps
 from tests.mortal import begun, check_whole, lived
 
 pytestmark = pytest.mark.full
 
 pytest.importorskip("optuna")
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    yield from private_home_with_sweeps()
 
 
 def test_killed_at_any_write_a_sweep_ends_as_one_that_was_never_killed(home: Path) -> None:

@@ -127,9 +127,7 @@ def test_a_run_that_diverged_is_pruned_and_one_that_somebody_paused_is_waited_fo
     study = sweep_study.opened(sweep, sampling=True)
     trial = study.ask(sweep_study.distributions(SPACE))
     run = recorded.vtrace("sweep-0")
-    writer = MetricsWriter(run.metrics)
-    writer.status({**recorded.STATUS, "state": "paused"})
-    writer.close()
+    recorded.tell(run, state="paused")
     run.write(paused=reason)
     with lock.held(lock.of_supervisor(run), wait_s=0) as alive:
         assert alive
@@ -147,9 +145,7 @@ def test_a_run_that_a_rule_of_its_own_has_ended_is_judged(rule: dict[str, float]
     study = sweep_study.opened(sweep, sampling=True)
     trial = study.ask(sweep_study.distributions(SPACE))
     run = recorded.vtrace("sweep-0")
-    writer = MetricsWriter(run.metrics)
-    writer.status({**recorded.STATUS, "episode_return": 7.0, "episodes_in_mean": 100, "alive_s": 60.0})
-    writer.close()
+    recorded.tell(run, episode_return=7.0, episodes_in_mean=100, alive_s=60.0)
     run.write(state="finished", config=run.config().replaced(**rule).to_json())
     watched = WatchedTrial(study, trial, run, "episode_return", 10**9)
     assert watched.look() and watched.verdict == verdict and note in watched.note

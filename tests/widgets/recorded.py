@@ -57,6 +57,13 @@ def vtrace(name: str) -> RunDirectory:
     return directory
 
 
+def tell(directory: RunDirectory, **fields: Any) -> None:
+    """Make these fields those of the run's last status."""
+    writer = MetricsWriter(directory.metrics)
+    writer.status(STATUS | fields)
+    writer.close()
+
+
 def r2d2(name: str, *, filling: bool = False) -> RunDirectory:
     """An R2D2 run of 120 updates; `filling`: it has none yet, because its replay fills first."""
     directory = new(name, "r2d2")

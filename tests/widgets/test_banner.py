@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import eventually
-from tests.test_checkpoints import save
 from tests.widgets import recorded
-from workbench.metrics import MetricsWriter
+from tests.written_checkpoints import save
 from workbench.rundir import RunDirectory
 from workbench.running.handle import Run, attach
 from workbench.widgets.charts import static_render
@@ -22,13 +21,6 @@ from workbench.widgets.panel.panel import RunPanel
 
 COLLAPSED = {"judged_by": "episode_return", "episode_return": 9.0, "episodes_in_mean": 100, "best_mean": 500.0,
              "best_mean_frames": 2_380_000, "collapsed": True, "frames": 4_000_000}
-
-
-def told(directory: RunDirectory, **fields: Any) -> None:
-    """Make these fields those of the run's last status."""
-    writer = MetricsWriter(directory.metrics)
-    writer.status(recorded.STATUS | fields)
-    writer.close()
 
 
 def judged(directory: RunDirectory, frames: int, mean: float) -> None:
@@ -73,33 +65,33 @@ def test_the_banner_is_there_from_the_collapse_on_and_names_the_best_checkpoint(
 ) -> None:
     banner = panel.parts.banner
     assert banner.view.layout.display == "none" and banner.view.children == ()
-    told(directory, **COLLAPSED)
+    recorded.tell(directory, **COLLAPSED)
     panel.refresh()
     assert banner.view.layout.display == "" and not banner.rescue.disabled
     assert text(banner).startswith(
         "Mean return 9, 98 % below its best of 500 at 2.38 M frames. Its best checkpoint is ")
     assert "at 2.379 M frames (mean return 498 of 100 episodes). Fork it with half the learning rate?" in text(banner)
-    told(directory, **COLLAPSED | {"collapsed": False})
+    recorded.tell(directory, **COLLAPSED | {"collapsed": False})
     panel.refresh()
     assert banner.view.layout.display == "none"
 
 
 def test_what_is_dismissed_comes_back_with_the_next_collapse(panel: RunPanel, directory: RunDirectory) -> None:
     banner = panel.parts.banner
-    told(directory, **COLLAPSED)
+    recorded.tell(directory, **COLLAPSED)
     panel.refresh()
     banner.dismiss.click()
     panel.refresh()
     assert banner.view.layout.display == "none"
     for collapsed in (False, True):
-        told(directory, **COLLAPSED | {"collapsed": collapsed})
+        recorded.tell(directory, **COLLAPSED | {"collapsed": collapsed})
         panel.refresh()
     assert banner.view.layout.display == ""
 
 
 def test_one_click_rescues_the_run_and_shows_both_in_one_chart(panel: RunPanel, directory: RunDirectory) -> None:
     banner = panel.parts.banner
-    told(directory, **COLLAPSED)
+    recorded.tell(directory, **COLLAPSED)
     panel.refresh()
     banner.rescue.click()
     eventually(lambda: banner._place.children)
@@ -117,7 +109,7 @@ def test_one_click_rescues_the_run_and_shows_both_in_one_chart(panel: RunPanel, 
 
 def test_a_rescue_that_fails_says_why_and_can_be_tried_again(panel: RunPanel, directory: RunDirectory) -> None:
     banner = panel.parts.banner
-    told(directory, **COLLAPSED)
+    recorded.tell(directory, **COLLAPSED)
     panel.refresh()
     panel._run.failing = True
     banner.rescue.click()
@@ -130,7 +122,7 @@ def test_a_rescue_that_fails_says_why_and_can_be_tried_again(panel: RunPanel, di
 def test_a_run_without_a_checkpoint_has_nothing_to_rescue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     directory = recorded.vtrace("bare")
-    told(directory, **COLLAPSED)
+    recorded.tell(directory, **COLLAPSED)
     panel = RunPanel(Run(directory))
     assert panel.parts.banner.rescue.disabled and "There is no checkpoint" in text(panel.parts.banner)
     panel.close()
@@ -140,10 +132,10 @@ def test_a_run_that_ended_after_a_collapse_has_a_button_that_rescues_it(
     panel: RunPanel, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps, kept = panel.parts.next_steps, []
-    told(directory, state="stopped", **COLLAPSED | {"collapsed": False})
+    recorded.tell(directory, state="stopped", **COLLAPSED | {"collapsed": False})
     panel.refresh()
     assert steps.view.layout.display == "" and steps.all["rescue-run"].layout.display == "none"
-    told(directory, state="stopped", **COLLAPSED)
+    recorded.tell(directory, state="stopped", **COLLAPSED)
     panel.refresh()
     assert steps.all["rescue-run"].layout.display == ""
     monkeypatch.setattr(Run, "rescue", lambda _, **fields: kept.append(fields) or Rescued.rescue(panel._run))
@@ -154,7 +146,7 @@ def test_a_run_that_ended_after_a_collapse_has_a_button_that_rescues_it(
 
 def test_a_saved_picture_has_the_line_to_copy(directory: RunDirectory) -> None:
     assert "rescue" not in static_render.page(dashboard.read(directory), "")
-    told(directory, **COLLAPSED)
+    recorded.tell(directory, **COLLAPSED)
     page = static_render.page(dashboard.read(directory), "")
     assert "98 % below its best of 500 at 2.38 M frames" in page
     assert "wb.attach(&#x27;pong&#x27;).rescue()</code>" in page

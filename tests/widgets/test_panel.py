@@ -4,55 +4,31 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import re
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from IPython.core.displaypub import CapturingDisplayPublisher
-from IPython.core.interactiveshell import InteractiveShell
-from ipywidgets import Button, Checkbox, Dropdown, Output, Text, ToggleButton, Widget
+from ipywidgets import Button, Checkbox, Dropdown, Text, ToggleButton
 from ipywidgets.widgets.widget import _instances as open_models
 
 from tests.conftest import eventually
 from tests.widgets import recorded
-from workbench import imports, rundir
+from tests.widgets.conftest import log
+from workbench import rundir
 from workbench.config import RunConfig
-from workbench.errors import StorageFailed
 from workbench.metrics import MetricsWriter
 from workbench.metrics.status import ActorStatus, RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.running.handle import Run
 from workbench.widgets.charts import static_render
-from workbench.widgets.kernel.refresher import Actions, Refresher
 from workbench.widgets.panel import actor_table, facts, snapshot
-from workbench.widgets.panel import panel as panels
 from workbench.widgets.panel.buttons import LINES, Notes
 from workbench.widgets.panel.panel import RunPanel
-
-
-@pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-    return recorded.vtrace("pong")
-
-
-@pytest.fixture
-def panel(directory: RunDirectory) -> Iterator[RunPanel]:
-    shown = RunPanel(Run(directory))
-    yield shown
-    shown.close()
-
-
-def log(panel: RunPanel) -> str:
-    return str(panel.parts.notes.view.value)
 
 
 @pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
@@ -181,101 +157,6 @@ def test_a_refresh_of_the_charts_without_anything_new_sends_nothing(panel: RunPa
     assert sent == []
 
 
-def test_one_thread_refreshes_all_panels_and_ends_with_the_last() -> None:
-    class Shown:
-        def __init__(self, lives: int) -> None:
-            self.lives = lives
-
-        def tick(self) -> bool:
-            self.lives -= 1
-            return self.lives > 0
-
-    refresher = Refresher(period_s=0.01)
-    shown = [Shown(2), Shown(5)]
-    for one in shown:
-        refresher.add(one)
-    eventually(lambda: not refresher.running)
-    assert [one.lives for one in shown] == [0, 0]
-
-
-class Broken:
-    def __repr__(self) -> str:
-        return "what is broken"
-
-    def tick(self) -> bool:
-        raise ValueError("no way to show it")
-
-
-def test_what_cannot_be_refreshed_is_dropped_with_a_word_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
-    refresher, fine = Refresher(period_s=0.01), Busy(0.0)
-    with caplog.at_level(logging.ERROR):
-        refresher.add(Broken())
-        refresher.add(fine)
-        eventually(lambda: fine.ticks > 3)
-    assert "what is broken could not be refreshed" in caplog.text and "no way to show it" in caplog.text
-    refresher.remove(fine)
-    eventually(lambda: not refresher.running)
-    refresher.add(again := Busy(0.0))
-    eventually(lambda: again.ticks)
-    refresher.remove(again)
-
-
-class Busy:
-    """Takes that much CPU at each tick."""
-
-    def __init__(self, cpu_s: float) -> None:
-        self.cpu_s, self.spent_s, self.ticks = cpu_s, 0.0, 0
-
-    def tick(self) -> bool:
-        started = time.thread_time()
-        while time.thread_time() - started < self.cpu_s:
-            pass
-        self.spent_s += time.thread_time() - started
-        self.ticks += 1
-        return True
-
-
-def test_refreshing_takes_a_small_share_of_the_time_however_many_there_are_and_slows_nothing_light() -> None:
-    refresher = Refresher(period_s=0.05, share=0.2)
-    heavy, light = [Busy(0.02) for _ in range(3)], Busy(0.0)
-    started = time.monotonic()
-    for one in (*heavy, light):
-        refresher.add(one)
-    eventually(lambda: all(one.ticks >= 8 for one in heavy))
-    took = time.monotonic() - started
-    for one in (*heavy, light):
-        refresher.remove(one)
-    assert sum(one.spent_s for one in heavy) / took < 0.3, "the first ticks all come at once"
-    assert light.ticks > 1.5 * max(one.ticks for one in heavy)
-    eventually(lambda: not refresher.running)
-
-
-def test_what_is_added_again_is_ticked_at_once() -> None:
-    refresher, one = Refresher(period_s=60.0), Busy(0.0)
-    for ticks in (1, 2):
-        refresher.add(one)
-        eventually(lambda ticks=ticks: one.ticks == ticks)
-    refresher.remove(one)
-
-
-def test_actions_are_done_in_order_and_one_at_a_time() -> None:
-    actions, done = Actions(), []
-    for number in range(50):
-        actions.submit(lambda number=number: done.append(number))
-    eventually(lambda: len(done) == 50)
-    assert done == list(range(50))
-
-
-def test_an_action_that_fails_holds_up_none_of_those_after_it(caplog: pytest.LogCaptureFixture) -> None:
-    actions, done = Actions(), threading.Event()
-    with caplog.at_level(logging.ERROR):
-        actions.submit(Broken().tick)
-        eventually(lambda: not actions._working)
-        actions.submit(done.set)
-        assert done.wait(240)
-    assert "no way to show it" in caplog.text
-
-
 def test_an_outcome_is_said_even_if_newer_lines_took_the_place_of_its_question() -> None:
     notes = Notes()
     asked = notes.say("checkpoint …")
@@ -370,184 +251,6 @@ def test_a_closed_panel_leaves_nothing_in_the_browser(directory: RunDirectory) -
     assert 100 < len(set(open_models) - before) < 260
     panel.close()
     assert set(open_models) == before
-
-
-# Being shown, or not
-
-
-@pytest.fixture
-def alive(directory: RunDirectory) -> Iterator[None]:
-    """As if the run's supervisor lived, but did not answer."""
-    with lock.held(lock.of_supervisor(directory), wait_s=1.0) as held:
-        assert held
-        yield
-
-
-@pytest.fixture
-def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
-    """A cell in which something can be displayed; its outputs are in `display_pub.outputs`."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    shell = InteractiveShell.instance()
-    shell.display_pub = CapturingDisplayPublisher()
-    yield shell
-    InteractiveShell.clear_instance()
-
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
-
-
-def test_a_panel_is_followed_while_its_cell_runs_and_then_while_a_page_shows_it(
-    alive: None, panel: RunPanel, cell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(panels, "LOADING_S", 0.0)
-    panel._ipython_display_()
-    assert panel.tick()
-    cell.execution_count += 1
-    assert not panel.tick(), "nobody said that the panel is shown"
-    panel.view._view_count = 1
-    assert panel.tick()
-    panel.view._view_count = 0
-    assert not panel.tick()
-
-
-def test_a_page_that_shows_up_gets_all_that_is_new_at_once(
-    alive: None, panel: RunPanel, directory: RunDirectory
-) -> None:
-    directory.write(config=directory.config().with_live(learning_rate=1e-3).to_json())
-    writer = MetricsWriter(directory.metrics)
-    writer.scalars(recorded.at(recorded.UPDATES + 1), {"frames_per_second": 7000.0})
-    writer.status({**recorded.STATUS, "frames": 400_000})
-    writer.close()
-    panel.view._view_count = 1
-    eventually(lambda: "400,000 of 10 M" in panel.parts.progress.value)
-    eventually(lambda: panel.controls["learning_rate"].field.value == "0.001")
-    eventually(lambda: any(7000.0 in column for table in panel.parts.charts.figures["speed"].tables.values()
-                      for column in table.values()))
-
-
-def test_a_pull_refreshes_in_its_own_thread_and_in_colab_sends_every_widget(
-    alive: None, panel: RunPanel, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = MetricsWriter(directory.metrics)
-    writer.status({**recorded.STATUS, "frames": 500_000})
-    writer.close()
-    sent: list[str] = []
-    monkeypatch.setattr(Widget, "send_state", lambda widget, key=None: sent.append(widget.model_id))
-    panels_pull = panel.parts.charts.on_pull
-    assert panels_pull is not None
-    panels_pull()
-    assert "500,000" not in panel.parts.progress.value, "it was refreshed a moment ago"
-    monkeypatch.setitem(sys.modules, "google.colab", sys)
-    panels_pull()
-    assert "500,000 of 10 M" in panel.parts.progress.value
-    assert {panel.parts.headline.model_id, panel.buttons["pause"].model_id} <= set(sent)
-
-
-def test_a_run_that_ends_leaves_a_picture_and_comes_back_when_it_is_resumed(
-    panel: RunPanel, directory: RunDirectory, cell: InteractiveShell
-) -> None:
-    outputs = cell.display_pub.outputs
-    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        panel._ipython_display_()
-        assert WIDGET in outputs[0]["data"] and "image/png" not in outputs[0]["data"]
-        live = outputs[0]["transient"]["display_id"]
-    eventually(lambda: last(outputs, live).keys() >= {"text/html", "image/png"})
-    assert WIDGET not in last(outputs, live)
-    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        eventually(lambda: last(outputs, live)[WIDGET]["model_id"] == panel.view.model_id
-              if WIDGET in last(outputs, live) else False)
-        assert panel.tick()
-
-
-def test_a_panel_within_another_view_shows_the_end_in_its_widgets_and_comes_back(
-    panel: RunPanel, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[Any] = []
-    monkeypatch.setattr(static_render, "bundle", lambda now: drawn.append(now) or {"text/html": "", "text/plain": ""})
-    monkeypatch.setattr(panels, "END_PERIOD_S", 0.1)
-    panel._end_task = panels._PeriodicTask(panel._check_end, 0.1)
-    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        panel.view._view_count = 1
-        eventually(lambda: "training" in panel.parts.headline.value)
-        assert panel.tick()
-    eventually(lambda: "dead" in panel.parts.headline.value and not panel.tick())
-    panel.view._view_count = 0
-    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        eventually(lambda: "training" in panel.parts.headline.value)
-        assert panel.tick()
-    assert not drawn, "nobody looks at that picture"
-
-
-def test_the_check_for_the_end_outlives_everything_but_the_run(
-    panel: RunPanel, directory: RunDirectory, cell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(error: Exception) -> Callable[..., Any]:
-        def fail(*_: Any, **__: Any) -> Any:
-            raise error
-
-        return fail
-
-    panel._end_task = panels._PeriodicTask(lambda: False, 60.0)  # only this test checks the end
-    panel._ipython_display_()
-    eventually(lambda: panel._resting)
-    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        for error in (StorageFailed("the disk went away"), RuntimeError("no picture")):
-            with monkeypatch.context() as patched:
-                patched.setattr(panel.parts, "draw", failing(error))
-                assert panel._check_end(), "it tries again"
-                assert str(error) in log(panel)
-                assert WIDGET not in panel._repr_mimebundle_(), "it is still the picture"
-        assert panel._check_end() and WIDGET in panel._repr_mimebundle_()
-    directory.path.rename(directory.path.with_name("elsewhere"))
-    assert not panel._check_end()
-
-
-def test_a_run_shows_one_and_the_same_panel_wherever_it_stands(directory: RunDirectory, cell: InteractiveShell) -> None:
-    run = Run(directory)
-    run._ipython_display_()
-    models, live = len(open_models), [one["data"] for one in cell.display_pub.outputs if WIDGET in one["data"]]
-    run._ipython_display_()
-    assert len(open_models) == models
-    eventually(lambda: run._panel._picture)
-    run._panel.close()
-    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        run._ipython_display_()
-    shown = [one["data"] for one in cell.display_pub.outputs if WIDGET in one["data"]]
-    assert shown[-1][WIDGET] != live[0][WIDGET], "one that was closed is made anew"
-    run._panel.close()
-
-
-def last(outputs: list[Any], display_id: str) -> Any:
-    """What stands there now."""
-    return [one["data"] for one in outputs if one["transient"]["display_id"] == display_id][-1]
-
-
-def test_a_cell_shows_the_runs_name_at_once_and_the_panel_in_its_place(
-    alive: None, directory: RunDirectory, cell: InteractiveShell
-) -> None:
-    cell.kernel = object()  # type: ignore[attr-defined]  # as in a notebook
-    run = Run(directory)
-    run._ipython_display_()
-    first, *later = [(one["transient"]["display_id"], one["data"]) for one in cell.display_pub.outputs]
-    assert "pong" in first[1]["text/html"] and "reading…" in first[1]["text/html"] and WIDGET not in first[1]
-    places = {place for place, _ in later}
-    assert WIDGET in last(cell.display_pub.outputs, first[0]) and len(places) == 2, "the panel and the picture"
-    run._panel.close()
-
-
-def test_an_output_widget_gets_no_placeholder_since_it_takes_no_updates(cell: InteractiveShell) -> None:
-    cell.kernel = object()  # type: ignore[attr-defined]
-    with closing(Output()) as captured:
-        captured.msg_id = "that of the cell"
-        with imports.meanwhile("evaluating…"):
-            assert cell.display_pub.outputs == []
-
-
-def test_a_placeholder_without_a_view_leaves_nothing(cell: InteractiveShell) -> None:
-    cell.kernel = object()  # type: ignore[attr-defined]
-    with imports.meanwhile("evaluating…"):
-        assert "evaluating…" in cell.display_pub.outputs[0]["data"]["text/html"]
-    assert cell.display_pub.outputs[-1]["data"] == {"text/html": "", "text/plain": ""}
 
 
 # The history of changes, from events alone

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CALM, eventually
+from tests.widgets.conftest import log
 from workbench.running.handle import Run, attach
 from workbench.running.launch import launch
 from workbench.widgets.panel.panel import RunPanel
@@ -26,10 +27,6 @@ def panel(run: Run) -> Iterator[RunPanel]:
     shown = RunPanel(run)
     yield shown
     shown.close()
-
-
-def log(panel: RunPanel) -> str:
-    return str(panel.parts.notes.view.value)
 
 
 def test_the_panel_follows_the_run(panel: RunPanel, run: Run) -> None:

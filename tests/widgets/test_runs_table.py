@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +62,7 @@ def test_a_run_that_trains_shows_its_speeds_and_what_can_be_done(shown: RunsTabl
 
 def test_a_run_that_trains_and_stands_still_has_no_speed_of_zero(shown: RunsTable) -> None:
     directory = wb.attach("pong").directory
-    with closing(MetricsWriter(directory.metrics)) as writer:
-        writer.status({**recorded.STATUS, "frames_per_second": 0.0, "steps_per_second": 0.0})
+    recorded.tell(directory, frames_per_second=0.0, steps_per_second=0.0)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         shown.refresh()
         row = rows(shown)["pong"]

@@ -20,7 +20,7 @@ from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.rundir import RunDirectory
 
 _META = "meta.json"
-_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
+PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}  # by scheme
 
 
 def is_url(text: object) -> bool:
@@ -39,7 +39,7 @@ class Storage:
         try:
             self._files, root = url_to_fs(self.url)
         except ImportError:
-            package = _PACKAGES.get(scheme, f"fsspec[{scheme}]")
+            package = PACKAGES.get(scheme, f"fsspec[{scheme}]")
             raise MissingPackage(f"storage={url!r} needs {package}. Install it: pip install {package}") from None
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None

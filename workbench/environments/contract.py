@@ -96,6 +96,16 @@ class VectorEnvironment(Protocol):
         ...
 
 
+class WithEndings:
+    """A vector that keeps the endings of its last step in `_endings`, by index, where it was made with `show`."""
+
+    _endings: dict[int, Ending]
+
+    def ending(self, index: int) -> Ending | None:
+        """See `VectorEnvironment`."""
+        return self._endings.get(index)
+
+
 def seeds_of(seed: int, num_envs: int) -> Array:
     """One seed per environment, int64 [N] in [0, 2**31), independent for neighbouring values of `seed`."""
     return np.random.SeedSequence(seed).generate_state(num_envs).astype(np.int64) & 0x7FFFFFFF

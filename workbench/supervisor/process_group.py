@@ -8,12 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from workbench.supervisor.hosts.host import Life, Place
 from workbench.supervisor.hosts.local import POLL_S, Ending
 from workbench.supervisor.learner_group import LearnerGroup
 
 ACTOR_GRACE_S = 3.0
+
+Way = Literal["kill", "replace", "move"]  # to end an actor
 
 
 @dataclass(frozen=True)
@@ -93,21 +96,22 @@ class ProcessGroup:
             child.end(ACTOR_GRACE_S)
         wait_for_all(children)
 
-    def replace_actor(self, index: int) -> None:
-        """End an actor's process at once, if there is one, without counting a failure; another one starts."""
-        if index in self.actors:
-            self.actors[index].expect_end(0.0)
+    def end_actor(self, index: int, way: Way) -> None:
+        """End an actor's process, if there is one; another one starts.
 
-    def move_actor(self, index: int) -> None:
-        """End an actor's process and give its place up, if there is one, without counting a failure; another starts
-        where the place of the run finds room."""
-        if index in self.actors:
-            self.actors[index].end(ACTOR_GRACE_S)
-
-    def kill_actor(self, index: int) -> None:
-        """Kill an actor's process, if there is one, which counts as a failure."""
-        if index in self.actors:
-            self.actors[index].kill()
+        Args:
+            way: "replace": at once, without counting a failure; "move": likewise, and its place is given up, so that
+                the other one starts where there is room; "kill": at once, which counts as a failure.
+        """
+        child = self.actors.get(index)
+        if child is None:
+            return
+        if way == "kill":
+            child.kill()
+        elif way == "move":
+            child.end(ACTOR_GRACE_S)
+        else:
+            child.expect_end(0.0)
 
     def kill(self) -> None:
         """Kill all children at once and reap them."""

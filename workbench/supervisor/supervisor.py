@@ -12,11 +12,11 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from workbench import trackers
 from workbench.config import REPLAY_S, RunConfig
@@ -32,7 +32,7 @@ from workbench.supervisor.diagnosis import reason
 from workbench.supervisor.endings import Endings, Outcome, failure
 from workbench.supervisor.hosts.host import Place
 from workbench.supervisor.learner_status import LearnerTracker
-from workbench.supervisor.process_group import EndedChild, ProcessGroup
+from workbench.supervisor.process_group import EndedChild, ProcessGroup, Way
 from workbench.supervisor.run_record import RunRecord, earlier_status, log
 from workbench.supervisor.stopping_rules import Budget
 from workbench.supervisor.tracking import Trackers
@@ -46,8 +46,6 @@ PUBLISH_S = 1.0
 COMMAND_S = 30.0  # the learner obeys between two updates
 _TURN_TO_COMMAND_S = 8.0  # with COMMAND_S less than the time that a client waits
 _OUTCOME_S = 10.0  # for attempts to write the run's outcome to a full disk
-
-Way = Literal["kill", "replace", "move"]
 
 
 class Supervisor:
@@ -72,8 +70,6 @@ class Supervisor:
         self.changes = ChangeEvents(self.config, record.get("config_before"), event=self.event)
         self._group = ProcessGroup(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
                                    begin=partial(run.rendezvous.unlink, missing_ok=True))
-        self._ways: dict[Way, Callable[[int], None]] = {
-            "kill": self._group.kill_actor, "replace": self._group.replace_actor, "move": self._group.move_actor}
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
@@ -229,7 +225,7 @@ class Supervisor:
                 index, way = self._actors_to_end.get()
                 if way == "kill":
                     self._endings.expect_kill(index)
-                self._ways[way](index)
+                self._group.end_actor(index, way)
             self._end_hung()
             for ended_child in self._group.poll():
                 self._after_ending(ended_child)
@@ -259,7 +255,7 @@ class Supervisor:
             if seconds > limit_s:
                 self.event("error", f"actor-{index} made no step for {seconds:.0f} s, which step_timeout_s={limit_s:g} "
                                     "does not allow: an environment hangs. It is ended and started anew")
-                self._group.kill_actor(int(index))
+                self._group.end_actor(int(index), "kill")
                 self._tracker.stalls.forget(index)
 
     def _poll_learner(self) -> None:

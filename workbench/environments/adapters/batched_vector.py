@@ -26,13 +26,13 @@ from workbench.environments.adapters.guarded_calls import LARGEST, abandon_pool,
 from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import layout_of, spec_of
-from workbench.environments.contract import Array, Ending, checked_actions, first_step, seeds_of
+from workbench.environments.contract import Array, Ending, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.trajectory import Flags, StepBatch
 
 
-class NativeVector:
+class NativeVector(WithEndings):
     """The vector environment `first`. See `contract.VectorEnvironment`.
 
     Args:
@@ -178,13 +178,6 @@ class NativeVector:
     def render(self, index: int) -> Array | None:
         """The frame of environment `index` if its render_mode is "rgb_array"; otherwise its image observation."""
         return None if self._observation is None else self._frame(index, self._observation[index], draws=True)
-
-    def ending(self, index: int) -> Ending | None:
-        """The Ending of environment `index` if the last step ended its episode and endings are kept; otherwise None.
-
-        In SAME_STEP mode its frame is the image observation, if there is one: `render` shows the next episode.
-        """
-        return self._endings.get(index)
 
     def close(self) -> None:
         """Closes the vector environment."""

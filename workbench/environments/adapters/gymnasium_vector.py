@@ -21,7 +21,7 @@ from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, raised, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import Layout, layout_of, spec_of
-from workbench.environments.contract import Array, Ending, checked_actions, first_step, seeds_of
+from workbench.environments.contract import Array, Ending, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed
 from workbench.trajectory import Flags, StepBatch
@@ -30,7 +30,7 @@ _ENDED = np.uint8(Flags.TERMINATED | Flags.START)
 _CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
 
 
-class GymnasiumVector:
+class GymnasiumVector(WithEndings):
     """N Gymnasium environments made by `build`. See `contract.VectorEnvironment`.
 
     Args:
@@ -121,10 +121,6 @@ class GymnasiumVector:
         None if observations are vectors. Raises MissingPackage if a package that draws is missing.
         """
         return None if self._observation is None else self._frame(index, self._observation[index])
-
-    def ending(self, index: int) -> Ending | None:
-        """The Ending of environment `index` if the last step ended its episode and endings are kept; otherwise None."""
-        return self._endings.get(index)
 
     def _frame(self, index: int, observation: Array) -> Array | None:
         env = self._envs[index]

@@ -32,7 +32,7 @@ from workbench.environments.atari.vector import (
     SCREEN,
     AtariOptions,
 )
-from workbench.environments.contract import Array, Ending, checked_actions, first_step
+from workbench.environments.contract import Array, Ending, WithEndings, checked_actions, first_step
 from workbench.environments.observations import area_matrix
 from workbench.errors import InvalidInput
 from workbench.rundir.files import content
@@ -78,7 +78,7 @@ def read_starts(path: Path, *, game: str) -> Starts:
     return Starts(game, frames, tuple(map(tuple, starts)))
 
 
-class AtariFromStarts:
+class AtariFromStarts(WithEndings):
     """N games whose episodes begin at recorded starts. Deterministic. See `contract.VectorEnvironment`.
 
     Args:
@@ -137,10 +137,6 @@ class AtariFromStarts:
         """The colour screen of game `index`, uint8 [210, 160, 3] (a few games are taller)."""
         frame: Array = self._games[index].ale.getScreenRGB()
         return frame
-
-    def ending(self, index: int) -> Ending | None:
-        """The Ending of game `index` if the last step ended its episode; otherwise None."""
-        return self._endings.get(index)
 
     def close(self) -> None:
         """Releases the emulators."""

@@ -24,7 +24,7 @@ import numpy as np
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
 from workbench.environments.atari.colour_screens import ColourScreens, screen_size
-from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
+from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import InvalidInput
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
@@ -77,7 +77,7 @@ def atari_options(registered: dict[str, Any], options: dict[str, Any]) -> AtariO
     return AtariOptions(**{**{name: value for name, value in registered.items() if name in names}, **options})
 
 
-class AtariVector:
+class AtariVector(WithEndings):
     """N games of one Atari ROM, stepped by `threads` native threads. See `contract.VectorEnvironment`.
 
     Args:
@@ -168,10 +168,6 @@ class AtariVector:
             frame: Array = self._screens.frames[index]
             return frame
         return None if self._observation is None else picture_of(self._observation[index], self.spec)
-
-    def ending(self, index: int) -> Ending | None:
-        """With `show`: the Ending of game `index` if the last step ended its episode; otherwise None."""
-        return self._endings.get(index)
 
     def _ending(self, index: int, observations: Array) -> Ending:
         finals = None if self._screens is None else self._screens.finals

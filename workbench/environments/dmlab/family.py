@@ -23,7 +23,7 @@ import numpy as np
 from workbench.config import setting
 from workbench.config.settings import check_known, validate
 from workbench.environments.adapters.guarded_calls import broken, called, close_all, raised
-from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
+from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.dmlab.level_cache import LevelCache
 from workbench.environments.dmlab.levels import (
     ACTIONS,
@@ -117,7 +117,7 @@ def _action_arrays(action_spec: list[dict[str, Any]]) -> list[Array]:
     return arrays
 
 
-class DmlabVector:
+class DmlabVector(WithEndings):
     """N copies of one level, stepped one after another. See `contract.VectorEnvironment`.
 
     Raises EnvironmentFailed if one fails.
@@ -198,10 +198,6 @@ class DmlabVector:
         """The screen of level `index`, uint8 [height, width, 3]."""
         frame: Array = self._frames[index].copy()
         return frame
-
-    def ending(self, index: int) -> Ending | None:
-        """With `show`: the Ending of level `index` if the last step ended its episode; otherwise None."""
-        return self._endings.get(index)
 
     def close(self) -> None:
         """Closes every level."""

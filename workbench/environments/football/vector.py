@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from workbench.environments.adapters.guarded_calls import called
-from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
+from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.football.engine import GameStep
 from workbench.environments.football.planes import PLANES, picture
 from workbench.environments.football.screen import Screen
@@ -52,7 +52,7 @@ class Games(Protocol):
         ...
 
 
-class FootballVector:
+class FootballVector(WithEndings):
     """N controlled players. See `contract.VectorEnvironment`.
 
     Args:
@@ -134,10 +134,6 @@ class FootballVector:
             game, agents = index // self.spec.agents, self.spec.agents
             return self._screens[game].frame(self._observation[game * agents : (game + 1) * agents])
         return picture(self._observation[index]) if self.spec.parts == (PLANES,) else None
-
-    def ending(self, index: int) -> Ending | None:
-        """With `show`: the Ending of row `index` if the last step ended its game; otherwise None."""
-        return self._endings.get(index)
 
     def close(self) -> None:
         """Ends the games; may be called more than once."""

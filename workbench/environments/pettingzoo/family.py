@@ -27,7 +27,7 @@ from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import layout_of, spec_of
-from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
+from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.trajectory import Flags, StepBatch
@@ -96,7 +96,7 @@ def _module(name: str) -> Any:
 # --- the vector -------------------------------------------------------------------------------------------------------
 
 
-class ParallelVector:
+class ParallelVector(WithEndings):
     """num_envs / k games of k agents each, made by `build`. See the module, and `contract.VectorEnvironment`.
 
     Args:
@@ -165,10 +165,6 @@ class ParallelVector:
     def render(self, index: int) -> Array | None:
         """The frame of row `index`'s game if its render_mode is "rgb_array"; otherwise that row's image observation."""
         return None if self._observation is None else self._frame(index, self._observation[index])
-
-    def ending(self, index: int) -> Ending | None:
-        """The Ending of row `index` in the step that starts its next episode, if endings are kept; otherwise None."""
-        return self._endings.get(index)
 
     def close(self) -> None:
         """Closes every game; an error in one leaves none of the others open."""

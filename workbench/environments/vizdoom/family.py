@@ -21,7 +21,7 @@ import numpy as np
 
 from workbench.config.settings import check_known
 from workbench.environments.adapters.guarded_calls import called, close_all, raised
-from workbench.environments.contract import Array, Ending, Show, checked_actions, first_step, seeds_of
+from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.vizdoom.area_average import shrinking
 from workbench.environments.vizdoom.game import SCREEN, Game, MatchOptions, VizdoomOptions, game_of
 from workbench.environments.vizdoom.scenarios import SCENARIOS, Scenario
@@ -58,7 +58,7 @@ def _parsed(name: str, options: Mapping[str, Any]) -> tuple[Scenario, VizdoomOpt
     return scenario, kind(**options)
 
 
-class VizdoomVector:
+class VizdoomVector(WithEndings):
     """N games of one scenario, stepped by `threads` threads. See `contract.VectorEnvironment`.
 
     Raises EnvironmentFailed if an engine fails.
@@ -142,10 +142,6 @@ class VizdoomVector:
     def render(self, index: int) -> Array | None:
         """The screen of game `index`, uint8 [120, 160, 3]."""
         return _picture(self._games[index].screen)
-
-    def ending(self, index: int) -> Ending | None:
-        """With `show`: the Ending of game `index` if the last step ended its episode; otherwise None."""
-        return self._endings.get(index)
 
     def close(self) -> None:
         """Ends the engines."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from workbench.config import RunConfig
 from workbench.config.ports import ports_of
+from workbench.copies.storage import PACKAGES
 from workbench.planning.recipes import run_command
 from workbench.planning.recipes.cluster import Cluster
 
 WHOLE = ("kuberay-job", "slurm", "sky")  # start the run, too, and end with it
-_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}  # of storage, by its scheme
 _EMPTY = "<leave this line out>"
 _POLICY = """---
 apiVersion: networking.k8s.io/v1
@@ -70,7 +70,7 @@ def _around(cluster: Cluster) -> dict[str, Any]:
     ports = ports_of(cluster.ports)
     words = {"name": cluster.name, "first_port": ports[0], "last_port": ports[-1]}
     return {
-        "storage_package": f" {package}" if (package := _PACKAGES.get(cluster.storage.partition("://")[0])) else "",
+        "storage_package": f" {package}" if (package := PACKAGES.get(cluster.storage.partition("://")[0])) else "",
         "class_line": f"storageClassName: {cluster.storage_class}" if cluster.storage_class else _EMPTY,
         "infra_line": f"infra: {cluster.spot}" if cluster.spot else _EMPTY,
         "spot_line": "use_spot: true" if cluster.spot else _EMPTY,

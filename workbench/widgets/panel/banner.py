@@ -25,7 +25,7 @@ from workbench.rundir import RunDirectory
 from workbench.tables import number
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import Actions
-from workbench.widgets.panel.buttons import button
+from workbench.widgets.panel.buttons import button, html_part
 from workbench.widgets.panel.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Banner:
         self.view.add_class("workbench-banner")
 
     def _fill(self) -> None:
-        self._text, self._result = _html("banner-text"), _html("banner-result")
+        self._text, self._result = html_part("banner-text"), html_part("banner-result")
         self.rescue = button("rescue", "Rescue", "life-ring", "start a new run from the best checkpoint, with half the "
                                                               "learning rate, and compare the two; this run goes on")
         self.dismiss = button("dismiss-banner", "Dismiss", "times", "hide this until the return collapses again")
@@ -166,11 +166,6 @@ def sentences(now: Snapshot, best: Checkpoint | None) -> list[str]:
     return [collapse, f"Its best checkpoint is at {at} ({checkpoints.standing(best)}). Fork it with half the learning "
                       f"rate?{goes_on}"]
 
-
-def _html(name: str) -> Any:
-    widget = ipywidgets.HTML()
-    widget.add_class(f"workbench-{name}")
-    return widget
 
 
 def _compared(*paths: Path) -> Comparison:

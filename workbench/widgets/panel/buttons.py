@@ -151,3 +151,10 @@ def button(name: str, label: str, icon: str, tooltip: str, *, style: str = "") -
     )
     widget.add_class(f"workbench-{name}")
     return widget
+
+
+def html_part(name: str) -> Any:
+    """An empty HTML widget with the class workbench-NAME."""
+    widget = ipywidgets.HTML()
+    widget.add_class(f"workbench-{name}")
+    return widget

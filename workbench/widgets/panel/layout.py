@@ -15,7 +15,7 @@ from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
 from workbench.widgets.panel.banner import Banner, Rescuable
-from workbench.widgets.panel.buttons import Buttons, Notes
+from workbench.widgets.panel.buttons import Buttons, Notes, html_part
 from workbench.widgets.panel.next_steps import NextSteps, OnDisk
 from workbench.widgets.panel.snapshot import Snapshot
 from workbench.widgets.panel.tuning.advice import AdviceLine
@@ -52,9 +52,9 @@ class PanelView:
         self, name: str, config: RunConfig, history: History, *, callbacks: PanelCallbacks, run: InPanel,
         on_pull: Callable[[], None],
     ) -> None:
-        self.headline, self.progress, self.facts = (_html(part) for part in ("headline", "progress", "facts"))
+        self.headline, self.progress, self.facts = (html_part(part) for part in ("headline", "progress", "facts"))
         self.banner = Banner(run)
-        self.gone = _html("gone")  # which the page shows once the kernel is gone
+        self.gone = html_part("gone")  # which the page shows once the kernel is gone
         self._trend, self._seen = "", set[str]()
         self.buttons, self.notes = Buttons(callbacks.press), Notes()
         self.advice = AdviceLine(callbacks.apply)
@@ -123,11 +123,6 @@ class PanelView:
         """The box and everything in it."""
         return closing.widgets(self.box)
 
-
-def _html(name: str) -> Any:
-    widget = ipywidgets.HTML()
-    widget.add_class(f"workbench-{name}")
-    return widget
 
 
 def _section(name: str, title: str, body: Any) -> Any:
