@@ -1,11 +1,11 @@
-"""Every algorithm with its defaults and no hand on it, beside Stable-Baselines3: return at equal frames and minutes.
+"""Every algorithm as launched with no fields, beside Stable-Baselines3: return at equal frames and seconds.
 
     python benchmarks/algorithms.py [--tasks cartpole pendulum] [--algorithms ppo] [--seeds 3] [--frames 100000]
         [--install] [--write]
 
-CartPole-v1 for all algorithms; Pendulum-v1 for those that choose numbers. Fields that differ from the defaults stand in
-the table. Stable-Baselines3 has an environment of its own (--install makes it, --folder says where); without it ours
-are measured alone.
+CartPole-v1 for all algorithms; Pendulum-v1 for those that choose numbers. The table has what the environment's preset
+sets. Stable-Baselines3 has an environment of its own (--install makes it, --folder says where); without it ours are
+measured alone.
 """
 
 from __future__ import annotations
@@ -28,32 +28,22 @@ from throughput import hardware
 
 import workbench as wb
 from workbench.config import ALGORITHMS, DemonstrationsConfig
+from workbench.environments.presets import preset_of
 
 REQUIREMENTS = "stable_baselines.txt"
 EPISODES = 20  # of an evaluation
-OURS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {  # by task: environment, and fields by algorithm
-    "cartpole": {
-        name: ("CartPole-v1", fields) for name, fields in {
-            "vtrace": {}, "ppo": {}, "awr": {}, "vmpo": {}, "sac": {},
-            "r2d2": {"unroll_length": 20, "burn_in": 5, "batch_size": 16, "replay_min_size": 50, "replay_ratio": 4.0,
-                     "target_update_period": 100, "lstm_size": 64, "dueling_size": 64, "learning_rate": 1e-3,
-                     "adam_epsilon": 1e-5, "discount": 0.99},
-        }.items()},
-    "pendulum": {
-        name: ("Pendulum-v1", fields) for name, fields in {
-            "ppo": {"reward_scale": 0.1, "discount": 0.9},
-            "sac": {},
-        }.items()},
-}
+TASKS = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1"}
+OURS = {"cartpole": ("vtrace", "ppo", "awr", "vmpo", "sac", "r2d2"), "pendulum": ("ppo", "sac")}
 THEIRS = {"cartpole": ("PPO", "A2C", "DQN"), "pendulum": ("PPO", "SAC")}
 COMMON = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1}
-SHOWN = ("task", "library", "algorithm", "seconds", "return while training, last tenth", "greedy return", "fields")
+SHOWN = ("task", "library", "algorithm", "seconds", "return while training, last tenth", "greedy return",
+         "the preset's fields")
 
 
-def ours(environment: str, algorithm: str, fields: dict[str, Any], frames: int, seed: int) -> dict[str, Any]:
+def ours(environment: str, algorithm: str, frames: int, seed: int) -> dict[str, Any]:
     """Seconds, curve and greedy returns of one run."""
     run = wb.launch(environment, algorithm=algorithm, seed=seed, total_frames=frames, progress=False,
-                    ready_timeout_s=900.0, **COMMON, **fields)
+                    ready_timeout_s=900.0, **COMMON)
     status = run.wait(timeout_s=None, progress=False)
     table = run.metrics("episode_return_mean").dropna()
     returns = wb.evaluate(run, episodes=EPISODES, seed=1000).returns
@@ -61,7 +51,8 @@ def ours(environment: str, algorithm: str, fields: dict[str, Any], frames: int, 
 
 
 def theirs(python: str, environment: str, algorithm: str, frames: int, seed: int) -> dict[str, Any]:
-    """The same of Stable-Baselines3 with its defaults. SAC steps one environment, as its defaults are meant for."""
+    """The same of Stable-Baselines3 with its defaults. SAC and DQN step one environment, as the defaults are meant for.
+    """
     asked = {"algorithm": algorithm, "environment": environment, "frames": frames, "seed": seed, "episodes": EPISODES,
              "environments": 1 if algorithm in ("SAC", "DQN") else 8, "threads": 1}
     done = subprocess.run([python, "-c", "from stable_baselines_learn import main; main()", json.dumps(asked)],
@@ -71,11 +62,13 @@ def theirs(python: str, environment: str, algorithm: str, frames: int, seed: int
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]], fields: dict[str, Any]) -> str:
+def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) -> str:
     """Medians over the seeds, with the least and the most."""
     def spread(values: list[float]) -> str:
         return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
+    preset = preset_of(TASKS[task], None, algorithm=algorithm) if library == "workbench" else None
+    fields = {} if preset is None else preset.fields(algorithm)
     late = []
     for one in found:
         last = one["curve"][-1][0]
@@ -88,7 +81,7 @@ def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]], fi
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(__doc__, script=__file__)
-    parser.add_argument("--tasks", nargs="+", choices=list(OURS), default=list(OURS), help="default: both")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="default: both")
     known = [name for name, config in ALGORITHMS.items() if not issubclass(config, DemonstrationsConfig)]
     parser.add_argument("--algorithms", nargs="+", choices=known, default=known,
                         help="of ours (default: all that learn from their own steps)")
@@ -111,22 +104,21 @@ def main() -> None:
     with private_home():
         for task in given.tasks:
             frames = given.frames if task == "cartpole" else given.frames // 5
-            for algorithm, (environment, fields) in OURS[task].items():
-                if algorithm not in given.algorithms:
-                    continue
-                found = [ours(environment, algorithm, fields, frames, seed) for seed in range(given.seeds)]
-                rows.append(row(task, "workbench", algorithm, found, fields))
+            for algorithm in (name for name in OURS[task] if name in given.algorithms):
+                found = [ours(TASKS[task], algorithm, frames, seed) for seed in range(given.seeds)]
+                rows.append(row(task, "workbench", algorithm, found))
                 print(rows[-1], flush=True)
             for algorithm in THEIRS[task] if python else ():
-                found = [theirs(python, environment, algorithm, frames, seed) for seed in range(given.seeds)]
-                rows.append(row(task, "Stable-Baselines3", algorithm, found, {}))
+                found = [theirs(python, TASKS[task], algorithm, frames, seed) for seed in range(given.seeds)]
+                rows.append(row(task, "Stable-Baselines3", algorithm, found))
                 print(rows[-1], flush=True)
     command = f"python benchmarks/algorithms.py --seeds {given.seeds} --frames {given.frames}"
     text = "\n".join([
         "# Learning with defaults", "",
         f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps) on CartPole-v1, "
         f"{given.frames // 5:,} on Pendulum-v1; {given.seeds} seeds: median (least to most). One environment process "
-        "with 8 environments; Stable-Baselines3 with its defaults, 8 environments for PPO and A2C, one for DQN, SAC. "
+        "with 8 environments and no other field given; Stable-Baselines3 with its defaults, 8 environments for PPO and "
+        "A2C, one for DQN and SAC. "
         f"Greedy: {EPISODES} episodes after training. Seconds are those of training.", "",
         f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN), *rows, ""])
     if given.write:

@@ -28,7 +28,7 @@ from workbench.running.handle import Run
 
 TITLE = "# Threads of training on a CPU\n\n"
 CASES: dict[str, dict[str, Any]] = {
-    "cartpole": {"environment": "CartPole-v1"},
+    "cartpole": {"environment": "CartPole-v1", "batch_size": 32},
     "pong": {"environment": "ALE/Pong-v5"},
     "pong-deep": {"environment": "ALE/Pong-v5", "network": "impala-deep"},
 }

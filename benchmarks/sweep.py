@@ -24,7 +24,7 @@ SPACE: dict[str, Any] = {
     "learning_rate": (1e-5, 3e-2), "entropy_cost": (1e-4, 0.1), "batch_size": [4, 8, 16, 32], "unroll_length": (5, 40),
     "warmup_updates": [0, 20, 200],
 }
-FIELDS: dict[str, Any] = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1}
+FIELDS: dict[str, Any] = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1, "preset": "none"}
 FIRST_SEED = 1000
 
 

@@ -54,7 +54,8 @@ def test_a_presets_options_are_options_of_its_environments(preset: Any) -> None:
 
 
 @pytest.mark.parametrize(("environment", "own"), [
-    ("CartPole-v1", None), ("testing/catch-v0", None), ("Pusher-v5", "mujoco"),
+    ("CartPole-v1", "classic"), ("gymnasium:Acrobot-v1", "classic"), ("MountainCar-v0", "classic"),
+    ("phys2d/CartPole-v1", None), ("CartPoleOfMine-v1", None), ("testing/catch-v0", None), ("Pusher-v5", "mujoco"),
     ("HalfCheetah-v5", "mujoco"), ("gymnasium:Humanoid-v5", "mujoco"), ("MiniGrid-MemoryS7-v0", "minigrid"),
     ("HalfCheetahOfMine", None), ("football/5_vs_5", "football"), ("football/academy_corner", "academy"),
     ("vizdoom/basic", "vizdoom"), ("dmlab/rooms_watermaze", "dmlab"),
@@ -116,7 +117,7 @@ def test_seeds_published_sets_are_as_published() -> None:
 def test_a_wrong_preset_is_refused_with_the_near_ones() -> None:
     with pytest.raises(UnknownName, match="preset of football/5_vs_5 'seed-scorin'. Did you mean 'seed-scoring'"):
         preset_of("football/5_vs_5", "seed-scorin", algorithm="vtrace")
-    with pytest.raises(UnknownName, match="preset of CartPole-v1 'seed-scoring'. Known: none"):
+    with pytest.raises(UnknownName, match="preset of CartPole-v1 'seed-scoring'. Known: classic, none"):
         preset_of("CartPole-v1", "seed-scoring", algorithm="vtrace")
     with pytest.raises(InvalidInput, match="preset='seed-scoring' is for vtrace, not for 'r2d2'"):
         preset_of("football/5_vs_5", "seed-scoring", algorithm="r2d2")

@@ -137,7 +137,8 @@ PRESETS = (
     Preset(
         "mujoco", rf"(?:{_MUJOCO})-v\d+$", "locomotion with continuous actions",
         "V-trace: normalised observations, discount and λ of arXiv 2006.05990, the rest ours, measured on "
-        "HalfCheetah-v5; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: its defaults",
+        "HalfCheetah-v5; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: arXiv "
+        "1812.05905, table 1: an update of 256 steps for each step",
         run={"total_frames": 10_000_000},
         algorithms={
             "vtrace": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
@@ -146,7 +147,32 @@ PRESETS = (
             "ppo": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 64,
                     "batch_size": 4, "minibatches": 8, "epochs": 10, "max_abs_reward": 0.0, "learning_rate": 3e-4,
                     "learning_rate_schedule": "linear", "entropy_cost": 0.0},
-            "sac": {"network": "mlp"},
+            "sac": {"network": "mlp", "replay_ratio": 256.0},
+        },
+        own=True,
+    ),
+    Preset(
+        "classic", r"(?:Acrobot|CartPole|MountainCar)-v\d+$", "classic control with choices, in 50,000 steps",
+        "ours, measured on CartPole-v1 in 50,000 steps (benchmarks/results/algorithms.md)",
+        algorithms={
+            "vtrace": {"batch_size": 4, "warmup_updates": 0, "learning_rate": 1e-3},
+            "ppo": {"learning_rate": 1e-3, "epochs": 10},
+            "vmpo": {"batch_size": 4, "learning_rate": 1e-3, "kl_bound": 0.1},
+            "awr": {"learning_rate": 1e-3},
+            "sac": {"learning_rate": 1e-3},
+            "r2d2": {"unroll_length": 20, "burn_in": 5, "batch_size": 16, "replay_min_size": 50, "replay_ratio": 4.0,
+                     "target_update_period": 100, "lstm_size": 128, "dueling_size": 128, "learning_rate": 1e-3,
+                     "discount": 0.99},
+        },
+        own=True,
+    ),
+    Preset(
+        "classic-continuous", r"(?:MountainCarContinuous|Pendulum)-v\d+$", "classic control with numbers as actions",
+        "SAC: an update of 256 steps for each step, arXiv 1812.05905, table 1; the rest ours, measured on Pendulum-v1 "
+        "(benchmarks/results/algorithms.md)",
+        algorithms={
+            "ppo": {"learning_rate": 1e-3, "epochs": 10, "normalize_rewards": True},
+            "sac": {"replay_ratio": 256.0, "replay_min_size": 32},
         },
         own=True,
     ),

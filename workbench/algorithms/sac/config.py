@@ -16,7 +16,7 @@ _PAPER = "SAC, arXiv 1812.05905"
 class SACConfig(ReplayConfig):
     """Hyperparameters of SAC (Haarnoja et al. 2018, arXiv 1812.05905; choices: Christodoulou 2019, arXiv 1910.07207).
 
-    An update trains on 256 steps, as the paper's. With a replay ratio of 256 there is one for each step.
+    An update trains on 256 steps, as the paper's. With a replay ratio of 256 there is one for each step, as there.
     """
 
     search: ClassVar[Mapping[str, Any]] = {
@@ -37,7 +37,8 @@ class SACConfig(ReplayConfig):
     learning_rate: float = with_default(ReplayConfig, "learning_rate", 3e-4, source=f"{_PAPER}, table 1")
     adam_epsilon: float = with_default(ReplayConfig, "adam_epsilon", 1e-8, source="Adam, arXiv 1412.6980")
     replay_min_size: int = with_default(ReplayConfig, "replay_min_size", 128, source="ours: 1,024 steps")
-    replay_ratio: float = with_default(ReplayConfig, "replay_ratio", 64.0, source="ours; the paper's is 256 here")
+    replay_ratio: float = with_default(ReplayConfig, "replay_ratio", 64.0,
+                                       source="ours; the paper's is 256 here, as in the presets of MuJoCo and Pendulum")
     priority_exponent: float = with_default(ReplayConfig, "priority_exponent", 0.0, source=f"{_PAPER}: uniform")
     importance_exponent: float = with_default(ReplayConfig, "importance_exponent", 0.0, source=f"{_PAPER}: none")
     target_share: float = setting(0.005, "τ: share of the way that the target network goes to the network at each "
