@@ -1,7 +1,7 @@
 """Presets: default settings of runs by environment. Their sources stand beside the numbers.
 
 A preset sets fields of the run and of its algorithm. Arguments of `launch` override it, and run.json records the
-result. Most environments have no preset: the algorithm's own defaults apply, which are meant for Atari.
+result. Many environments have no preset: the algorithm's own defaults apply, which are meant for Atari.
 
     wb.launch("football/academy_empty_goal_close")                          the environment's own, "football"
     wb.launch("football/11_vs_11_easy_stochastic", preset="seed-scoring")   a published set
@@ -155,7 +155,7 @@ PRESETS = (
         "classic", r"(?:Acrobot|CartPole|MountainCar)-v\d+$", "classic control with choices, in 50,000 steps",
         "ours, measured on CartPole-v1 in 50,000 steps (benchmarks/results/algorithms.md)",
         algorithms={
-            "vtrace": {"batch_size": 4, "warmup_updates": 0, "learning_rate": 1e-3},
+            "vtrace": {"batch_size": 8, "warmup_updates": 0, "learning_rate": 2e-3},
             "ppo": {"learning_rate": 1e-3, "epochs": 10},
             "vmpo": {"batch_size": 4, "learning_rate": 1e-3, "kl_bound": 0.1},
             "awr": {"learning_rate": 1e-3},
