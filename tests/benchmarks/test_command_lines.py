@@ -109,6 +109,7 @@ WRONG = [
     ("first_hour.py", "--out nowhere/table.md", "there is no directory 'nowhere'"),
     ("fuzz.py", "helo", "no target helo; there are hello"),
     ("gpu.py", "--device cpu --parts sytem", "'sytem'"),
+    ("gpu_algorithms.py", "--updates 0", "--updates: '0' is not a whole number from 1 to 10,000"),
     ("gpu.py", "--seconds nan", "'nan' is not a number from 0.1 to 3,600"),
     ("kills.py", "--kills -1", "'-1' is not a whole number from 0"),
     ("largest_run.py", "--learners 0", "'0' is not a whole number from 1 to 10,000"),

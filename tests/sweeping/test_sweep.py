@@ -26,7 +26,7 @@ from workbench.sweeping.sweep_folder import SweepFolder
 
 optuna = pytest.importorskip("optuna")
 
-FEW = {**SMALL, "actors": 1, "total_frames": 2000, "parallel": min(2, hardware.cores())}
+FEW = {**SMALL, "preset": "none", "actors": 1, "total_frames": 2000, "parallel": min(2, hardware.cores())}
 SPACE = {"learning_rate": (1e-4, 1e-2), "entropy_cost": (1e-4, 0.1), "max_gradient_norm": [0.5, 40.0]}
 KERNEL = f"""
 import time, workbench as wb

@@ -52,7 +52,7 @@ def of(**space: Any) -> dict[str, Any]:
         (of(total_frames=(1, 2)), InvalidInput, "total_frames cannot be searched. All runs"),
         (of(device=["cpu", "cuda"]), InvalidInput, "device cannot be searched"),
         (of(max_hours=(1.0, 2.0)), InvalidInput, "max_hours cannot be searched. Runs that end by different rules"),
-        (of(learners=[1, 3]) | {"actors": 3}, OutOfBounds, "batch_size=32 is that of all learners"),
+        (of(learners=[1, 3]) | {"actors": 3}, OutOfBounds, "batch_size=8 is that of all learners"),
         (of(discount=(0.9, 0.99)) | {"discount": 0.9}, InvalidInput, "in the space and has a value"),
         (of(network=["mlp", "mlp-lstm"]) | {"network": "mlp"}, InvalidInput, "in the space and has a value"),
         ({"trials": 0}, OutOfBounds, r"trials=0 is out of bounds"),

@@ -212,10 +212,10 @@ class PrioritizedReplay:
 
     def _without_finals(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The tables of final observations, without any, for a replay that was saved before they were kept."""
-        filled, finals = len(arrays.get("serial", ())), self._storage.layout.finals
+        filled, finals = np.shape(arrays.get("serial", ()))[:1], self._storage.layout.finals
         if any(f"unroll.{name}" in arrays for name in finals):
             return {}
-        return {f"unroll.{name}": np.zeros((filled, *shape), dtype) for name, (shape, dtype) in finals.items()}
+        return {f"unroll.{name}": np.zeros((*filled, *shape), dtype) for name, (shape, dtype) in finals.items()}
 
     def _check(self, arrays: Mapping[str, Array]) -> None:
         remedy = "Go on with the settings, environment and network that it was saved with, or without its replay."
