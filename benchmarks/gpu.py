@@ -240,17 +240,17 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     return given
 
 
-def _cuda() -> bool:
+def check_device(given: argparse.Namespace, script: str) -> None:
+    """End the script in one line where it is to use a GPU and there is none: its command is right, this machine not."""
     import torch
 
-    return torch.cuda.is_available()
+    if given.device == "cuda" and not torch.cuda.is_available():
+        Parser(script=script).error("--device cuda: torch sees no GPU here; --device cpu tries the script without one")
 
 
 def main() -> int:
     given = arguments()
-    if given.device == "cuda" and not _cuda():  # the command is right, and stands in documents; this machine is not
-        Parser(script=__file__).error(
-            "--device cuda: torch sees no GPU here; --device cpu tries the script without one")
+    check_device(given, __file__)
     if given.part:
         print(json.dumps(HIDDEN[given.part](given)))
         return 0

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from arguments import Parser, written
-from gpu import accelerator
+from gpu import accelerator, check_device
 from home import private_home
 
 import workbench as wb
@@ -87,6 +87,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     given = arguments()
+    check_device(given, __file__)
     rows, well = [], True
     with private_home():
         for name in given.cases:

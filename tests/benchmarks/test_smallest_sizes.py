@@ -129,11 +129,12 @@ def test_gpu_keeps_the_numbers_of_the_other_parts_where_one_fails(tmp_path: Path
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
-def test_gpu_without_a_gpu_says_so_in_one_line_and_measures_nothing():
-    done = started("gpu.py", "--rounds 1", results=ROOT)
+@pytest.mark.parametrize(("script", "words"), [("gpu.py", "--rounds 1"), ("gpu_algorithms.py", "--updates 1")])
+def test_without_a_gpu_a_script_for_one_says_so_in_one_line_and_measures_nothing(script, words):
+    done = started(script, words, results=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("benchmarks/gpu.py: --device cuda: torch sees no GPU here; --device cpu tries")
+    assert line.startswith(f"benchmarks/{script}: --device cuda: torch sees no GPU here; --device cpu tries")
 
 
 def test_all_parts_of_gpu_say_a_number_on_a_cpu():
