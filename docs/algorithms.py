@@ -85,8 +85,28 @@ run.tune(beta=0.003)
 ```
 
 `wb.Algorithm` is an actor and a critic but for its loss: override what differs, such as `act`, `behaviour_fields`,
-`heads`, `parameters` and `state` for what is learnt beside the network, `updated` after each update. The whole list is
-in `workbench/algorithms/interface.py`. An algorithm that ships is a folder beside it
+`heads`, `parameters` and `state` for what is learnt beside the network, `updated` after each update. Random numbers of
+a loss come from `self.training_generator`, which differs between learners and goes on after a resume. The whole list is
+in `workbench/algorithms/interface.py`.
+
+Parts may learn at rates of their own. Here a live field says how much faster the value learns than the policy:
+
+```python
+class TwoRates(Reinforce):
+    class Config(Reinforce.Config):
+        value_factor: float = wb.setting(3.0, "learning rate of the value, as a factor of learning_rate", low=0.0,
+                                         high=100.0, live=True)
+
+    def rate_factors(self, network, *, config):           # parameters, and the factor of the learning rate
+        return [(network.value.parameters(), config.value_factor)]
+
+wb.check_algorithm(TwoRates)
+```
+
+Warm-up, schedule and a new `learning_rate` reach every part. A factor of 0 holds a part still as long as it is 0;
+`None` in its place freezes it for good, without a gradient, as for a torso that another run has trained. The optimizer
+is of one kind, and `max_gradient_norm` clips by the norm over all parts together. SAC's `critic_rate_factor` and
+V-MPO's `multiplier_rate_factor` are made so. An algorithm that ships is a folder beside it
 ([CONTRIBUTING.md](../CONTRIBUTING.md)).
 """
 

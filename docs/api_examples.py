@@ -205,6 +205,7 @@ EXAMPLES = {
     "Algorithm.parameters": "def parameters(self): ...",
     "Algorithm.preference": "def preference(self, output, *, action, config): ...",
     "Algorithm.prepare": "def prepare(self, network): ...",
+    "Algorithm.rate_factors": "def rate_factors(self, network, *, config): return [(network.value.parameters(), 3.0)]",
     "Algorithm.rewards": "def rewards(self, batch, config): ...",
     "Algorithm.rewards_and_discounts": "r_t, discount_t = self.rewards_and_discounts(batch, config)",
     "Algorithm.state": "def state(self): ...",

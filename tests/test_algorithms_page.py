@@ -17,9 +17,13 @@ def test_the_page_of_algorithms_is_fresh() -> None:
 
 
 def test_the_algorithm_on_the_page_keeps_the_rules() -> None:
-    (cell,) = re.findall(r"```python\n(import torch.*?)```", (DOCS / "algorithms.md").read_text(encoding="utf-8"), re.S)
-    defined = cell.partition("wb.check_algorithm")[0]
-    names: dict[str, type] = {}
-    exec(defined, names)
+    text = (DOCS / "algorithms.md").read_text(encoding="utf-8")
+    cells = re.findall(r"```python\n((?:import torch|class TwoRates).*?)```", text, re.S)
+    names: dict[str, type] = {"wb": wb}  # type: ignore[dict-item]
+    for cell in cells:
+        exec(cell.partition("wb.check_algorithm")[0], names)
+    assert len(cells) == 2
     wb.check_algorithm(names["Reinforce"])
     wb.check_algorithm(names["Reinforce"], "ALE/Pong-v5", beta=0.5)
+    wb.check_algorithm(names["TwoRates"])
+    wb.check_algorithm(names["TwoRates"], "ALE/Pong-v5", value_factor=0.0)

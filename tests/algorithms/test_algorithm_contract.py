@@ -123,6 +123,51 @@ class Forgetful(Good):
         return [torch.nn.Parameter(torch.zeros(1))]
 
 
+class PartOfNobody(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.value.parameters(), 2.0), ([torch.nn.Parameter(torch.zeros(4))], 2.0)]
+
+
+class InTwoParts(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.value.parameters(), 2.0), ([network.policy.bias, network.value.bias], 3.0)]
+
+
+class EmptyPart(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [((parameter for parameter in network.parameters() if parameter.ndim > 5), 2.0)]
+
+
+class FactorIsText(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.value.parameters(), "beta")]
+
+
+class FactorIsNegative(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.value.parameters(), -config.beta)]
+
+
+class NoPairs(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [*network.value.parameters()]
+
+
+class ModuleForParameters(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.value, 2.0)]
+
+
+class UnknownPart(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.critic.parameters(), 2.0)]
+
+
+class AllFrozen(Good):
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.parameters(), None)]
+
+
 class NoPriorities(Good):
     Config = wb.ReplayConfig
 
@@ -149,6 +194,15 @@ class Leaves(Good):
 
 
 BROKEN = {
+    PartOfNobody: r"part 1 of rate_factors\(network, ...\) has a Parameter of shape \(4,\), which is a param",
+    InTwoParts: r"names a Parameter of shape \(1,\) twice, in parts 0 and 1. A parameter learns at one rate",
+    EmptyPart: r"part 0 of rate_factors\(network, ...\) has no parameters",
+    FactorIsText: r"a factor is a number from 0 on, or None for a frozen part, not 'beta'",
+    FactorIsNegative: r"a factor is a number from 0 on, or None for a frozen part, not -0.01",
+    NoPairs: r"rate_factors\(network, ...\) returns pairs \(parameters, factor of the learning rate\), not Parameter",
+    ModuleForParameters: r"part 0 has a Linear for parameters. Give a list of them",
+    UnknownPart: r"rate_factors\(network, ...\) raised AttributeError: .*no attribute 'critic'",
+    AllFrozen: r"rate_factors\(network, ...\) freezes all parameters",
     ScalarsAreNone: "Loss.scalars and Loss.samples are tensors by name, not None",
     HeadsOfNumbers: "heads are an algorithms.Heads, not 3",
     Leaves: r"loss\(network, batch=..., config=...\) raised SystemExit",

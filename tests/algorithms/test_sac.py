@@ -84,7 +84,7 @@ def test_losses_where_actions_are_choices() -> None:
 def test_critic_loss_where_actions_are_numbers() -> None:
     one, network, config = built(NUMBERS, first_temperature=0.3)
     batch = batch_for(NUMBERS)
-    drawn = one._generator.get_state()
+    drawn = one.training_generator.get_state()
     loss = one.loss(network, batch=batch, config=config)
     again = torch.Generator()
     again.set_state(drawn)
@@ -156,7 +156,7 @@ def test_each_part_of_the_loss_trains_its_own_weights_alone(spec: EnvironmentSpe
         network.zero_grad()
         other = batch_for(spec)
         other.reward = other.reward * scale_rewards
-        one._generator.manual_seed(7)
+        one.training_generator.manual_seed(7)
         one.loss(network, batch=other, config=config).total.backward()
         return {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
 
@@ -174,13 +174,13 @@ def test_the_target_network_follows_by_its_share() -> None:
         assert torch.allclose(new, 0.75 * old + 0.25 * online, atol=1e-6)
 
 
-def test_all_that_it_has_learnt_and_drawn_is_saved_and_restored() -> None:
+def test_all_that_it_has_learnt_is_saved_and_restored_and_what_older_checkpoints_kept_of_its_random_numbers() -> None:
     one, network, config = built(NUMBERS)
     one.loss(network, batch=batch_for(NUMBERS), config=config)  # draws
     with torch.no_grad():
         one.log_temperature.fill_(-2.0)
     again, _, _ = built(NUMBERS)
-    again.load_state(one.state())
+    again.load_state({**one.state(), "sampling": one.training_generator.get_state()})
 
     def loss(algorithm: Any) -> Loss:
         return algorithm.loss(network, batch=batch_for(NUMBERS), config=config)  # type: ignore[no-any-return]

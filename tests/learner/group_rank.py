@@ -36,6 +36,7 @@ FIELDS = {
     "ports": {"ports": "23400-23407"},
     "ppo": {"algorithm": "ppo"},
     "awr": {"algorithm": "awr"},
+    "parts": {"algorithm": "sac", "critic_size": 8, "critic_rate_factor": 3.0, "temperature_rate_factor": 0.3},
     "popart": {"normalize_values": True, "normalize_rewards": True, "target_entropy": 0.3, "kl_cost_target": 0.01},
 }
 
@@ -64,7 +65,8 @@ def trained(what: str, config: RunConfig, group: Group | None) -> dict[str, Arra
     groups = checkpointing.groups_of(trainer, torch.Generator())
     arrays = {f"{name}.{key}": array for name in ("model", "optimizer", "algorithm") for key, array in
               groups[name].items()}
-    return {**arrays, "updates": np.array([trainer.updates]), "skipped": np.array([len(told)])}
+    drawn = torch.rand(4, generator=algorithm.training_generator).numpy()
+    return {**arrays, "updates": np.array([trainer.updates]), "skipped": np.array([len(told)]), "drawn": drawn}
 
 
 def unroll_of(algorithm: algorithms.Algorithm, network: torch.nn.Module, seed: int) -> Unroll:
@@ -87,6 +89,7 @@ def part_of(unrolls: list[Unroll], first: int, number: int, *, weighted: bool) -
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     path, rank, what = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     config = config_of(what, 2)
     group = Group(RunDirectory(path), config, rank)

@@ -43,13 +43,17 @@ def group_trained(folder: Path, what: str) -> list[dict[str, Array]]:
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
 
 
-MORE = ("entropy", "r2d2", "normalised", "popart", "ppo", "awr", "nan")
+MORE = ("entropy", "r2d2", "normalised", "popart", "ppo", "awr", "parts", "nan")
 
 
 @pytest.mark.parametrize("what", ["vtrace", *(pytest.param(one, marks=pytest.mark.full) for one in MORE)])
 def test_two_learners_have_the_weights_of_one_with_the_joint_batch(tmp_path: Path, what: str) -> None:
+    torch.manual_seed(0)
     one = trained(what, config_of(what, 1), None)
     two = group_trained(tmp_path, what)
+    drawn = one.pop("drawn"), *(each.pop("drawn") for each in two)
+    np.testing.assert_array_equal(drawn[0], drawn[1], err_msg="the leader draws what a single learner draws")
+    assert not np.isin(drawn[1], drawn[2]).any(), "the learners draw different random numbers in training"
     assert one["updates"][0] == UPDATES - (what == "nan")
     assert one["skipped"][0] == (what == "nan"), "NaN in one learner's part skips the update of both"
     for name, array in one.items():

@@ -31,7 +31,7 @@ class SlowKeras:
 
 def made(parameters: list[torch.nn.Parameter], beta1: float, form: str, *, capturable: bool) -> torch.optim.Optimizer:
     config = RunConfig.build("x", adam_beta1=beta1, adam_epsilon=EPSILON, adam_epsilon_form=form)
-    return make_optimizer(parameters, config.hyperparameters, fused=not capturable, capturable=capturable)
+    return make_optimizer([parameters], config.hyperparameters, fused=not capturable, capturable=capturable)
 
 
 @pytest.mark.parametrize("beta1", [0.9, 0.0])

@@ -148,7 +148,7 @@ def test_a_fused_step_is_that_of_the_formula_whatever_the_layout_of_gradients_an
     first = torch.randn(4, 3, 5, 5, generator=random)
     fused, plain = (torch.nn.Parameter(first.clone(memory_format=layout))
                     for layout in (torch.channels_last, torch.contiguous_format))
-    steps = [make_optimizer([fused], hyper, fused=True), make_optimizer([plain], hyper)]
+    steps = [make_optimizer([[fused]], hyper, fused=True), make_optimizer([[plain]], hyper)]
     for update in range(6):
         gradient = torch.randn(first.shape, generator=random)
         for weight, optimizer in zip((fused, plain), steps, strict=True):
@@ -158,7 +158,7 @@ def test_a_fused_step_is_that_of_the_formula_whatever_the_layout_of_gradients_an
         if update == 2:  # as a checkpoint has it
             saved = copy.deepcopy(steps[0].state_dict())
             saved["state"] = {0: {name: value.contiguous() for name, value in saved["state"][0].items()}}
-            steps[0] = make_optimizer([fused], hyper, fused=True)
+            steps[0] = make_optimizer([[fused]], hyper, fused=True)
             steps[0].load_state_dict(saved)
     torch.testing.assert_close(fused, plain, rtol=0, atol=1e-7)
     assert fused.is_contiguous(memory_format=torch.channels_last)
@@ -172,7 +172,7 @@ from workbench.learner.training.trainer import make_optimizer
 
 for name in ("adam", "rmsprop"):
     weight = torch.nn.Parameter(torch.zeros(2))
-    optimizer = make_optimizer([weight], RunConfig.build("x", optimizer=name).hyperparameters, fused=True)
+    optimizer = make_optimizer([[weight]], RunConfig.build("x", optimizer=name).hyperparameters, fused=True)
     weight.grad = torch.ones(2)
     optimizer.step()
     optimizer.zero_grad()

@@ -76,5 +76,8 @@ CASES = {
     "ppo": (RunConfig.build("x", algorithm="ppo", target_kl=0.01, value_clip=0.2, **UNROLL), VECTOR),
     "awr": (RunConfig.build("x", algorithm="awr", **UNROLL), VECTOR),
     "sac": (RunConfig.build("x", algorithm="sac", critic_size=16, **UNROLL), VECTOR),
+    "sac, parts with rates of their own":
+        (RunConfig.build("x", algorithm="sac", critic_size=16, critic_rate_factor=3.0, temperature_rate_factor=0.3,
+                         **UNROLL), VECTOR),
     "vmpo, an LSTM": (RunConfig.build("x", algorithm="vmpo", network="mlp-lstm", **UNROLL), VECTOR),
 }

@@ -21,13 +21,14 @@ SMALL = {"actors": 1, "envs_per_actor": 8, "progress": False}
 
 
 class Bonus(wb.Algorithm):
-    """A policy gradient with a bonus, whose second network learns nothing."""
+    """A policy gradient with a bonus, whose value learns at a rate of its own."""
 
     class Config(wb.LearningConfig):
         learning_rate: float = 1e-3
         unroll_length: int = 10
         batch_size: int = 8
         bonus: float = wb.setting(0.01, "weight of the bonus", low=0.0, high=1.0, live=True, group="exploration")
+        value_factor: float = wb.setting(2.0, "of the value's learning rate", low=0.0, high=100.0, live=True)
         form: str = wb.setting("mean", "how", choices=("mean", "sum"))
         patience: int | None = None
 
@@ -41,6 +42,9 @@ class Bonus(wb.Algorithm):
         total = errors.square().mean() - (errors.detach() * log_probs).mean() - config.bonus * entropy
         return wb.Loss(total, {"loss": total.detach(), "entropy": entropy.detach(), "error": errors.detach().mean()})
 
+    def rate_factors(self, network: Any, *, config: Any) -> Any:
+        return [(network.value.parameters(), config.value_factor)]
+
 
 class Fails(Bonus):
     def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
@@ -51,7 +55,7 @@ def test_it_is_launched_tuned_evaluated_resumed_and_forked(home: Path) -> None:
     run = wb.launch("CartPole-v1", algorithm=Bonus, bonus=0.02, total_frames=10**7, **SMALL)
     assert run.name == "cartpole-Bonus-1" and run.config.algorithm == "Bonus"
     assert (run.config.value("learning_rate"), run.config.value("bonus")) == (1e-3, 0.02)
-    run.tune(bonus=0.5)
+    run.tune(bonus=0.5, value_factor=0.0)
     assert run.config.value("bonus") == 0.5
     with pytest.raises(OutOfBounds, match=r"bonus=2\.0 is out of bounds: it must lie in \[0, 1\]"):
         run.tune(bonus=2.0)
@@ -60,7 +64,11 @@ def test_it_is_launched_tuned_evaluated_resumed_and_forked(home: Path) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'bonus'"):
         run.tune(bonsu=0.1)
     run.wait(updates=50, timeout_s=60, progress=False)
+    held = run.checkpoint()
+    run.wait(updates=held.updates + 20, timeout_s=60, progress=False)
     run.stop()
+    before, after = (checkpoint.load("model") for checkpoint in (held, run.checkpoints[-1]))
+    assert {name for name in before if (before[name] == after[name]).all()} == {"value.weight", "value.bias"}
     assert wb.evaluate(run, episodes=2).returns
     rollout = wb.rollout(run, max_steps=20)
     assert rollout.policy is not None and rollout.policy.shape[1] == 2
@@ -101,7 +109,8 @@ def test_weights_that_were_exported_say_that_the_class_is_not_with_them(home: Pa
 
 def test_a_description_makes_the_same_class_everywhere() -> None:
     description = described(Bonus.Config, taken=TAKEN)
-    assert set(description["fields"]) == {"learning_rate", "unroll_length", "batch_size", "bonus", "form", "patience"}
+    assert set(description["fields"]) == {
+        "learning_rate", "unroll_length", "batch_size", "bonus", "value_factor", "form", "patience"}
     config = RunConfig.build("x", algorithm="Bonus", own_algorithm=description, bonus=0.3)
     back = RunConfig.from_json(json.loads(json.dumps(config.to_json())))
     assert back == config and type(back.hyperparameters) is type(config.hyperparameters)

@@ -7,7 +7,7 @@ maps time-major tensors to the outputs that the algorithm needs; inference is th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -182,6 +182,8 @@ class Algorithm:
             which unrolls then keep; otherwise it finds the values that inference gave them.
         peers: the learners that train together, which average a loss's scalars (`Peers.average`, called by all of them
             in the same order); None: this one is alone.
+        training_generator: of random numbers in training on a CPU, which no other learner draws; the learner keeps it
+            in checkpoints. On other devices a loss draws with generator=None: there the learner has seeded torch's own.
     """
 
     Config: type[LearningConfig] = LearningConfig
@@ -199,6 +201,7 @@ class Algorithm:
                 f"are {spec.actions.kind} {list(spec.actions.sizes)}. Use another algorithm, such as 'vtrace'.")
         self.spec = spec
         self.distribution = distribution_of(spec.actions)
+        self.training_generator = torch.Generator().manual_seed(torch.initial_seed())
 
     # ---- acting -----------------------------------------------------------------------------------------------------
 
@@ -290,6 +293,17 @@ class Algorithm:
     def parameters(self) -> list[nn.Parameter]:
         """Learned parameters beside the network's, for the optimizer."""
         return []
+
+    def rate_factors(self, network: Any, *, config: Any) -> Iterable[tuple[Iterable[nn.Parameter], float | None]]:
+        """The parts that learn faster or slower, or not at all: (parameters, factor of the learning rate) of each.
+
+        Other parameters have the factor 1. None freezes a part for good: it gets no gradient. The parameters, of
+        `network` (without what decodes observations) or of `parameters()`, are read once, when the learner starts; the
+        factors, which may be live fields of `config`, before each update. So there are always the same parts, and
+        warm-up, schedule and a new learning rate reach all. A factor of 0 holds a part still as long as it is 0.
+        Gradients are clipped by their norm over all parts together.
+        """
+        return ()
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that a checkpoint keeps."""

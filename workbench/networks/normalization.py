@@ -86,6 +86,11 @@ class Observed(nn.Module):
         return self.statistics[_key(name)](value) if _key(name) in self.statistics else value
 
 
+def undecorated(network: nn.Module) -> nn.Module:
+    """The network of an algorithm, or a user's own, without an `Observed` around it."""
+    return network.network if isinstance(network, Observed) else network
+
+
 def needs_observed(spec: EnvironmentSpec, *, normalise: bool) -> bool:
     """Whether a network needs `Observed` before it, to decode or normalise the observations of `spec`."""
     return bool(spec.parts) or (normalise and any(part.dtype == "float32" for part in spec.seen))

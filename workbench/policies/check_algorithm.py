@@ -22,10 +22,12 @@ from workbench import algorithms, environments, networks
 from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import DISCOUNTED_RETURN
+from workbench.algorithms.rate_factors import RateFactors
 from workbench.config import ReplayConfig, RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.networks import NetworkFactory
+from workbench.networks.normalization import undecorated
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
 
@@ -87,6 +89,7 @@ def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, co
     behaviour = _behaviour(algorithm)
     with _naming("prepare(network)"):
         algorithm.prepare(network)
+    RateFactors(algorithm, undecorated(network), config).of(config)
     acted = _acted(algorithm, network, spec, config, behaviour)
     layout = UnrollLayout(spec, config.unroll_length, algorithm.overlap, behaviour,
                           tuple(tuple(part.shape[1:]) for part in network.initial_state(1)))  # type: ignore[operator]

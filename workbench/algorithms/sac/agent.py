@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from workbench.algorithms.batch import Batch
@@ -21,6 +20,7 @@ from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, Poli
 from workbench.algorithms.sac import targets
 from workbench.algorithms.sac.config import SACConfig
 from workbench.algorithms.target_network import TargetNetwork
+from workbench.errors import NetworkFailed
 from workbench.trajectory import EnvironmentSpec, FieldSpec
 
 
@@ -43,8 +43,6 @@ class SAC(Algorithm):
         self.log_temperature = nn.Parameter(torch.tensor(math.log(config.first_temperature)))
         self._target = TargetNetwork()
         self._chooses = spec.actions.kind == "categorical"
-        # of sampled actions in training on a CPU; the learner has seeded torch by the run's seed
-        self._generator = torch.Generator().manual_seed(torch.initial_seed() + _rank())
 
     def behaviour_fields(self) -> dict[str, FieldSpec]:
         """The behaviour's value, for display."""
@@ -105,7 +103,7 @@ class SAC(Algorithm):
             q_values = network.q_values(features, None, frozen=frozen)
             values = targets.soft_value_of_choices(q_values, log_policy=log_policy, temperature=temperature)
             return values, self.distribution.entropy(parameters).mean()
-        generator = self._generator if parameters.device.type == "cpu" else None
+        generator = self.training_generator if parameters.device.type == "cpu" else None
         actions, log_probs = self.distribution.sample_with_gradient(parameters, generator=generator)
         q_values = network.q_values(features, self._encoded(actions), frozen=frozen)
         values = targets.soft_value(q_values, log_probs=log_probs, temperature=temperature)
@@ -139,21 +137,26 @@ class SAC(Algorithm):
         """The logarithm of the temperature."""
         return [self.log_temperature]
 
+    def rate_factors(self, network: Any, *, config: SACConfig) -> list[tuple[list[nn.Parameter], float]]:
+        """The critics, and the temperature. Raises NetworkFailed where a user's network does not name its critics."""
+        parts = (getattr(network, name, None) for name in ("critics", "critic_torso"))
+        critics = [parameter for part in parts if isinstance(part, nn.Module) for parameter in part.parameters()]
+        if not critics and config.critic_rate_factor != 1:
+            raise NetworkFailed(f"critic_rate_factor={config.critic_rate_factor:g} needs a network whose critics are "
+                                f"parts called critics and critic_torso, and {type(network).__name__} has none. Name "
+                                "them so, or leave it at 1.")
+        temperature = [self.log_temperature], config.temperature_rate_factor
+        return [*([(critics, config.critic_rate_factor)] if critics else []), temperature]
+
     def state(self) -> dict[str, Tensor]:
-        return {**self._target.state(), "log_temperature": self.log_temperature.detach().clone(),
-                "sampling": self._generator.get_state()}
+        return {**self._target.state(), "log_temperature": self.log_temperature.detach().clone()}
 
     @torch.no_grad()
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         self._target.load_state(state)
         self.log_temperature.copy_(state["log_temperature"])
-        if _rank() == 0:  # whose state it is
-            self._generator.set_state(state["sampling"].cpu())
-
-
-def _rank() -> int:
-    """Of this process among the learners of a run."""
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+        if "sampling" in state:  # of a checkpoint from before the learner kept it
+            self.training_generator.set_state(state["sampling"].cpu())
 
 
 def _with_critics(network: Any) -> Any:

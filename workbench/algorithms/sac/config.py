@@ -41,6 +41,12 @@ class SACConfig(ReplayConfig):
                                        source="ours; the paper's is 256 here, as in the presets of MuJoCo and Pendulum")
     priority_exponent: float = with_default(ReplayConfig, "priority_exponent", 0.0, source=f"{_PAPER}: uniform")
     importance_exponent: float = with_default(ReplayConfig, "importance_exponent", 0.0, source=f"{_PAPER}: none")
+    critic_rate_factor: float = setting(
+        1.0, "learning rate of the critics, as a factor of learning_rate", low=0.0, high=100.0, live=True,
+        group="learning", scale="log", source=f"{_PAPER}, table 1: one rate; CleanRL: 1e-3 beside the policy's 3e-4")
+    temperature_rate_factor: float = setting(
+        1.0, "learning rate of the temperature's logarithm, as a factor of learning_rate", low=0.0, high=100.0,
+        live=True, group="learning", scale="log", source=f"{_PAPER}, table 1: one rate; CleanRL: that of its critics")
     target_share: float = setting(0.005, "τ: share of the way that the target network goes to the network at each "
                                   "update", low=1e-6, high=1.0, live=True, group="learning", scale="log",
                                   source=f"{_PAPER}, table 1")

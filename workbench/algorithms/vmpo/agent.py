@@ -68,6 +68,10 @@ class VMPO(BaselineAlgorithm):
         """The parameters of η and α, whose softplus they are."""
         return [self.multipliers]
 
+    def rate_factors(self, network: nn.Module, *, config: VMPOConfig) -> list[tuple[list[nn.Parameter], float]]:
+        """Those of η and α."""
+        return [([self.multipliers], config.multiplier_rate_factor)]
+
     def state(self) -> dict[str, Tensor]:
         return {**super().state(), "multipliers": self.multipliers.detach().clone()}
 

@@ -44,5 +44,9 @@ class VMPOConfig(BaselineFields, LearningConfig):
                               high=100.0, live=True, group="loss", scale="log", source=_PAPER)
     first_temperature: float = setting(1.0, "η at the start", low=1e-3, high=1e3, scale="log", source=_PAPER)
     first_kl_cost: float = setting(5.0, "α at the start", low=1e-3, high=1e3, scale="log", source=_PAPER)
+    multiplier_rate_factor: float = setting(
+        1.0, "learning rate of the parameters of η and α, as a factor of learning_rate", low=0.0, high=1000.0,
+        live=True, group="learning", scale="log",
+        source="SEED policy_losses.py: speed 10; Acme's MPO: 1e-2 beside the policy's 1e-4")
     baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0, live=True, group="loss",
                                    scale="log", source="as our V-trace")

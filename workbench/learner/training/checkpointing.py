@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,9 +37,10 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
     with trainer.device.tracing():  # copies are operations, and inference goes on in another thread
         groups = {
             "model": trainer.network.state_dict(),
-            "optimizer": _flattened(trainer.optimizer.state_dict()),
+            "optimizer": _flattened(trainer),
             "algorithm": trainer.algorithm.state(),
-            "rng": {"torch": torch.get_rng_state(), "sampling": generator.get_state()},
+            "rng": {"torch": torch.get_rng_state(), "sampling": generator.get_state(),
+                    "training": trainer.algorithm.training_generator.get_state()},
         }
         groups = {group: {name: tensor.detach() for name, tensor in tensors.items()}
                   for group, tensors in groups.items()}
@@ -62,13 +62,14 @@ def restore(
             return False
         trainer.algorithm.load_state(_tensors(checkpoint.load("algorithm")))
         if "optimizer" in checkpoint.groups:
-            groups = trainer.optimizer.state_dict()["param_groups"]
             state = _unflattened(_tensors(checkpoint.load("optimizer")))
             _check_whole(trainer.optimizer, state)
-            trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
+            _load(trainer, state)
             _check_shapes(trainer.optimizer)
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
+        if "training" in rng:  # checkpoints from before had none, or that of SAC among its own tensors
+            trainer.algorithm.training_generator.set_state(rng["training"])
         if continues := rng["sampling"].shape == generator.get_state().shape:
             generator.set_state(rng["sampling"])
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
@@ -86,11 +87,25 @@ def _check_whole(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, to
             raise ValueError(f"entry {number} of the optimizer lacks {missing}")
 
 
+def _load(trainer: Trainer, state: dict[int, dict[str, torch.Tensor]]) -> None:
+    """Load an optimizer's state, which a checkpoint numbers by `trainer.parameters` and torch by its groups. Raises
+    ValueError for an entry of no parameter."""
+    parameters, groups = trainer.parameters, trainer.optimizer.state_dict()["param_groups"]
+    if unknown := state.keys() - set(range(len(parameters))):
+        raise ValueError(f"entry {min(unknown)} of the optimizer belongs to no parameter")
+    numbers = {id(parameter): number for number, parameter in enumerate(parameters)}
+    ours = [numbers[id(parameter)] for group in trainer.optimizer.param_groups for parameter in group["params"]]
+    theirs = [number for group in groups for number in group["params"]]
+    trainer.optimizer.load_state_dict({
+        "state": {of_torch: state[own] for own, of_torch in zip(ours, theirs, strict=True) if own in state},
+        "param_groups": groups})
+
+
 def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
-    """Raises ValueError where an optimizer has a tensor that does not fit its parameter, or belongs to none."""
+    """Raises ValueError where an optimizer has a tensor that does not fit its parameter."""
     for parameter, entry in optimizer.state.items():
         for name, value in entry.items():
-            if not torch.is_tensor(parameter) or (value.ndim and value.shape != parameter.shape):
+            if value.ndim and value.shape != parameter.shape:
                 raise ValueError(f"{name} of the optimizer has shape {list(value.shape)} and fits no parameter")
 
 
@@ -109,9 +124,12 @@ def _tensors(arrays: dict[str, Array]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
 
 
-def _flattened(state: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """An optimizer's per-parameter tensors by "<parameter>.<name>"."""
-    return {f"{number}.{name}": value for number, values in state["state"].items() for name, value in values.items()}
+def _flattened(trainer: Trainer) -> dict[str, torch.Tensor]:
+    """An optimizer's tensors by "<number>.<name>", where a parameter's number is its place in `trainer.parameters`: the
+    network's first, whose names are in the checkpoint's "trained". Groups of the optimizer do not change it."""
+    state = trainer.optimizer.state
+    return {f"{number}.{name}": value for number, parameter in enumerate(trainer.parameters)
+            for name, value in state.get(parameter, {}).items()}
 
 
 def _unflattened(tensors: dict[str, torch.Tensor]) -> dict[int, dict[str, torch.Tensor]]:

@@ -21,11 +21,12 @@ from torch import nn
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network
+from workbench.algorithms.rate_factors import RateFactors
 from workbench.errors import AlgorithmFailed
 from workbench.learner.devices.device import Device
 from workbench.learner.training.data_parallel import Alone, Learners
 from workbench.learner.training.keras_adam import KerasAdam
-from workbench.networks.normalization import Observed
+from workbench.networks.normalization import Observed, undecorated
 from workbench.trajectory import Array
 
 MAX_BAD_UPDATES = 10  # in a row; then the run pauses
@@ -42,9 +43,11 @@ def _without_compiler(optimizer: type[torch.optim.Optimizer]) -> Any:
 
 
 def make_optimizer(
-    parameters: list[nn.Parameter], config: Any, *, foreach: bool = True, fused: bool = False, capturable: bool = False
+    parameters: list[list[nn.Parameter]], config: Any, *, foreach: bool = True, fused: bool = False,
+    capturable: bool = False,
 ) -> torch.optim.Optimizer:
-    """The optimizer that the hyperparameters name; `capturable`: its step is the same graph every time."""
+    """The optimizer that the hyperparameters name, of groups of parameters; `capturable`: its step is the same graph
+    every time."""
     how: dict[str, Any] = {"foreach": foreach}
     if config.optimizer == "rmsprop":
         specific = {"alpha": config.rmsprop_decay, "eps": config.rmsprop_epsilon, "momentum": config.rmsprop_momentum}
@@ -55,7 +58,7 @@ def make_optimizer(
         if config.adam_epsilon_form == "keras":
             kind, how, capturable = KerasAdam, {}, True
     optimizer: torch.optim.Optimizer = _without_compiler(kind)(
-        parameters, lr=config.learning_rate, capturable=capturable, **how, **specific)
+        [{"params": group} for group in parameters], lr=config.learning_rate, capturable=capturable, **how, **specific)
     if _is_fused(optimizer):
         optimizer.register_load_state_dict_post_hook(_lay_out_moments)
     return optimizer
@@ -104,15 +107,16 @@ class Trainer:
         self.network, self.algorithm = network, algorithm
         algorithm.prepare(network)
         self.parameters = [*network.parameters(), *algorithm.parameters()]
+        self._factors = RateFactors(algorithm, undecorated(network), config)
         self.optimizer = make_optimizer(
-            self.parameters, config, foreach=device.foreach, fused=device.fused, capturable=device.capturable)
+            self._factors.groups, config, foreach=device.foreach, fused=device.fused, capturable=device.capturable)
         self.updates = 0
         self.bad_updates = 0
         self._device = device
         if device.compiles:
             fill_state(self.optimizer)
         self._recorder = device.recorder()
-        self._rate = torch.zeros((), device=device.torch)  # the learning rate, if updates are recorded
+        self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
         self._model = network  # as the loss calls it
         self._learners: Learners = Alone()
         self._lock = threading.Lock()  # of the sums, which another thread drains
@@ -123,9 +127,13 @@ class Trainer:
         self._lags: list[Array] = []
 
     def join(self, learners: Learners) -> None:
-        """From now on train on the batches of all learners together, whose weights are the same."""
+        """From now on train on the batches of all learners together, whose weights are the same; the leader's random
+        numbers go on, and each other learner draws its own."""
         self._learners, self._model = learners, learners.averaged(self.network)
         self.algorithm.peers = learners.peers
+        if not learners.leads:
+            generator = self.algorithm.training_generator
+            generator.manual_seed(learners.seed(generator.initial_seed(), self.updates))
 
     @property
     def device(self) -> Device:
@@ -149,7 +157,7 @@ class Trainer:
         with self._device.tracing():
             batch = self._device.place_batch(batch)
             self.algorithm.before_update(batch, config=config, peers=self._learners.peers)
-            self._set_rate(learning_rate)
+            self._set_rates(learning_rate, config)
             loss, loss_and_norm = self._recorded_step(batch, config)
             if self._device.lags:
                 self._unchecked.append(self._device.send([loss_and_norm]))
@@ -167,11 +175,15 @@ class Trainer:
             self._add(loss, lags)
         return loss
 
-    def _set_rate(self, learning_rate: float) -> None:
-        rate: float | torch.Tensor = learning_rate
-        if self._recorder is not None:  # recorded updates read this tensor
-            rate = self._rate.fill_(learning_rate)
-        for group in self.optimizer.param_groups:
+    def _set_rates(self, learning_rate: float, config: Any) -> None:
+        """Give each group of the optimizer its learning rate."""
+        groups = self.optimizer.param_groups
+        for group, factor, place in zip(groups, self._factors.of(config), self._rates, strict=True):
+            rate: float | torch.Tensor = learning_rate * factor
+            if self._recorder is not None:  # recorded updates read these tensors
+                rate = place.fill_(rate)
+            elif self._device.compiles and len(groups) > 1:  # equal numbers become one, and a new graph when they part
+                rate = self._device.place(torch.tensor(rate))
             group["lr"] = rate
 
     def _recorded_step(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
