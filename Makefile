@@ -7,6 +7,7 @@
 # make test-trackers  the tests of Weights & Biases, MLflow and Trackio, offline, with their packages in build/trackers
 # make test-s3  the tests of storage, with a server of our own that speaks S3, in build/s3
 # make test-recipes  recipes as SkyPilot, Kubernetes' schemas and Slurm read them, with their packages in build/recipes
+# make test-hub  a run behind JupyterHub and an SSH tunnel, in a browser, with the hub in build/hub; needs npm
 # make test-pythons  the wheel and its extras in a bare environment of each of PYTHONS: a run, every family of environments
 # make audit   known vulnerabilities of the pinned packages; it asks the package index for them
 # make docs    the site of the documentation in build/site, strictly; LESSONS=executed runs the fast lessons for it first
@@ -37,7 +38,7 @@ ENGINE_NEEDS := build-essential cmake libsdl2-dev libsdl2-image-dev libsdl2-ttf-
 
 SLURM_PACKAGES := slurm-client slurmctld slurm-wlm-basic-plugins
 
-.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-s3 test-recipes test-pythons audit docs pages lab clean
+.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-s3 test-recipes test-hub test-pythons audit docs pages lab clean
 
 setup: .venv/.installed
 
@@ -124,6 +125,18 @@ build/recipes/.installed:
 	mkdir -p build/recipes/slurm
 	! command -v apt-get > /dev/null || { cd build/recipes/slurm && apt-get download $(SLURM_PACKAGES) && \
 		for package in *.deb; do dpkg -x $$package .; done; }
+	touch $@
+
+test-hub: build/hub/.installed
+	build/hub/bin/python -m pytest -n0 -m '' tests/browser/test_hub.py
+
+# The servers of a hub's users need both the workbench and JupyterHub.
+build/hub/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv build/hub
+	build/hub/bin/python $(INSTALL) constraints.txt $(FROM_INDEX) torch hatchling editables
+	build/hub/bin/python $(INSTALL) constraints.txt --no-build-isolation --editable '.[dev]' \
+		jupyterhub==6.1.1 asyncssh==2.24.1
+	npm install --silent --prefix build/hub configurable-http-proxy@5.3.0
 	touch $@
 
 test-pythons: setup

@@ -157,10 +157,10 @@ def _kill_all(processes: list[psutil.Process]) -> None:
             process.kill()
 
 
-def private_home() -> Iterator[Path]:
-    """A home for a fixture to yield from; every sweep and every run in it is ended after it."""
+def private_home(path: Path | None = None) -> Iterator[Path]:
+    """A home, at `path` or in a new folder, for a fixture to yield from; all sweeps and runs in it are ended after."""
     before = os.environ.get("WORKBENCH_HOME")
-    path = Path(tempfile.mkdtemp(prefix="wb-"))  # short: a socket's path may have 107 bytes
+    path = path or Path(tempfile.mkdtemp(prefix="wb-"))  # short: a socket's path may have 107 bytes
     os.environ["WORKBENCH_HOME"] = str(path)
     try:
         yield path

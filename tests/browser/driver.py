@@ -56,18 +56,50 @@ _NOT_OURS = (
 _HERE = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "about:", "file:")
 
 
-class Server:
+class Served:
+    """The notebooks of a server, in the folder `root`."""
+
+    kernel = KERNEL
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def url(self, notebook: str) -> str:
+        """Where the notebook opens."""
+        raise NotImplementedError
+
+    def write(self, cells: Sequence[str], *, name: str = "test.ipynb") -> str:
+        """A new notebook of these code cells; its name."""
+        kernel = {"name": self.kernel, "display_name": self.kernel, "language": "python"}
+        made = [nbformat.v4.new_code_cell(source) for source in cells]
+        nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": kernel}), self.root / name)
+        return name
+
+    def saved(self, name: str) -> list[Any]:
+        """The cells of a notebook as they are on disk."""
+        return list(nbformat.read(self.root / name, as_version=4).cells)
+
+    @staticmethod
+    def write_settings(folder: Path) -> None:
+        """Settings of JupyterLab that tests need."""
+        for plugin, value in _SETTINGS.items():
+            _write_json(folder / "@jupyterlab" / f"{plugin}.jupyterlab-settings", value)
+
+
+class Server(Served):
     """A notebook server on 127.0.0.1 whose kernels are this interpreter; ended, with its kernels, at the end of a with
-    block. `root` is where its notebooks are."""
+    block."""
 
     def __init__(self, root: Path, *, app: str = "jupyterlab", environment: Mapping[str, str] | None = None) -> None:
-        self.root, self.app, self.port, self.token = root, app, _free_port(), secrets.token_hex(16)
+        super().__init__(root)
+        self.app, self.port, self.token = app, free_port(), secrets.token_hex(16)
         self._state = Path(tempfile.mkdtemp(prefix="wb-lab-"))
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._write_settings()
+        self.write_settings(self._state / "settings")
+        self._write_kernel()
         expose, _ = _APPS[self.app]
         command = [sys.executable, "-m", self.app, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
                    f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0",
@@ -92,17 +124,6 @@ class Server:
     def url(self, notebook: str) -> str:
         """Where the notebook opens."""
         return f"{self.base}/{_APPS[self.app][1].format(notebook, self.token)}"
-
-    def write(self, cells: Sequence[str], *, name: str = "test.ipynb") -> str:
-        """A new notebook of these code cells; its name."""
-        kernel = {"name": KERNEL, "display_name": KERNEL, "language": "python"}
-        made = [nbformat.v4.new_code_cell(source) for source in cells]
-        nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": kernel}), self.root / name)
-        return name
-
-    def saved(self, name: str) -> list[Any]:
-        """The cells of a notebook as they are on disk."""
-        return list(nbformat.read(self.root / name, as_version=4).cells)
 
     def ask(self, method: str, path: str) -> Any:
         """What the server's REST interface answers."""
@@ -137,9 +158,7 @@ class Server:
         return {**kept, **side_panel, **{name: str(self._state / folder) for name, folder in own.items()},
                 "JUPYTER_TOKEN": self.token, "PYDEVD_DISABLE_FILE_VALIDATION": "1", **self._environment}
 
-    def _write_settings(self) -> None:
-        for plugin, value in _SETTINGS.items():
-            _write_json(self._state / "settings" / "@jupyterlab" / f"{plugin}.jupyterlab-settings", value)
+    def _write_kernel(self) -> None:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         spec = {"argv": argv, "display_name": KERNEL, "language": "python"}
         _write_json(self._state / "data" / "kernels" / KERNEL / "kernel.json", spec)
@@ -225,7 +244,7 @@ class Browser:
 class Notebook:
     """One notebook, open in the page."""
 
-    def __init__(self, page: Page, server: Server, name: str) -> None:
+    def __init__(self, page: Page, server: Served, name: str) -> None:
         self.page, self.server, self.name = page, server, name
 
     # --- opening ------------------------------------------------------------------------------------------------
@@ -321,7 +340,8 @@ class Notebook:
             assert not error, f"{command}: {error}"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
