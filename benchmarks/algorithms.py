@@ -1,11 +1,11 @@
-"""Every algorithm as launched with no fields, beside Stable-Baselines3: return at equal frames and seconds.
+"""Algorithms as launched with no fields, beside Stable-Baselines3 and CleanRL: return at equal frames and seconds.
 
     python benchmarks/algorithms.py [--tasks cartpole pendulum] [--algorithms ppo] [--seeds 3] [--frames 100000]
         [--install] [--write]
 
-CartPole-v1 for all algorithms; Pendulum-v1 for those that choose numbers. The table has what the environment's preset
-sets. Stable-Baselines3 has an environment of its own (--install makes it, --folder says where); without it ours are
-measured alone.
+CartPole-v1 for all algorithms; Pendulum-v1, Hopper-v5 and HalfCheetah-v5 for those that choose numbers. The table has
+what the environment's preset sets. The other libraries have environments of their own (--install makes them, --folder
+says where); one that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +32,28 @@ import workbench as wb
 from workbench.config import ALGORITHMS, DemonstrationsConfig
 from workbench.environments.presets import preset_of
 
-REQUIREMENTS = "stable_baselines.txt"
 EPISODES = 20  # of an evaluation
-TASKS = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1"}
-OURS = {"cartpole": ("vtrace", "ppo", "awr", "vmpo", "sac", "r2d2"), "pendulum": ("ppo", "sac")}
-THEIRS = {"cartpole": ("PPO", "A2C", "DQN"), "pendulum": ("PPO", "SAC")}
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment, our algorithms there, and those of other libraries; `share` of --frames is how long."""
+
+    environment: str
+    share: float
+    ours: tuple[str, ...]
+    theirs: Mapping[str, tuple[str, ...]]
+
+
+TASKS = {
+    "cartpole": Task("CartPole-v1", 1.0, ("vtrace", "ppo", "awr", "vmpo", "sac", "r2d2"),
+                     {"Stable-Baselines3": ("PPO", "A2C", "DQN"), "CleanRL": ("PPO",)}),
+    "pendulum": Task("Pendulum-v1", 0.2, ("ppo", "sac"), {"Stable-Baselines3": ("PPO", "SAC"), "CleanRL": ("SAC",)}),
+    **{name.lower(): Task(f"{name}-v5", 1.0, ("vtrace", "ppo", "sac"),
+                          {"Stable-Baselines3": ("PPO", "SAC"), "CleanRL": ("SAC",)})
+       for name in ("Hopper", "HalfCheetah")},
+}
+LIBRARIES = {"Stable-Baselines3": "stable_baselines", "CleanRL": "cleanrl"}  # requirements, and NAME_learn.py
 COMMON = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1}
 SHOWN = ("task", "library", "algorithm", "seconds", "return while training, last tenth", "greedy return",
          "the preset's fields")
@@ -50,15 +69,16 @@ def ours(environment: str, algorithm: str, frames: int, seed: int) -> dict[str, 
     return {"seconds": status.time_s, "curve": table[["frames", "value"]].to_numpy().tolist(), "returns": list(returns)}
 
 
-def theirs(python: str, environment: str, algorithm: str, frames: int, seed: int) -> dict[str, Any]:
-    """The same of Stable-Baselines3 with its defaults. SAC and DQN step one environment, as the defaults are meant for.
+def theirs(library: str, python: str, environment: str, algorithm: str, frames: int, seed: int) -> dict[str, Any]:
+    """The same of another library with its defaults. SAC and DQN step one environment, as the defaults are meant for.
     """
     asked = {"algorithm": algorithm, "environment": environment, "frames": frames, "seed": seed, "episodes": EPISODES,
              "environments": 1 if algorithm in ("SAC", "DQN") else 8, "threads": 1}
-    done = subprocess.run([python, "-c", "from stable_baselines_learn import main; main()", json.dumps(asked)],
+    script = f"from {LIBRARIES[library]}_learn import main; main()"
+    done = subprocess.run([python, "-c", script, json.dumps(asked)],
                           cwd=Path(__file__).parent / "peers", capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"Stable-Baselines3 {algorithm} on {environment} failed:\n{done.stderr[-2000:]}")
+        sys.exit(f"{library} {algorithm} on {environment} failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -67,7 +87,7 @@ def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) ->
     def spread(values: list[float]) -> str:
         return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
-    preset = preset_of(TASKS[task], None, algorithm=algorithm) if library == "workbench" else None
+    preset = preset_of(TASKS[task].environment, None, algorithm=algorithm) if library == "workbench" else None
     fields = {} if preset is None else preset.fields(algorithm)
     late = []
     for one in found:
@@ -81,44 +101,50 @@ def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) ->
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = Parser(__doc__, script=__file__)
-    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="default: both")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=["cartpole", "pendulum"],
+                        help="default: cartpole pendulum")
     known = [name for name, config in ALGORITHMS.items() if not issubclass(config, DemonstrationsConfig)]
     parser.add_argument("--algorithms", nargs="+", choices=known, default=known,
                         help="of ours (default: all that learn from their own steps)")
     parser.whole("--seeds", 3, "runs of each, whose median is shown")
-    parser.whole("--frames", 100_000, "frames (= steps) of a run on CartPole; a fifth on Pendulum", least=1000,
-                 most=10**9)
-    parser.add_argument("--install", action="store_true", help="install Stable-Baselines3 and do nothing else")
+    parser.whole("--frames", 100_000, "frames (= steps) of a run; a fifth on Pendulum", least=1000, most=10**9)
+    parser.add_argument("--install", action="store_true", help="install the other libraries and do nothing else")
     parser.add_argument("--folder", type=Path, default=ENVIRONMENTS, metavar="DIRECTORY",
-                        help="of its virtual environment (default: build/peers)")
+                        help="of their virtual environments (default: build/peers)")
     parser.writes("algorithms.md")
     return parser.parse_args(words)
 
 
 def main() -> None:
     given = arguments()
+    files = {library: f"{name}.txt" for library, name in LIBRARIES.items()}
     if given.install:
-        print(python_of(REQUIREMENTS, given.folder) or install(REQUIREMENTS, given.folder))
+        for file in files.values():
+            print(python_of(file, given.folder) or install(file, given.folder))
         return
-    python, rows, began = python_of(REQUIREMENTS, given.folder), [], time.strftime("%Y-%m-%d")
+    pythons = {library: python_of(file, given.folder) for library, file in files.items()}
+    rows, began = [], time.strftime("%Y-%m-%d")
     with private_home():
-        for task in given.tasks:
-            frames = given.frames if task == "cartpole" else given.frames // 5
-            for algorithm in (name for name in OURS[task] if name in given.algorithms):
-                found = [ours(TASKS[task], algorithm, frames, seed) for seed in range(given.seeds)]
-                rows.append(row(task, "workbench", algorithm, found))
+        for name, task in ((name, TASKS[name]) for name in given.tasks):
+            frames = round(given.frames * task.share)
+            for algorithm in (one for one in task.ours if one in given.algorithms):
+                found = [ours(task.environment, algorithm, frames, seed) for seed in range(given.seeds)]
+                rows.append(row(name, "workbench", algorithm, found))
                 print(rows[-1], flush=True)
-            for algorithm in THEIRS[task] if python else ():
-                found = [theirs(python, TASKS[task], algorithm, frames, seed) for seed in range(given.seeds)]
-                rows.append(row(task, "Stable-Baselines3", algorithm, found))
-                print(rows[-1], flush=True)
-    command = f"python benchmarks/algorithms.py --seeds {given.seeds} --frames {given.frames}"
+            for library, algorithm in ((one, which) for one, all_ in task.theirs.items() for which in all_):
+                if python := pythons[library]:
+                    found = [theirs(library, python, task.environment, algorithm, frames, seed)
+                             for seed in range(given.seeds)]
+                    rows.append(row(name, library, algorithm, found))
+                    print(rows[-1], flush=True)
+    command = (f"python benchmarks/algorithms.py --tasks {' '.join(given.tasks)} --seeds {given.seeds} "
+               f"--frames {given.frames}")
     text = "\n".join([
         "# Learning with defaults", "",
-        f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps) on CartPole-v1, "
-        f"{given.frames // 5:,} on Pendulum-v1; {given.seeds} seeds: median (least to most). One environment process "
-        "with 8 environments and no other field given; Stable-Baselines3 with its defaults, 8 environments for PPO and "
-        "A2C, one for DQN and SAC. "
+        f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps), a fifth on Pendulum-v1; "
+        f"{given.seeds} seeds: median (least to most). One environment process with 8 environments and no other field "
+        "given; Stable-Baselines3 with its defaults, 8 environments for PPO and A2C, one for DQN and SAC; CleanRL's "
+        "scripts of its package 0.4.8 with theirs, 4 environments for PPO, one for SAC. "
         f"Greedy: {EPISODES} episodes after training. Seconds are those of training.", "",
         f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN), *rows, ""])
     if given.write:

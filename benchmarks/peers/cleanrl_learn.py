@@ -1,0 +1,98 @@
+"""Learning runs of CleanRL's scripts, in their own environment. No command line: ../algorithms.py calls `main` there.
+
+Reads what is asked as JSON from the first argument, and prints a line of JSON, as stable_baselines_learn.py does. The
+package on PyPI is of 2021 and wants the gym of then: a module of that name gives it Gymnasium's environments, of the
+version that all others have. Its scripts are run as they are, with their defaults.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import runpy
+import sys
+import tempfile
+import time
+import types
+from typing import Any
+
+SCRIPTS = {"PPO": "ppo", "SAC": "sac_continuous_action"}
+FOUR = ("SAC",)  # step their environment themselves, and expect the four values of then; PPO's does Stable-Baselines3
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    import gymnasium
+    import torch
+
+    torch.set_num_threads(asked["threads"])
+    returns: list[float] = []
+    curve: list[list[float]] = []
+    steps = 0
+
+    class Counted(gymnasium.Wrapper):
+        """Records the curve; with `seed`, and the four values of then where they are wanted."""
+
+        def seed(self, seed: int) -> None:
+            super().reset(seed=seed)
+
+        def reset(self, **given: Any) -> Any:
+            self.sum = 0.0
+            observation, info = super().reset(**given)
+            return observation if asked["algorithm"] in FOUR else (observation, info)
+
+        def step(self, action: Any) -> Any:
+            nonlocal steps
+            observation, reward, terminated, truncated, info = super().step(action)
+            self.sum, steps = self.sum + float(reward), steps + 1
+            if terminated or truncated:
+                returns.append(self.sum)
+            if returns and steps % 1000 == 0:
+                curve.append([steps, sum(returns[-100:]) / len(returns[-100:])])
+            if asked["algorithm"] in FOUR:
+                return observation, reward, terminated or truncated, info
+            return observation, reward, terminated, truncated, info
+
+    class Statistics(gymnasium.wrappers.RecordEpisodeStatistics):
+        def seed(self, seed: int) -> None:
+            self.env.seed(seed)  # type: ignore[attr-defined]
+
+    gym = types.ModuleType("gym")
+    gym.make = lambda name: Counted(gymnasium.make(name))
+    gym.spaces, gym.wrappers = gymnasium.spaces, types.ModuleType("gym.wrappers")
+    gym.wrappers.TimeLimit, gym.wrappers.Monitor = gymnasium.wrappers.TimeLimit, None  # the latter films
+    gym.wrappers.RecordEpisodeStatistics = Statistics
+    sys.modules.update({"gym": gym, "gym.spaces": gym.spaces, "gym.wrappers": gym.wrappers,
+                        "pybullet_envs": types.ModuleType("pybullet_envs")})
+    sys.argv = [SCRIPTS[asked["algorithm"]], "--gym-id", asked["environment"], "--seed", str(asked["seed"] + 1),
+                "--total-timesteps", str(asked["frames"]), "--cuda", "False"]  # its seed 0 is the clock
+    began, before = time.perf_counter(), os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        os.chdir(folder)
+        made = runpy.run_module(f"cleanrl.{SCRIPTS[asked['algorithm']]}", run_name="__main__")
+        os.chdir(before)
+    seconds = time.perf_counter() - began
+    print(json.dumps({"seconds": seconds, "curve": curve,
+                      "returns": greedy(made, gymnasium.make(asked["environment"]), asked["episodes"])}))
+
+
+def greedy(made: dict[str, Any], environment: Any, episodes: int) -> list[float]:
+    """Returns of episodes by the policy that a script left behind: its likeliest choice, or its mean."""
+    import numpy as np
+    import torch
+
+    def act(observation: Any) -> Any:
+        if "agent" in made:
+            return made["agent"].actor(torch.from_numpy(observation).float()[None]).argmax(-1).item()
+        return made["pg"].get_action(np.array([observation]), "cpu")[2][0].numpy()
+
+    found = []
+    with torch.no_grad():
+        for episode in range(episodes):
+            (observation, _), over, total = environment.reset(seed=1000 if episode == 0 else None), False, 0.0
+            while not over:
+                observation, reward, terminated, truncated, _ = environment.step(act(observation))
+                total, over = total + float(reward), terminated or truncated
+            found.append(total)
+    return found
