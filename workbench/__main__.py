@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 _ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_branch", "_onnx",
-            "_play", "_tracker", "_track")
+            "_play", "_tracker", "_track", "_resume")
 
 
 def _background(entry: str, arguments: Sequence[str]) -> int:
@@ -39,6 +39,10 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.trackers.main import main as follow
 
         return follow(arguments[0], arguments[1])
+    if entry == "_resume":
+        from workbench.running.resuming_there import main as resume
+
+        return resume(arguments[0])
     if entry == "_play":
         from workbench.playing.worker.game import main as play
         from workbench.wire.lifeline import leave

@@ -20,13 +20,21 @@ from tests.launchers.small_ray import small
 
 OBJECT_STORE = 80 * 2**20  # bytes; Ray's least is 75 MiB
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-          "RAY_agent_register_timeout_ms": "240000"}
+          "RAY_agent_register_timeout_ms": "240000",
+          "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "240"}
 
 
 def add_node(cluster: Any, cpus: int, **more: Any) -> Any:
     """A further node."""
     with small():
         return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE, **more)
+
+
+def node_of(cluster: Any, pid: int | None) -> Any:
+    """The node whose raylet started the host of that process."""
+    above = {one.pid for one in psutil.Process(pid).parents()}
+    return next(node for node in cluster.list_all_nodes()
+                if node.all_processes["raylet"][0].process.pid in above)
 
 
 def drain(cluster: Any, node: Any, *, seconds: int) -> None:

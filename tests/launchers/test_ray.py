@@ -17,7 +17,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import CALM, eventually, gone
-from tests.launchers.clusters import add_node, drain, ray_cluster
+from tests.launchers.clusters import add_node, drain, node_of, ray_cluster
 from workbench import rundir
 from workbench.errors import ConnectionLost, WaitTimeout
 from workbench.rundir import lock
@@ -40,13 +40,6 @@ def run(cluster: Any) -> Iterator[wb.Run]:
     made = wb.launch("testing/counting-v0", name="clustered", address=cluster.address, **FIELDS)
     yield made
     made.stop(timeout_s=20)
-
-
-def node_of(cluster: Any, pid: int | None) -> Any:
-    """The node whose raylet started the host of that process."""
-    above = {one.pid for one in psutil.Process(pid).parents()}
-    return next(node for node in cluster.list_all_nodes()
-                if node.all_processes["raylet"][0].process.pid in above)
 
 
 def stepping(run: wb.Run) -> set[int]:

@@ -9,8 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from tests.launchers.clusters import add_node, drain, ray_cluster
-from tests.launchers.test_ray import node_of
+from tests.launchers.clusters import add_node, drain, node_of, ray_cluster
 
 pytestmark = pytest.mark.full
 

@@ -14,7 +14,7 @@ import workbench
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost
-from workbench.launchers.ray import starter
+from workbench.launchers.ray import connecting
 from workbench.rundir import RunDirectory, lock
 from workbench.supervisor.hosts import node_versions, ray_actor
 from workbench.supervisor.hosts.node_versions import NOTEBOOK, Versions, read
@@ -95,9 +95,9 @@ def test_a_cluster_with_another_ray_or_python_is_said_with_both_versions(monkeyp
     def refused(_: str) -> None:
         utils.check_version_info({"ray_version": "2.0.0", "python_version": "3.9.1"}, "here")
 
-    monkeypatch.setattr(starter, "connected", refused)
+    monkeypatch.setattr(connecting, "connected", refused)
     with pytest.raises(ConnectionLost, match=r"started with: Ray: 2\.0\.0 Python: 3\.9\.1 This process .* Ray: 2\."):
-        starter._connect("auto")
+        connecting.connect("auto")
 
 
 def test_storage_that_is_mounted_late_is_waited_for(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

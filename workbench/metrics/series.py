@@ -90,6 +90,13 @@ def read(
     return _rows(connection, name_id, f"{_IN} {on_course}", json.dumps(points))[0]
 
 
+def raw(connection: sqlite3.Connection, name: str, *, first: int, most: int) -> list[Row]:
+    """The rows from number `first` on as they were appended, at most `most`, those that were left behind too."""
+    return connection.execute(
+        """SELECT frames, steps, updates, time_s, value FROM metrics WHERE name_id = ? AND row >= ?
+           ORDER BY row LIMIT ?""", (_name_id(connection, name), first, most)).fetchall()
+
+
 def lengths(connection: sqlite3.Connection) -> dict[str, int]:
     """How many rows each series has: for the event of a restore, which leaves those of them behind that have more
     updates than it, or more frames where it has no update."""

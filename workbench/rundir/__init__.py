@@ -44,11 +44,12 @@ from workbench.rundir.files import (
 from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
-    "ENDED", "OfRun", "Parent", "RunDirectory", "create", "every", "find", "gone", "home", "made_at_once", "parent_of",
-    "read_record", "trash", "write_atomically", "write_record",
+    "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "checked_record", "create", "every", "find", "gone", "home",
+    "made_at_once", "parent_of", "read_record", "trash", "write_atomically", "write_record",
 ]
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
+REMOTE = "remote.json"  # of the copy of a run that lives on another machine; see `copies.remote_copy`
 _MAKING = ".making"
 _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their values
     "created": (float, int), "state": (str,), "name": (str,), "config": (dict,), "supervisor_pid": (int, NoneType),
@@ -57,6 +58,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their
     "config_before": (dict, NoneType), "paused": (str, NoneType),
 }  # fmt: skip
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
+_REMOTE_ADDRESS = re.compile(r"ray://[A-Za-z0-9.:_\[\]-]{1,300}//?[A-Za-z0-9./_-]{1,1000}", re.ASCII)
 _IN_ADDRESSES = re.compile(r"[\w/.+~@=-]+", re.ASCII)  # paths that mean themselves in an address of gRPC
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 _LONGEST_TOKEN = 64  # bytes
@@ -109,6 +111,27 @@ class RunDirectory(RecordFolder):
     """The paths of one run."""
 
     kind = "run"
+
+    @property
+    def name(self) -> str:
+        """The run's name; of a copy of a run on another machine, the address by which `wb.attach` finds that run."""
+        return self.origin or self.path.name
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether this is the copy of a run on another machine: to read, and never to go on with."""
+        return os.path.lexists(self.path / REMOTE)
+
+    @property
+    def origin(self) -> str:
+        """Of such a copy, the run's address, "ray://HOST:PORT/NAME"; "" of a run of this machine."""
+        try:
+            address = str(read_record(self.path / REMOTE).get("address"))
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except StorageFailed:
+            address = ""
+        return address if _REMOTE_ADDRESS.fullmatch(address) else f"ray://unknown/{self.path.name}"
 
     @property
     def metrics(self) -> Path:
@@ -226,7 +249,7 @@ class RunDirectory(RecordFolder):
     def read(self) -> dict[str, Any]:
         """run.json. Raises RunNotFound, or StorageFailed if it is damaged, or a field is of another type."""
         try:
-            return _checked(read_record(self.record), self.record)
+            return checked_record(read_record(self.record), self.record)
         except FileNotFoundError:
             if not self.path.exists():
                 raise gone(self.path) from None
@@ -260,7 +283,7 @@ class RunDirectory(RecordFolder):
         return parent_of(Path(parent), take="weights") if isinstance(parent, str) else parent or None
 
 
-def _checked(record: dict[str, Any], path: Path) -> dict[str, Any]:
+def checked_record(record: dict[str, Any], path: Path) -> dict[str, Any]:
     """run.json, with its fields checked. Raises StorageFailed."""
     check_fields(record, _FIELDS, path)
     return {"created": 0.0, "state": "stopped", **record}
@@ -381,6 +404,9 @@ class OfRun(Protocol):
 
 def find(name: str | Path | OfRun) -> RunDirectory:
     """The run of that name, directory or handle. Raises RunNotFound with the nearest name."""
+    if isinstance(name, str) and name.startswith("ray://"):
+        raise RunNotFound(f"{name[:300]!r} is on a cluster. wb.attach(...) and wb.resume(...) take that; all else "
+                          "takes the handle that they return.")
     return name.directory if isinstance(name, OfRun) else RunDirectory.find(name, home() / "runs")
 
 

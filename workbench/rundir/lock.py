@@ -36,6 +36,16 @@ def of_start(run: RunDirectory) -> Path:
     return run.path / "start.lock"
 
 
+def of_follower(copy: RunDirectory) -> Path:
+    """The file that the process which keeps a copy of a run elsewhere up to date holds locked."""
+    return copy.path / "following.lock"
+
+
+def is_followed(run: RunDirectory) -> bool:
+    """Whether this is a run of this machine, or the copy of one elsewhere that is kept up to date now."""
+    return not run.is_copy or is_held(of_follower(run))
+
+
 def hold(path: Path, *, wait_s: float) -> int | None:
     """The descriptor of the locked file, or None if another process held it for all of `wait_s` seconds.
 

@@ -52,6 +52,8 @@ class Control:
         name = self.directory.name
         self.directory.check_own()
         self._refuse_ended()
+        if not lock.is_followed(self.directory):
+            raise ConnectionLost(_unfollowed(name))
         if not (lock.is_alive(self.directory) or lock.is_held(lock.of_start(self.directory))):
             raise RunNotAlive(f"{name} is dead: {_dead(name)}")  # an address in its files may be a stranger's
         caller, began_at = self._open(), time.monotonic()
@@ -107,7 +109,7 @@ class Control:
 
 def stored_status(directory: RunDirectory) -> RunStatus:
     """The last status that the run's files hold; needs neither network nor token. Raises RunNotFound."""
-    owner = directory.owner
+    owner, followed = directory.owner, lock.is_followed(directory)
     lived = not owner and lock.is_alive(directory)  # before run.json, which a supervisor writes before it goes
     record = directory.read()
     try:
@@ -120,8 +122,11 @@ def stored_status(directory: RunDirectory) -> RunStatus:
         {"state": state, **row}, name=directory.name, age_s=max(0.0, time.time() - stored_at),
         error=f"{error['type']}: {error['message']}" if error else None)
     corrections: dict[str, Any] = {"reason": f"the run is {owner}: this is what its files say."} if owner else {}
+    if not followed:
+        corrections = {"reason": _unfollowed(directory.name)}
     # Another user's lock cannot be tested, but a live supervisor writes its status each second.
-    if state not in ENDED and not (status.age_s <= _STALE_S if owner else lived or lock.is_alive(directory)):
+    lives = status.age_s <= _STALE_S if owner else lived or not followed or lock.is_alive(directory)
+    if state not in ENDED and not lives:
         state = "dead"
         corrections |= _of_last_checkpoint(directory, status)
         corrections |= {"reason": _dead(directory.name), "actors": (), "supervisor_pid": None, "learner_pid": None}
@@ -140,6 +145,10 @@ def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str,
     if newest is None or newest.frames <= status.frames:
         return {}
     return {name: getattr(newest, name) for name in ("frames", "steps", "updates", "time_s")}
+
+
+def _unfollowed(name: str) -> str:
+    return f"nothing follows this run here now, and this is what its copy says. wb.attach({name!r}) follows it."
 
 
 def _dead(name: str) -> str:

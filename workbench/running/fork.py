@@ -70,7 +70,7 @@ def forked(
             demonstration_file.link(run.directory.demonstrations, new.demonstrations)
 
     record["first_mean"] = stored_status(run.directory).first_mean
-    return created(name, _stem(run.name), record, code, place, prepare)
+    return created(name, _stem(run.path.name), record, code, place, prepare)
 
 
 def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:

@@ -27,7 +27,7 @@ from workbench.metrics.flights import Flights
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
-from workbench.running import deletion, waiting
+from workbench.running import deletion, remote, waiting
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import Control, checked, stored_status
 from workbench.running.fork import forked
@@ -53,15 +53,18 @@ _FRESH_S = 2.0  # age below which a repr reads no newer status
 class Run:
     """A run that goes on in the background. `wb.launch`, `wb.attach` and `wb.resume` return one."""
 
-    def __init__(self, directory: RunDirectory, status: RunStatus | None = None) -> None:
+    def __init__(
+        self, directory: RunDirectory, status: RunStatus | None = None, *, following: remote.Following | None = None
+    ) -> None:
         self._directory = checked(directory)
+        self._following = following  # kept for as long as this handle is
         self._control = Control(directory)
         self._reader = MetricsReader(directory.metrics)
         self._remember(status or stored_status(directory))
 
     @property
     def name(self) -> str:
-        """The run's name; `wb.attach(name)` from any kernel finds it again."""
+        """The run's name, or its address on a cluster; `wb.attach(name)` from any kernel finds it again."""
         return self._directory.name
 
     @property
@@ -203,6 +206,8 @@ class Run:
         """
         from workbench.running.sent_history import sent
 
+        remote.check_here(self._directory, "its history is sent from there",
+                          f"Launch with track={service!r}, or call run.track on the cluster.")
         return sent(checked(self._directory), service, timeout_s=timeout_s)
 
     @checked_arguments()
@@ -296,6 +301,8 @@ class Run:
 
         Nothing is erased: move it back, and the run is there again. Its forks go on. Raises RunAlive, StorageFailed.
         """
+        remote.check_here(self._directory, "nothing of it is deleted from here",
+                          "Delete it there; the copy is a folder that you can remove.")
         self.close()
         return deletion.delete(self._directory)
 
@@ -388,6 +395,9 @@ class Run:
             AccessDenied: it needs code that no launch of yours on this machine wrote; nothing was started.
             and, while it starts, the errors of `wb.launch`.
         """
+        if launcher is None:
+            remote.check_here(self._directory, "a fork would lie here, where its nodes do not see it",
+                              "run.fork(launcher='local') starts on this machine.")
         place = launchers.by_name(moved_to(self.config, launcher, address).launcher)
         directory = forked(self, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
                            trust_code=trust_code, changes={**changes})
@@ -474,6 +484,13 @@ class Run:
 def attach(name: str | Path | Run) -> Run:
     """The handle of a run, by name, directory or another handle; starts and stops nothing.
 
-    Raises RunNotFound with the nearest name.
+    "ray://HOST:PORT/NAME" is a run on a Ray cluster with which this machine shares no folder: the handle has a copy of
+    it, kept up to date for as long as there is a handle, and its calls go to the run. See docs/scale.md.
+
+    Raises RunNotFound with the nearest name; for a run on a cluster also ConnectionLost, AccessDenied, MissingPackage.
     """
-    return Run(rundir.find(name))
+    if remote.is_address(name):
+        with imports.meanwhile(f"{name}: connecting, and copying its history…"):
+            following = remote.followed(str(name))
+        return Run(following.directory, following=following)
+    return Run(rundir.find(name), following=name._following if isinstance(name, Run) else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,12 +14,12 @@ from workbench.config import DEFAULT, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import StorageFailed, checked_arguments
+from workbench.errors import InvalidInput, StorageFailed, checked_arguments
 from workbench.rundir import sealed
 from workbench.rundir.files import make_private
-from workbench.running import demonstrating, waiting
+from workbench.running import demonstrating, remote, waiting
 from workbench.running.connection import Control, stored_status
-from workbench.running.handle import Run
+from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
     Factory,
@@ -121,8 +122,9 @@ def resume(
     """Restart a stopped, failed, finished or dead run from its newest good checkpoint; a live run only gets `changes`.
 
     Args:
-        name: of a run of this machine, or the URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied
-            here first unless a run of that name is here.
+        name: of a run of this machine; its address on a cluster, "ray://HOST:PORT/NAME", where it then goes on; or the
+            URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied here first unless a run of that name
+            is here.
         launcher, address: where it goes on, see `launch`; None: where it was.
         trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
             it counts as yours.
@@ -137,9 +139,14 @@ def resume(
     """
     from workbench.copies.storage import is_url, restored
 
+    if remote.is_address(name):
+        name = attach(name)
     if is_url(name):
         name = restored(str(name), trust_code=Setting("trust_code", bool, False, "").check(trust_code))
     directory = rundir.find(name)
+    if directory.is_copy:
+        return _resumed_there(attach(name), launcher or address, {**changes}, trust_code=trust_code,
+                              wait_s=ready_timeout_s if wait_ready else None, progress=progress)
     directory.check_own()
     moved = moved_to(directory.config(), launcher, address)
     place, control = launchers.by_name(moved.launcher), Control(directory)
@@ -172,6 +179,24 @@ def resume(
 
     return Run(directory, started(
         directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+
+
+def _resumed_there(
+    run: Run, place: str | None, changes: dict[str, Any], *, trust_code: bool, wait_s: float | None,
+    progress: bool | None,
+) -> Run:
+    """The run of a copy, started again on its cluster. `wait_s`: until it trains; None: not at all."""
+    if place is not None:
+        raise InvalidInput(f"{run.name} goes on where it is: leave launcher and address out. On this machine start "
+                           "another from it: run.fork(launcher='local').")
+    if run.status.alive:
+        return _changed(run, changes)
+    trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+    started_there = remote.resume_there(run.directory, changes, trust_code=trust_code)
+    if wait_s is not None:
+        with closing(Control(run.directory)) as control:
+            waiting.until_ready(control, started_there, wait_s, progress=progress)
+    return run
 
 
 def _changed(run: Run, changes: dict[str, Any]) -> Run:

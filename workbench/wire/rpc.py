@@ -156,20 +156,37 @@ def _refuse(_: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes
 
 
 def _as_json(handler: Handler) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-    """`handler` behind JSON: {"result": …} or {"error": {"type", "message"}}."""
+    """`handler` behind JSON, as a method of a server."""
     signature = inspect.signature(handler)
+    return lambda request, context: _answer_of(handler, signature, request)
 
-    def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
-        try:
-            return json.dumps({"result": handler(**_arguments(request, signature))}).encode()
-        except WorkbenchError as error:
-            failure = {"type": type(error).__name__, "message": str(error)}
-        except Exception as error:  # a fault of ours: the caller gets it, and the process goes on
-            traceback.print_exc()
-            failure = {"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"}
-        return json.dumps({"error": failure}).encode()
 
-    return answer
+def answered(handler: Handler, request: bytes) -> bytes:
+    """The answer to a call, as JSON that `result_of` reads: {"result": …} or {"error": {"type", "message"}}."""
+    return _answer_of(handler, inspect.signature(handler), request)
+
+
+def _answer_of(handler: Handler, signature: inspect.Signature, request: bytes) -> bytes:
+    try:
+        return json.dumps({"result": handler(**_arguments(request, signature))}).encode()
+    except WorkbenchError as error:
+        failure = {"type": type(error).__name__, "message": str(error)}
+    except Exception as error:  # a fault of ours: the caller gets it, and the process goes on
+        traceback.print_exc()
+        failure = {"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"}
+    return json.dumps({"error": failure}).encode()
+
+
+def result_of(answer: bytes, method: str, address: str) -> Any:
+    """The result in an answer. Raises the WorkbenchError in it, or ConnectionLost for what is no answer."""
+    try:
+        reply = json.loads(answer)
+        if "error" not in reply:
+            return reply["result"]
+        failure = by_name(str(reply["error"]["type"]), str(reply["error"]["message"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ConnectionLost(f"{address} answered {method} as no run does: {error!s:.100}") from None
+    raise failure
 
 
 def _arguments(request: bytes, signature: inspect.Signature) -> dict[str, Any]:
@@ -352,14 +369,7 @@ class Caller:
             raise self._error(method, error) from None
         except ValueError as error:  # the channel was closed meanwhile
             raise ConnectionLost(f"{self.address} was not asked {method}: {error}") from None
-        try:
-            reply = json.loads(answer)
-            if "error" not in reply:
-                return reply["result"]
-            failure = by_name(str(reply["error"]["type"]), str(reply["error"]["message"]))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ConnectionLost(f"{self.address} answered {method} as no run does: {error!s:.100}") from None
-        raise failure
+        return result_of(answer, method, self._endpoint.address if self._endpoint else "")
 
     def _open(self, method: str) -> grpc.Channel:
         """A channel to where the server is now; one to its former place closes with the last call that waits there."""

@@ -2,7 +2,8 @@
 
 Ray is not loaded into this process, which may use another Ray or be a kernel that is restarted: a helper process
 (`starter`) talks to the cluster, and ends when the launcher's objects are deleted. The run goes on: its supervisor's
-host is detached. The run directory must lie on storage that this machine and the cluster's nodes share.
+host is detached. The run directory must lie on storage that this machine and the cluster's nodes share. A run that
+lies on the cluster's own disks is followed instead (`Following`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import IO, Any
 
 from workbench import imports
@@ -27,33 +29,74 @@ from workbench.wire import certificates
 
 _CONNECT_S = 240.0  # Python, Ray and a busy machine; a port at which nobody listens is known after 10 s
 _START_S = 240.0
+_FOLLOW_S = 3600.0  # for the first copy of a long history; what fails says so
 _TAIL_BYTES = 4000
 
 
 class RayLauncher:
-    """Starts supervisors on a Ray cluster."""
+    """Starts supervisors on a Ray cluster, and follows runs there."""
 
     def __init__(self) -> None:
         self._helper: _Helper | None = None
 
     def check(self, config: RunConfig) -> None:
         """See `Launcher`. Raises MissingPackage, or ConnectionLost if no cluster answers; it never starts one."""
-        for package in ("ray", "cryptography"):
-            if importlib.util.find_spec(package) is None:
-                raise MissingPackage(f"launcher='ray' needs {package}. Install it, Ray in the cluster's version: "
-                                     f"{imports.pip_install('ray')}")
-        self._helper = _Helper(config.address or "auto")
+        _check_packages("launcher='ray'", "ray", "cryptography")
+        self._helper = _starter(config.address or "auto")
 
     def check_name(self, name: str) -> None:
         """See `Launcher`: it writes to the run's directory alone."""
 
     def start(self, run: RunDirectory) -> RayProcess:
         """See `Launcher`."""
-        helper, self._helper = self._helper or _Helper(run.config().address or "auto"), None
+        helper, self._helper = self._helper or _starter(run.config().address or "auto"), None
         certificates.ensure(run)
         helper.ask({"start": str(run.path)})
         helper.awaited("placed", _START_S)
         return RayProcess(run, helper)
+
+
+    def follow(self, address: str) -> Following:
+        """The run at that address, "ray://HOST:PORT/NAME", followed for as long as the result is kept.
+
+        Raises MissingPackage, InvalidInput, ConnectionLost, AccessDenied, RunNotFound, RunFailed for a cluster with
+        another version of the workbench, StorageFailed.
+        """
+        _check_packages(address, "ray")
+        with _making_followings:  # one process for all handles of this one
+            following = _followings.get(address)
+            if following is None or not following.lives:
+                _followings[address] = following = Following(address)
+            return following
+
+
+class Following:
+    """A process that keeps the copy of a run on a cluster up to date; it ends when this object is deleted.
+
+    Attributes:
+        directory: of the copy.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._helper = _Helper("workbench.launchers.ray.follower", address)
+        self.directory = RunDirectory(Path(self._helper.awaited("following", _FOLLOW_S)))
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process is there."""
+        return "gone" not in self._helper.messages
+
+
+_followings: weakref.WeakValueDictionary[str, Following] = weakref.WeakValueDictionary()
+_making_followings = threading.Lock()
+
+
+def _check_packages(what: str, *packages: str) -> None:
+    """Raises MissingPackage."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingPackage(f"{what} needs {package}. Install it, Ray in the cluster's version: "
+                                 f"{imports.pip_install('ray')}")
 
 
 class RayProcess:
@@ -91,11 +134,11 @@ class _Helper:
         messages: the last of each kind.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, module: str, address: str) -> None:
         self.messages: dict[str, Any] = {}
         environment = clean_environment(os.environ, sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "workbench.launchers.ray.starter", address], stdin=subprocess.PIPE,
+            [sys.executable, "-P", "-m", module, address], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
             env={**environment, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
         )
@@ -128,6 +171,10 @@ class _Helper:
                     raise ConnectionLost(f"Ray gave no answer within {within_s:g} s, or its client failed.")
                 self._arrival.wait(left_s)
             return self.messages[kind]
+
+
+def _starter(address: str) -> _Helper:
+    return _Helper("workbench.launchers.ray.starter", address)
 
 
 def _listen(process: subprocess.Popen[str], output: IO[str], messages: dict[str, Any], arrival: threading.Condition

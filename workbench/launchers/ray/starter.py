@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 import sys
 import threading
 import time
@@ -18,15 +17,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import AccessDenied, ConnectionLost, WorkbenchError
+from workbench.errors import ConnectionLost, WorkbenchError
+from workbench.launchers.ray.connecting import connect
 from workbench.rundir import RunDirectory, sealed
-from workbench.supervisor.hosts.ray import connected, get_group, group_name, in_group, learners_group
+from workbench.supervisor.hosts.ray import get_group, group_name, in_group, learners_group
 from workbench.supervisor.hosts.ray_actor import Task, host_options, inherited
 from workbench.wire.endpoints import SUPERVISOR
 
 _GRACE_S = 2000.0  # for a supervisor to stop: the learner's last checkpoint may hold its replay
 _PLACED_S = 2.0  # for a placed host to answer
-_KNOCK_S = 10.0
 _GONE_S = 20.0  # for the host of a former life to end
 
 _real_output = os.dup(1)
@@ -34,48 +33,6 @@ _real_output = os.dup(1)
 
 def _say(**message: Any) -> None:
     os.write(_real_output, (json.dumps(message) + "\n").encode())
-
-
-def _connect(address: str) -> None:
-    try:
-        _knock(address)
-        connected(address)
-    except Exception as error:
-        _raise_if_denied(address, error)
-        _raise_if_other_version(address, str(error))
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConnectionLost(
-            f"no Ray cluster answers at address={address!r} ({first}). Start one (ray start --head; its other nodes: "
-            "ray start --address=HOST:6379), or give the address of yours: HOST:PORT from one of its nodes, "
-            "ray://HOST:10001 from anywhere.") from None
-
-
-def _raise_if_denied(address: str, error: BaseException | None) -> None:
-    """Raises AccessDenied if the cluster refused Ray's token."""
-    while error is not None:
-        if type(error).__name__ == "AuthenticationError" or "InvalidAuthToken" in str(error):
-            raise AccessDenied(
-                f"the Ray cluster at address={address!r} wants Ray's token, and got another one or none. Set "
-                "RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN to its token if that is not in ~/.ray/auth_token (as it "
-                "is on the machine of `ray start`: `ray get-auth-token` shows it).") from None
-        error = error.__cause__ or error.__context__
-
-
-def _raise_if_other_version(address: str, message: str) -> None:
-    """Raises ConnectionLost with both versions if Ray refused this process for its Ray or its Python."""
-    if "Version mismatch" in message:
-        versions = " ".join(message.partition("Version mismatch:")[2].split())
-        raise ConnectionLost(
-            f"the Ray cluster at address={address!r} has another version of Ray or of Python than this notebook. "
-            f"{versions}. Use the same here and there; where only Python's last number differs, "
-            "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL=minor allows it.") from None
-
-
-def _knock(address: str) -> None:
-    """Raises OSError if no server listens there; Ray itself would try for a minute."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 def _start(path: str) -> Any:
@@ -138,7 +95,7 @@ def main(address: str) -> int:
     os.dup2(2, 1)  # Ray may print
     host: Any = None
     try:
-        _connect(address)
+        connect(address)
         _say(connected=True)
         for line in sys.stdin:
             request = json.loads(line)

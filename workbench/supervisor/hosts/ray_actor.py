@@ -167,7 +167,8 @@ class ProcessHost:
                 raise _Away(
                     f"{host_address()} does not see the run directory {self._run.path} ({digest[:40]}), which its "
                     f"{self._task.name} needs. Set WORKBENCH_HOME to a folder on storage that the notebook and the "
-                    "nodes of the cluster share, at the same path.")
+                    "nodes of the cluster share, at the same path; or launch on a machine of the cluster (workbench "
+                    "launch), and follow the run from here: wb.attach('ray://HOST:PORT/NAME').")
             time.sleep(POLL_S)
 
     def _token_digest(self) -> str:
@@ -255,6 +256,10 @@ class ProcessHost:
     def here(self) -> str:
         """The address of this node."""
         return host_address()
+
+    def place(self) -> dict[str, str]:
+        """The run's directory, and this node: {"path", "node"}."""
+        return {"path": self._task.run, "node": node_id()}
 
     def until_over(self) -> dict[str, Any]:
         """How the supervisor ended, after its end."""

@@ -335,7 +335,7 @@ class CheckpointInspector:
 
     def _export(self) -> tuple[str, Callable[[], str]]:
         first, fields = self._needed(), self.forms["export"].fields
-        target = fields["path"].value.strip() or f"{self._owner.name}-{first.path.name}"
+        target = fields["path"].value.strip() or f"{self._owner.directory.path.name}-{first.path.name}"
         replay = fields["replay"].value
 
         def do() -> str:
