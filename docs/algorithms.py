@@ -45,7 +45,7 @@ All of them act through central inference and train with one learner or several 
 and XLA, with a network with or without an LSTM, under `exact_resume_updates` too. Each but cloning has trained on a GPU
 and gone on on a CPU ([notes](../benchmarks/NOTES.md)); none has been run on a TPU yet. Several learners normalize
 advantages by the mean and the deviation of all their minibatches together. V-MPO takes the better half of each
-learner's own batch.
+learner's own minibatch.
 
 A truncated episode bootstraps from the value of its true final observation. R2D2 and SAC keep that observation in the
 replay and value it by the target network; with time limits below 50 steps some have the value of when they were

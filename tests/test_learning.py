@@ -37,7 +37,7 @@ SHORT = {"actors": 1, "envs_per_actor": 16, "total_frames": 600_000}
 SMALLEST = {
     "ppo": ("CartPole-v1", {**SHORT, "learning_rate": 1e-3}, 75.0),
     "awr": ("CartPole-v1", {**SHORT, "learning_rate": 1e-3}, 75.0),
-    "vmpo": ("CartPole-v1", {**SHORT, "learning_rate": 1e-3, "kl_bound": 0.1}, 75.0),
+    "vmpo": ("CartPole-v1", SHORT, 75.0),
     "sac": ("CartPole-v1", {**SHORT, "envs_per_actor": 8, "learning_rate": 1e-3}, 60.0),
     "vtrace": ("CartPole-v1", {**CARTPOLE, "batch_size": 8, "warmup_updates": 0}, 75.0),
     "r2d2": ("testing/recall-v0", {**T_MAZE, "environment_options": {"length": 3}}, 0.7),

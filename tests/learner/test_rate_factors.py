@@ -213,6 +213,22 @@ def test_sac_has_a_rate_of_its_critics_and_one_of_its_temperature() -> None:
     assert float(trainer.algorithm.log_temperature.detach()) == 0.0  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("fields", "keeps"), [
+    ({"multiplier_rate_factor": 30.0}, True), ({"multiplier_rate_factor": 0.0, "first_kl_cost": 1e-3}, False)], ids=str)
+def test_vmpo_keeps_its_bound_of_kl_over_many_updates_from_one_old_policy(fields: dict[str, Any], keeps: bool) -> None:
+    """At the old policy itself the slope of KL is 0: the first update goes as far as its learning rate."""
+    config = RunConfig.build("x", algorithm="vmpo", kl_bound=0.01, **UNROLL, **fields)
+    trainer = trainer_on(Device("cpu", precision="fp32"), config, VECTOR)
+    batch, found = batch_of(config, VECTOR, seed=0), []
+    with torch.no_grad():
+        batch.behaviour["policy_logits"] = trainer.algorithm.outputs(trainer.network, batch).policy_logits.clone()
+    for _ in range(250):
+        trainer.update(batch, config=config.hyperparameters, learning_rate=1e-3, on_bad=found.append)
+        found.append(trainer.drain()[0]["kl"])
+    assert found[0] == pytest.approx(0.0, abs=1e-6)
+    assert 0.005 < found[-1] < 0.02 if keeps else found[-1] > 0.1
+
+
 class Unnamed(nn.Module):
     """A user's network for SAC that calls its critics otherwise."""
 

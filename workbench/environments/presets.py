@@ -157,7 +157,8 @@ PRESETS = (
         algorithms={
             "vtrace": {"batch_size": 8, "warmup_updates": 0, "learning_rate": 2e-3},
             "ppo": {"learning_rate": 1e-3, "epochs": 10},
-            "vmpo": {"batch_size": 4, "learning_rate": 1e-3, "kl_bound": 0.1},
+            "vmpo": {"unroll_length": 32, "batch_size": 8, "epochs": 10, "minibatches": 4, "learning_rate": 1e-3,
+                     "multiplier_rate_factor": 30.0},
             "awr": {"learning_rate": 1e-3},
             "sac": {"learning_rate": 1e-3},
             "r2d2": {"unroll_length": 20, "burn_in": 5, "batch_size": 16, "replay_min_size": 50, "replay_ratio": 4.0,

@@ -23,8 +23,9 @@ _SMALLEST = 1e-8  # multiplier, as in the paper
 class VMPO(BaselineAlgorithm):
     """V-MPO (Song et al. 2020, arXiv 1909.12238).
 
-    The old policy is the one that acted, whose distribution is stored with each step, and not a target network. For
-    actions that are numbers the KL of means and widths is bounded together.
+    The old policy is the one that acted, whose distribution is stored with each step (as in SEED), and not a target
+    network; updates of the same old policy are those of a round. For actions that are numbers the KL of means and
+    widths is bounded together.
     """
 
     def __init__(self, config: VMPOConfig, *, spec: EnvironmentSpec) -> None:

@@ -6,15 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workbench.config.hyperparameters import BaselineFields, LearningConfig
+from workbench.config.hyperparameters import BaselineFields, EpochsConfig
 from workbench.config.settings import setting, with_default
 
 _PAPER = "V-MPO, arXiv 1909.12238"
+_SEED = "SEED policy_gradient/learner_config.py"
 
 
 @dataclass(frozen=True)
-class VMPOConfig(BaselineFields, LearningConfig):
-    """Hyperparameters of V-MPO (Song et al. 2020, arXiv 1909.12238)."""
+class VMPOConfig(BaselineFields, EpochsConfig):
+    """Hyperparameters of V-MPO (Song et al. 2020, arXiv 1909.12238).
+
+    A round trains from one old policy: with one update a round, as by default, the policy of the loss has hardly moved
+    from it, kl_bound binds nothing and the learning rate alone bounds a step. The paper's T_target updates from one old
+    policy are minibatches, its actors' policy publish="round".
+    """
 
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (3e-5, 3e-3), "kl_bound": (1e-3, 0.1), "temperature_bound": (0.01, 1.0)}
@@ -29,12 +35,14 @@ class VMPOConfig(BaselineFields, LearningConfig):
         "kl_cost": ("α: weight of KL(behaviour ‖ target), which kl_bound adapts", ""),
     }
 
-    unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="as our V-trace")
-    batch_size: int = with_default(LearningConfig, "batch_size", 32, source="as our V-trace")
-    discount: float = with_default(LearningConfig, "discount", 0.99, source=_PAPER)
-    max_abs_reward: float = with_default(LearningConfig, "max_abs_reward", 0.0, source=f"{_PAPER}: not clipped")
-    learning_rate: float = with_default(LearningConfig, "learning_rate", 3e-4, source="ours")
-    max_gradient_norm: float = with_default(LearningConfig, "max_gradient_norm", 0.5, source="as our V-trace")
+    unroll_length: int = with_default(EpochsConfig, "unroll_length", 20, source="as our V-trace")
+    batch_size: int = with_default(EpochsConfig, "batch_size", 32, source="as our V-trace")
+    epochs: int = with_default(EpochsConfig, "epochs", 1, source=f"{_SEED}: 1")
+    minibatches: int = with_default(EpochsConfig, "minibatches", 1, source=f"{_SEED}: 1")
+    discount: float = with_default(EpochsConfig, "discount", 0.99, source=_PAPER)
+    max_abs_reward: float = with_default(EpochsConfig, "max_abs_reward", 0.0, source=f"{_PAPER}: not clipped")
+    learning_rate: float = with_default(EpochsConfig, "learning_rate", 3e-4, source="ours")
+    max_gradient_norm: float = with_default(EpochsConfig, "max_gradient_norm", 0.5, source="as our V-trace")
     lambda_: float = setting(0.95, "trace decay λ of the returns", low=0.0, high=1.0, live=True, group="loss",
                              words="lambda (λ)", source="ours; the paper: 1, over a few steps")
     temperature_bound: float = setting(0.1, "ε_η: how far the better actions' weights may be from even ones",
