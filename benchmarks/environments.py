@@ -9,8 +9,8 @@ size of a group on it keeps 90 % of the bare environments' steps/s.
 
 `learn` takes a name of `TASKS`, or any environment with a --target. The run has the environment's preset, but for the
 fields that are given; it ends when the mean of 100 episodes (--window) reaches the target, or after --minutes of
-training. If this script ends before, the run goes on, and the same command goes on with it. Results:
-results/learning-NAME.csv, .png, .md.
+training. If this script ends before, the run goes on, and the same command goes on with it. Results have the run's
+name, which --name chooses: results/learning-NAME.csv, .png, .md.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Task:
 
 
 TASKS = {
+    "pong": Task("ALE/Pong-v5", 18.0),  # chance: -20.7; the most: 21
     "academy_empty_goal_close": Task("football/academy_empty_goal_close", 0.9),  # goals per episode, at most 1
     "vizdoom-basic": Task("vizdoom/basic", 80.0),  # +101 for the kill, -1 a tic, -5 a shot; chance: about -100
     "vizdoom-health-gathering": Task("vizdoom/health-gathering", 800.0),  # tics alive, at most 2100; chance: 300 to 400
@@ -72,8 +73,7 @@ TASKS = {
 
 def learn(given: argparse.Namespace) -> None:
     """Start or go on with a learning run, follow it to its target, end it, and write its results."""
-    task, title = task_of(given), given.task.rpartition("/")[2].lower()
-    name = given.name or f"learning-{title}"
+    task, name = task_of(given), given.name or f"learning-{given.task.rpartition('/')[2].lower()}"
     with Parser(script=__file__).refusing():
         run = wb.attach(name) if given.report else found_or_launched(
             name, task.environment, seed=given.seed, **fields_of(given.fields))
@@ -81,7 +81,7 @@ def learn(given: argparse.Namespace) -> None:
         follow(run, task, minutes=given.minutes)
         run.stop()
     command = "python " + shlex.join(["benchmarks/environments.py", *sys.argv[1:]])
-    write_results(run, task, given.results / f"learning-{title}", command=command.replace(" --report", ""))
+    write_results(run, task, given.results / name, command=command.replace(" --report", ""))
 
 
 def task_of(given: argparse.Namespace) -> Task:
